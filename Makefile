@@ -1,0 +1,41 @@
+# Every target makes its own .venv from pyproject.toml and constraints.txt; nothing but Python 3.11+ and make is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+# One BLAS thread per process: agents, not matrix products, are what runs in parallel.
+export OPENBLAS_NUM_THREADS := 1
+export OMP_NUM_THREADS := 1
+export MPLBACKEND := Agg
+
+.PHONY: demo test test-all lint bench docs clean
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpadmm needs Python 3.11 or newer')"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/dpadmm demo
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n $(JOBS) -m "not slow"
+
+test-all: lint
+	$(BIN)/pytest -n $(JOBS)
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.installed
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache

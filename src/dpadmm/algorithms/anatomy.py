@@ -1,0 +1,194 @@
+"""The anatomy that all methods share: start, local step, exchange, update.
+
+An algorithm is a frozen set of hyper-parameters with pure functions over named states. Arrays carry a leading agent
+axis and a trailing replica axis. A round is
+
+    messages = local_step(...)      each participating agent, on its own data
+    inbox    = exchange(...)        what the network or the coordinator makes of the messages
+    state    = update(...)          each participating agent, without its data
+
+The algorithm neither loops over rounds nor draws noise; the engine does, and hands the noise in. A silo that runs
+alone calls the same functions with `Agents` of length one.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.functions import LocalFunctions
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import Regulariser
+from dpadmm.solvers.prepare import prepare
+from dpadmm.solvers.solution import Solution, Solver, Subproblem
+
+State = TypeVar("State", bound=tuple[Floats, ...])
+
+
+@dataclass(frozen=True)
+class Agents:
+    """What the agents that compute here know: their functions, and the public facts about the network.
+
+    index: their numbers in the whole network. number: N, how many there are in all. degrees: neighbours of each
+    (zeros where there is no graph). seats: which of the solver's agents they are.
+    """
+
+    functions: LocalFunctions
+    weights: Floats
+    regulariser: Regulariser
+    solver: Solver
+    index: Ints
+    degrees: Ints
+    number: int
+    seats: Ints | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, network: Network | None, tolerance: float, threads: int) -> "Agents":
+        """Seat all agents of a problem."""
+        if network is not None and network.n_agents != problem.n_agents:
+            raise InputError(
+                f"The network has {network.n_agents} agents and the problem {problem.n_agents}; they must agree."
+            )
+        degrees = network.degrees if network is not None else np.zeros(problem.n_agents, dtype=np.int64)
+        return cls(
+            functions=problem.functions,
+            weights=problem.weights,
+            regulariser=problem.regulariser,
+            solver=prepare(problem.functions, problem.weights, tolerance, threads),
+            index=np.arange(problem.n_agents),
+            degrees=np.asarray(degrees),
+            number=problem.n_agents,
+        )
+
+    @property
+    def dimension(self) -> int:
+        """Dimension d."""
+        return self.functions.dimension
+
+    def take(self, positions: Ints | None) -> "Agents":
+        """Return the agents at these positions only (None: all); the solver's preparation is shared."""
+        if positions is None:
+            return self
+        return replace(
+            self,
+            functions=self.functions.take(positions),
+            weights=self.weights[positions],
+            index=self.index[positions],
+            degrees=self.degrees[positions],
+            seats=positions if self.seats is None else self.seats[positions],
+        )
+
+    def alone(self, agent: int, tolerance: float) -> "Agents":
+        """Return one agent as it sits in its own silo: nothing of the others' data, a solver of its own."""
+        here = self.take(np.array([agent]))
+        return replace(here, solver=prepare(here.functions, here.weights, tolerance, 1), seats=None)
+
+    def minimise(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Solution:
+        """Return argmin w_i f_i(x) + lin'x + (pull/2) ||x - centre||^2 for all agents here."""
+        return self.solver.solve(Subproblem(lin, centre, pull, start, self.seats))
+
+    def minimise_with_share(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Solution:
+        """As `minimise`, with the agent's share g/N of a ridge regulariser added (graph methods have no prox)."""
+        total = pull + self.regulariser.strong_convexity / self.number
+        return self.minimise(lin, centre * (pull / total)[:, None, None], total, start)
+
+
+class NoiseHook(Protocol):
+    """Where noise enters a step; the engine supplies it."""
+
+    def perturb(self, slot: str, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return `values` (agents, d, R) with the noise of round k for this slot added."""
+        ...
+
+
+class Silence:
+    """No noise: the non-private run."""
+
+    def perturb(self, slot: str, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return the values unchanged."""
+        return values
+
+
+class Residuals(NamedTuple):
+    """How far from consensus (primal) and from rest (dual) a round ended, per replica."""
+
+    primal: Floats
+    dual: Floats
+
+
+class Algorithm(Protocol[State]):
+    """What the engine needs of a method."""
+
+    @property
+    def needs_network(self) -> bool:
+        """Whether messages go to neighbours on a graph (True) or to a coordinator or token holder (False)."""
+        ...
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """Raise `InputError` if the method cannot solve this problem; nothing has been computed yet."""
+        ...
+
+    def start(self, agents: Agents, replicas: int) -> tuple[State, Floats]:
+        """Return the agents' first state and first inbox; neither depends on the data."""
+        ...
+
+    def participants(self, k: int) -> Ints | None:
+        """Return who computes in round k (None: everyone), fixed in advance."""
+        ...
+
+    def local_step(self, k: int, agents: Agents, state: State, inbox: Floats, noise: NoiseHook) -> tuple[State, Floats]:
+        """Touch the data: return the new state and the messages that leave the agents."""
+        ...
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """Return the next inbox: neighbour sums on a graph, the broadcast of a coordinator."""
+        ...
+
+    def update(self, k: int, agents: Agents, state: State, inbox: Floats) -> State:
+        """Finish the round without touching the data (dual steps)."""
+        ...
+
+    def models(self, state: State, inbox: Floats) -> Floats:
+        """Return the agents' models (N, d, R)."""
+        ...
+
+    def estimate(self, state: State, inbox: Floats) -> Floats:
+        """Return the one model (d, R) that stands for the run so far."""
+        ...
+
+    def residuals(self, agents: Agents, before: tuple[State, Floats], after: tuple[State, Floats]) -> Residuals:
+        """Return the residuals of the round that led from `before` to `after` (each: state, inbox)."""
+        ...
+
+
+def take(state: State, positions: Ints | None) -> State:
+    """Return the rows of a state that belong to these agents."""
+    if positions is None:
+        return state
+    return _rebuilt(state, [part[positions] for part in state])
+
+
+def put(state: State, positions: Ints | None, part: State) -> State:
+    """Return the state with the rows of these agents replaced."""
+    if positions is None:
+        return part
+    merged = []
+    for whole, rows in zip(state, part, strict=True):
+        copy = whole.copy()
+        copy[positions] = rows
+        merged.append(copy)
+    return _rebuilt(state, merged)
+
+
+def _rebuilt(state: Any, parts: list[Floats]) -> Any:
+    return type(state)(*parts)
+
+
+def spread(models: Floats) -> Floats:
+    """Return the consensus error: the largest distance of an agent's model from the mean, per replica."""
+    return np.sqrt(((models - models.mean(axis=0)) ** 2).sum(axis=1)).max(axis=0)

@@ -1,0 +1,46 @@
+"""Data: schemas with public bounds, loaders, partitioners, generators."""
+
+from dpadmm.datasets.adult import Source, load_adult
+from dpadmm.datasets.adult_synthetic import adult_like, adult_like_frame
+from dpadmm.datasets.breast_cancer import load_breast_cancer
+from dpadmm.datasets.columns import Categorical, Numeric
+from dpadmm.datasets.control import ControlProblem, random_control
+from dpadmm.datasets.dataset import Dataset
+from dpadmm.datasets.generators import Planted, label_skewed_silos, logistic_table, sparse_regression
+from dpadmm.datasets.heart import load_heart
+from dpadmm.datasets.labels import BinaryLabel, RealLabel, ThresholdLabel
+from dpadmm.datasets.nist_acs import load_nist_acs
+from dpadmm.datasets.policies import EncodingReport, Layout, Missing, OutOfRange, Unknown
+from dpadmm.datasets.random_quadratics import random_quadratics
+from dpadmm.datasets.schema import Encoded, EncodedFeatures, Schema
+
+__all__ = [
+    "BinaryLabel",
+    "Categorical",
+    "ControlProblem",
+    "Dataset",
+    "Encoded",
+    "EncodedFeatures",
+    "EncodingReport",
+    "Layout",
+    "Missing",
+    "Numeric",
+    "OutOfRange",
+    "Planted",
+    "RealLabel",
+    "Schema",
+    "Source",
+    "ThresholdLabel",
+    "Unknown",
+    "adult_like",
+    "adult_like_frame",
+    "label_skewed_silos",
+    "load_adult",
+    "load_breast_cancer",
+    "load_heart",
+    "load_nist_acs",
+    "logistic_table",
+    "random_control",
+    "random_quadratics",
+    "sparse_regression",
+]

@@ -1,0 +1,153 @@
+"""Ways to deal the rows of a table to silos: pure functions of their arguments and an explicit generator.
+
+Every function returns one increasing index array per silo; together they hold every row exactly once, and no
+silo is empty.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+
+Rows: TypeAlias = NDArray[np.intp]
+Partition: TypeAlias = list[Rows]
+
+
+def iid(n_rows: int, n_silos: int, rng: np.random.Generator) -> Partition:
+    """Deal shuffled rows to `n_silos` silos whose sizes differ by at most one.
+
+    >>> parts = iid(7, 3, np.random.default_rng(0))
+    >>> [len(part) for part in parts]
+    [3, 2, 2]
+    """
+    rows, silos = checks.count("n_rows", n_rows), checks.count("n_silos", n_silos)
+    _check_enough(rows, silos, 1)
+    order = checked_generator(rng).permutation(rows)
+    return [np.sort(part) for part in np.array_split(order, silos)]
+
+
+def by_sizes(n_rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Partition:
+    """Deal shuffled rows to silos of the given sizes, which must add up to `n_rows`."""
+    rows = checks.count("n_rows", n_rows)
+    counts = [checks.count(f"sizes[{position}]", size) for position, size in enumerate(sizes)]
+    if sum(counts) != rows:
+        raise InputError(f"sizes must add up to the {rows} rows, got a sum of {sum(counts)}.")
+    order = checked_generator(rng).permutation(rows)
+    return [np.sort(part) for part in np.split(order, np.cumsum(counts)[:-1])]
+
+
+def by_column(values: Any) -> Partition:
+    """Make a silo of each distinct value, in sorted order; `group_names(values)` names them.
+
+    >>> [part.tolist() for part in by_column(["b", "a", "b"])]
+    [[1], [0, 2]]
+    """
+    _, codes = _groups(values)
+    order = np.argsort(codes, kind="stable")
+    return list(np.split(order, np.cumsum(np.bincount(codes))[:-1]))
+
+
+def group_names(values: Any) -> tuple[str, ...]:
+    """Return the names of the silos that `by_column` makes, in the same order."""
+    names, _ = _groups(values)
+    return tuple(str(name) for name in names)
+
+
+def dirichlet_label_skew(
+    labels: Any, n_silos: int, alpha: float, rng: np.random.Generator, *, least: int = 1
+) -> Partition:
+    """Deal each class by its own shares ~ Dirichlet(alpha, ..., alpha): small alpha, strong label skew.
+
+    A silo left with fewer than `least` rows gets random rows of the silo that is largest at that moment, so
+    the call always ends and every silo has at least `least` rows.
+
+    Parameters
+    ----------
+    labels: (n,) one label per row, of any kind that sorts.
+    n_silos: number of silos, with `n_silos * least <= n`.
+    alpha: concentration > 0; about 0.1 strong skew, 100 nearly none.
+    """
+    checks.positive("alpha", alpha)
+    silos, least = checks.count("n_silos", n_silos), checks.count("least", least)
+    generator = checked_generator(rng)
+    _, codes = _groups(labels)
+    _check_enough(len(codes), silos, least)
+    owner = np.empty(len(codes), dtype=np.intp)
+    for label in range(codes.max() + 1):
+        members = generator.permutation(np.flatnonzero(codes == label))
+        counts = generator.multinomial(len(members), _shares(alpha, silos, generator))
+        owner[members] = np.repeat(np.arange(silos), counts)
+    _top_up(owner, silos, least, generator)
+    return [np.flatnonzero(owner == silo) for silo in range(silos)]
+
+
+def split(n_rows: int, rng: np.random.Generator, *, train_fraction: float = 0.7) -> tuple[Rows, Rows]:
+    """Return random training and test rows, `floor(train_fraction * n_rows)` of them for training.
+
+    >>> train, test = split(45_222, np.random.default_rng(0))
+    >>> len(train), len(test)
+    (31655, 13567)
+    """
+    rows = checks.count("n_rows", n_rows, least=2)
+    fraction = checks.open_unit("train_fraction", train_fraction)
+    # The nudge keeps 0.7 * 10 = 7 from becoming 6.999...
+    size = int(np.floor(fraction * rows + 1e-9))
+    if not 0 < size < rows:
+        raise InputError(
+            f"train_fraction {train_fraction!r} of {rows} rows leaves one side empty; "
+            "use more rows or another fraction."
+        )
+    order = checked_generator(rng).permutation(rows)
+    return np.sort(order[:size]), np.sort(order[size:])
+
+
+def checked_generator(rng: np.random.Generator) -> np.random.Generator:
+    """Return `rng` if it is a generator: a seed or None would hide where the randomness comes from."""
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng must be a numpy Generator (numpy.random.default_rng(seed)), got {rng!r}.")
+    return rng
+
+
+def _check_enough(rows: int, silos: int, least: int) -> None:
+    if silos * least > rows:
+        raise InputError(f"{rows} rows cannot fill {silos} silos with at least {least} row(s) each; use fewer silos.")
+
+
+def _groups(values: Any) -> tuple[NDArray[Any], Rows]:
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) == 0:
+        raise InputError(f"One value per row is needed, in one column; got shape {array.shape}.")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError("The column that names silos or classes has missing values; fill or drop those rows.")
+    try:
+        names, codes = np.unique(array, return_inverse=True)
+    except TypeError as problem:
+        raise InputError("The column that names silos or classes must hold values of one kind.") from problem
+    return names, codes.astype(np.intp)
+
+
+def _shares(alpha: float, silos: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw Dirichlet shares; for a tiny alpha every gamma draw underflows, and one silo takes all."""
+    shares = rng.dirichlet(np.full(silos, alpha))
+    if not np.isfinite(shares).all() or shares.sum() <= 0:
+        shares = np.zeros(silos)
+        shares[rng.integers(silos)] = 1.0
+    return np.asarray(shares / shares.sum())
+
+
+def _top_up(owner: Rows, silos: int, least: int, rng: np.random.Generator) -> None:
+    """Move random rows, in place, from the largest silo of the moment to each silo that is too small."""
+    counts = np.bincount(owner, minlength=silos)
+    for silo in np.flatnonzero(counts < least):
+        while counts[silo] < least:
+            donor = int(np.argmax(counts))
+            # No more than half the surplus at once, so that a donor never becomes too small itself.
+            number = max(1, min(least - counts[silo], (counts[donor] - least) // 2))
+            moved = rng.choice(np.flatnonzero(owner == donor), size=number, replace=False)
+            owner[moved] = silo
+            counts[donor] -= number
+            counts[silo] += number

@@ -1,0 +1,71 @@
+"""Save a run and continue it later on the same trajectory."""
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm.errors import ResumeError
+from dpadmm.problems.arrays import Floats
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The whole state of a run after `round` rounds; the arrays of `state` in the order of its fields."""
+
+    round: int
+    state: tuple[Floats, ...]
+    inbox: Floats
+    passport: str
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically: a crash or a full disk leaves the older file as it was."""
+        arrays: dict[str, Any] = {f"state_{i}": part for i, part in enumerate(self.state)}
+        arrays["inbox"] = self.inbox
+        arrays["header"] = np.frombuffer(
+            json.dumps({"format": FORMAT, "round": self.round, "passport": self.passport}).encode(), dtype=np.uint8
+        )
+        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(scratch, path)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: Path, passport: str) -> "Checkpoint":
+        """Read a file written by `save` for the same run; anything else is refused by name."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                header = json.loads(bytes(file["header"]).decode())
+                state = tuple(file[f"state_{i}"] for i in range(sum(n.startswith("state_") for n in file.files)))
+                inbox = file["inbox"]
+        except FileNotFoundError as problem:
+            raise ResumeError(f"There is no checkpoint at {path}.") from problem
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+            raise ResumeError(f"{path} is not a usable checkpoint ({problem}). Start the run again.") from problem
+        if header.get("format") != FORMAT:
+            raise ResumeError(f"{path} has checkpoint format {header.get('format')}; this version reads {FORMAT}.")
+        if header["passport"] != passport:
+            raise ResumeError(
+                f"{path} belongs to another run (algorithm, problem, network, replicas or noise differ). "
+                "Use the settings of the saved run, or another file."
+            )
+        return cls(round=int(header["round"]), state=state, inbox=inbox, passport=passport)
+
+
+def passport(*parts: object) -> str:
+    """Return a short fingerprint of what makes two runs the same run."""
+    return hashlib.sha256("\n".join(repr(part) for part in parts).encode()).hexdigest()[:32]

@@ -1,0 +1,227 @@
+"""The in-process engine: the one loop that runs any algorithm, all agents and replicas at once."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from dpadmm import checks
+from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, put, take
+from dpadmm.engines.checkpoint import Checkpoint, passport
+from dpadmm.engines.history import History, snapshot
+from dpadmm.engines.progress import progress_bar
+from dpadmm.errors import InputError, ResumeError
+from dpadmm.networks.graph import Network
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
+from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
+from dpadmm.solvers.threads import available_threads, one_blas_thread
+
+
+class Ending(Enum):
+    """Why a run stopped."""
+
+    ROUNDS = "all rounds done"
+    RESIDUAL = "residuals below the threshold"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Stop after `rounds`, or earlier once every replica's primal and dual residual is at most `residual`."""
+
+    rounds: int
+    residual: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check both limits."""
+        checks.count("rounds", self.rounds)
+        if self.residual is not None:
+            checks.positive("residual", self.residual)
+
+    def is_reached(self, residuals: Residuals) -> bool:
+        """Say whether the residuals allow to stop before all rounds are done."""
+        if self.residual is None:
+            return False
+        return bool(residuals.primal.max() <= self.residual and residuals.dual.max() <= self.residual)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Which rounds go into the history: every `every`-th and the last; 0 keeps none."""
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse negative strides."""
+        checks.count("every", self.every, least=0)
+
+    def wants(self, k: int, is_last: bool) -> bool:
+        """Say whether round k is to be recorded."""
+        return self.every > 0 and (is_last or k % self.every == 0)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The outcome: models (N, d, R), the estimate (d, R), the history, and why it stopped after `rounds`."""
+
+    models: Floats
+    estimate: Floats
+    rounds: int
+    ending: Ending
+    history: History = field(repr=False)
+    checkpoint: Checkpoint = field(repr=False)
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C arrived; `.run` holds everything up to the last finished round."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"interrupted after {run.rounds} finished rounds; nothing computed so far is lost")
+        self.run = run
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Runs algorithms in this process.
+
+    Parameters
+    ----------
+    replicas: independent noise runs that share every pass over the data, >= 1.
+    tolerance: gradient norm to which every local subproblem is solved.
+    threads: over agents; the default is the number of cores. The result does not depend on it.
+    recording: which rounds enter the history.
+    progress: show a bar on a terminal.
+
+    >>> import numpy as np
+    >>> from dpadmm.algorithms.consensus import ConsensusADMM
+    >>> from dpadmm.problems.quadratics import QuadraticAgents
+    >>> problem = Problem.of(QuadraticAgents(np.ones((3, 1, 1)), np.array([[1.0], [2.0], [6.0]])))
+    >>> run = LocalEngine(progress=False).run(ConsensusADMM(rho=0.3), problem, Stopping(rounds=60))
+    >>> run.estimate.round(6).tolist(), run.ending.value
+    ([[-3.0]], 'all rounds done')
+    """
+
+    replicas: int = 1
+    tolerance: float = DEFAULT_TOLERANCE
+    threads: int | None = None
+    recording: Recording = Recording()
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.count("replicas", self.replicas)
+        checks.positive("tolerance", self.tolerance)
+        if self.threads is not None:
+            checks.count("threads", self.threads)
+
+    def run(
+        self,
+        algorithm: Algorithm[Any],
+        problem: Problem,
+        stopping: Stopping,
+        network: Network | None = None,
+        noise: NoiseHook | None = None,
+        resume: Path | Checkpoint | None = None,
+        save_to: Path | None = None,
+    ) -> Run:
+        """Run until `stopping` says so; `resume` continues a saved run, `save_to` is written when the run ends.
+
+        Raises `InputError` before anything is computed if the parts do not fit together, `SolverError` if a local
+        subproblem misses its tolerance, and `RunInterrupted` (with the run so far) on Ctrl-C.
+        """
+        if algorithm.needs_network and network is None:
+            raise InputError(f"{type(algorithm).__name__} needs a network; pass one, for example ring(n_agents).")
+        algorithm.check(problem, network)
+        if save_to is not None and not save_to.parent.is_dir():
+            raise InputError(f"Cannot save to {save_to}: its folder does not exist. Make it first.")
+        noise = noise if noise is not None else Silence()
+        stamp = self._passport(algorithm, problem, network)
+        threads = self.threads if self.threads is not None else available_threads()
+        with one_blas_thread():
+            agents = Agents.of(problem, network, self.tolerance, threads)
+            trip = _Trip(self, algorithm, problem, network, noise, agents, stamp, resume)
+            try:
+                trip.travel(stopping)
+            except KeyboardInterrupt:
+                run = trip.outcome(Ending.INTERRUPTED)
+                if save_to is not None:
+                    run.checkpoint.save(save_to)
+                raise RunInterrupted(run) from None
+        run = trip.outcome(trip.ending)
+        if save_to is not None:
+            run.checkpoint.save(save_to)
+        return run
+
+    def _passport(self, algorithm: Algorithm[Any], problem: Problem, network: Network | None) -> str:
+        edges = None if network is None else network.adjacency.indices.tobytes()
+        shape = (problem.n_agents, problem.dimension, self.replicas)
+        return passport(
+            algorithm, shape, problem.weights.tobytes(), problem.regulariser, problem.functions.constants, edges
+        )
+
+
+class _Trip:
+    """One run under way: the loop's variables."""
+
+    def __init__(
+        self,
+        engine: LocalEngine,
+        algorithm: Algorithm[Any],
+        problem: Problem,
+        network: Network | None,
+        noise: NoiseHook,
+        agents: Agents,
+        stamp: str,
+        resume: Path | Checkpoint | None,
+    ) -> None:
+        self.engine, self.algorithm, self.problem, self.network = engine, algorithm, problem, network
+        self.noise, self.agents, self.stamp = noise, agents, stamp
+        self.history, self.ending, self.k = History(), Ending.ROUNDS, 0
+        self.state, self.inbox = algorithm.start(agents, engine.replicas)
+        if resume is not None:
+            self._restore(resume)
+
+    def _restore(self, resume: Path | Checkpoint) -> None:
+        saved = Checkpoint.load(resume, self.stamp) if isinstance(resume, Path) else resume
+        if saved.passport != self.stamp:
+            raise ResumeError("The checkpoint belongs to another run; use the settings of the saved run.")
+        self.k, self.state, self.inbox = saved.round, type(self.state)(*saved.state), saved.inbox
+
+    def travel(self, stopping: Stopping) -> None:
+        """Run rounds; the variables change only when a round is complete, so an interrupt loses one round at most."""
+        title = type(self.algorithm).__name__
+        with progress_bar(title, stopping.rounds, done=self.k, is_wanted=self.engine.progress) as tick:
+            while self.k < stopping.rounds:
+                state, inbox, residuals = self._round(self.k + 1)
+                is_done = stopping.is_reached(residuals)
+                is_last = is_done or self.k + 1 == stopping.rounds
+                if self.engine.recording.wants(self.k + 1, is_last):
+                    row = snapshot(self.k + 1, self.algorithm, self.problem, state, inbox, residuals)
+                    self.history.snapshots.append(row)
+                self.k, self.state, self.inbox = self.k + 1, state, inbox
+                tick()
+                if is_done:
+                    self.ending = Ending.RESIDUAL
+                    return
+
+    def _round(self, k: int) -> tuple[Any, Floats, Residuals]:
+        who = self.algorithm.participants(k)
+        agents = self.agents.take(who)
+        mine, messages = self.algorithm.local_step(k, agents, take(self.state, who), self.inbox, self.noise)
+        inbox = self.algorithm.exchange(k, self.problem, self.network, self.inbox, messages, self.noise)
+        mine = self.algorithm.update(k, agents, mine, inbox)
+        state = put(self.state, who, mine)
+        before, after = (self.state, self.inbox), (state, inbox)
+        return state, inbox, self.algorithm.residuals(self.agents, before, after)
+
+    def outcome(self, ending: Ending) -> Run:
+        """Return what the run has reached."""
+        return Run(
+            models=self.algorithm.models(self.state, self.inbox),
+            estimate=self.algorithm.estimate(self.state, self.inbox),
+            rounds=self.k,
+            ending=ending,
+            history=self.history,
+            checkpoint=Checkpoint(self.k, tuple(self.state), self.inbox, self.stamp),
+        )

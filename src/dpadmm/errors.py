@@ -1,0 +1,25 @@
+"""What can go wrong, by name. Every message says what came, what is allowed and what to do."""
+
+
+class DpadmmError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class InputError(DpadmmError, ValueError):
+    """An argument or a data set is not usable as given; nothing was computed or spent."""
+
+
+class SolverError(DpadmmError, ArithmeticError):
+    """A local subproblem was not solved to its tolerance, so no guarantee about its value holds."""
+
+
+class BudgetError(DpadmmError):
+    """A release was refused because it would spend more privacy than the data set's budget allows."""
+
+
+class LedgerError(DpadmmError):
+    """A ledger file cannot be used: corrupt, foreign, of another version, or edited by hand."""
+
+
+class ResumeError(DpadmmError):
+    """A saved state does not belong to the run that tries to continue it."""

@@ -1,0 +1,226 @@
+"""Who talks to whom: an undirected connected graph of agents, stored as arrays."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.csgraph import connected_components
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.networks.spectrum import SpectralFacts, spectral_facts
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Network:
+    """A connected undirected simple graph on the agents 0, ..., n_agents - 1.
+
+    Parameters
+    ----------
+    n_agents
+        Number of agents N, at least 2.
+    edges
+        Integer array of shape (E, 2), one row per pair of neighbours, each pair once and in either order.
+        It is kept sorted, with the smaller agent first, and read-only.
+    names
+        Label of each agent; the numbers 0, ..., N-1 if not given.
+
+    Guarantees
+    ----------
+    Connected, without self-loops or repeated edges; anything else is refused with an `InputError`. Two
+    networks are equal if they have the same names and the same edges.
+
+    >>> network = Network(3, np.array([(2, 1), (0, 1)]))
+    >>> network
+    Network(n_agents=3, n_edges=2)
+    >>> network.degrees
+    array([1, 2, 1])
+    """
+
+    n_agents: int
+    edges: IntArray
+    names: tuple[Hashable, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the graph and put its edges into canonical order."""
+        n = checks.count("n_agents", self.n_agents, least=2)
+        edges = _canonical_edges(n, self.edges)
+        names = tuple(self.names) or tuple(range(n))
+        if len(names) != n or len(set(names)) != n:
+            raise InputError(
+                f"names must hold one distinct label for each of the {n} agents, got {len(names)} labels "
+                f"of which {len(set(names))} are distinct."
+            )
+        object.__setattr__(self, "n_agents", n)
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "names", names)
+        n_parts, part = connected_components(self.adjacency, directed=False)
+        if n_parts > 1:
+            sizes = sorted(np.bincount(part).tolist(), reverse=True)
+            shown = ", ".join(map(str, sizes[:5])) + (", ..." if n_parts > 5 else "")
+            raise InputError(
+                f"The agents must form a connected network, got {n_parts} separate parts (sizes {shown}). "
+                "Add edges between the parts or run each part as its own network."
+            )
+
+    @classmethod
+    def from_graph(cls, graph: "nx.Graph") -> "Network":
+        """Take over a networkx graph.
+
+        Agents are numbered in the sorted order of the node labels, or in insertion order if the labels cannot
+        be compared; the labels stay available as `names`. Attributes such as edge weights are ignored.
+
+        >>> import networkx as nx
+        >>> Network.from_graph(nx.Graph([("b", "a"), ("c", "b")])).names
+        ('a', 'b', 'c')
+        """
+        import networkx as nx  # only needed by callers who already hold such a graph
+
+        if not isinstance(graph, nx.Graph):
+            raise InputError(f"graph must be a networkx.Graph, got {type(graph).__name__}.")
+        if graph.is_directed():
+            raise InputError("graph must be undirected, got a directed one; convert it with graph.to_undirected().")
+        if graph.is_multigraph():
+            raise InputError("graph must not be a multigraph; convert it with networkx.Graph(graph).")
+        if len(graph) < 2:
+            raise InputError(f"A network needs at least 2 agents, got a graph with {len(graph)} nodes.")
+        try:
+            names = sorted(graph.nodes)
+        except TypeError:
+            names = list(graph.nodes)
+        number = {name: i for i, name in enumerate(names)}
+        pairs = [(number[u], number[v]) for u, v in graph.edges]
+        return cls(len(names), np.array(pairs, dtype=np.int64).reshape(-1, 2), tuple(names))
+
+    def __repr__(self) -> str:
+        """Name the sizes, not the arrays."""
+        return f"Network(n_agents={self.n_agents}, n_edges={self.n_edges})"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare names and edges."""
+        if not isinstance(other, Network):
+            return NotImplemented
+        return self.names == other.names and np.array_equal(self.edges, other.edges)
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash((self.names, self.edges.tobytes()))
+
+    @property
+    def n_edges(self) -> int:
+        """Number of pairs of neighbours E."""
+        return int(self.edges.shape[0])
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """Number of neighbours deg_i of each agent."""
+        degrees = np.bincount(self.edges.ravel(), minlength=self.n_agents).astype(np.int64)
+        degrees.setflags(write=False)
+        return degrees
+
+    @cached_property
+    def adjacency(self) -> Any:
+        """Adjacency matrix A as a `scipy.sparse.csr_array` of float64 with sorted, read-only entries."""
+        return _symmetric(self.n_agents, self.edges, np.ones(self.n_edges))
+
+    @cached_property
+    def is_bipartite(self) -> bool:
+        """Whether the agents split into two groups with edges only between the groups."""
+        # The double cover joins (i, side) to (j, other side); it falls apart exactly if no odd cycle exists.
+        i, j = self.edges.T
+        n = self.n_agents
+        cover = csr_array((np.ones(2 * len(i)), (np.r_[i, j], np.r_[j + n, i + n])), shape=(2 * n, 2 * n))
+        return bool(connected_components(cover, directed=False, return_labels=False) == 2)
+
+    @cached_property
+    def spectral_facts(self) -> SpectralFacts:
+        """Extreme eigenvalues of D - A and D + A."""
+        return spectral_facts(self.adjacency, self.edges, self.is_bipartite)
+
+    def neighbours(self, agent: int) -> IntArray:
+        """Return the neighbours V_i of one agent, in increasing order."""
+        if checks.count("agent", agent, least=0) >= self.n_agents:
+            raise InputError(f"agent must be below n_agents = {self.n_agents}, got {agent!r}.")
+        first, last = self.adjacency.indptr[agent : agent + 2]
+        return np.asarray(self.adjacency.indices[first:last], dtype=np.int64)
+
+    def neighbour_sum(self, values: ArrayLike) -> FloatArray:
+        """Return s with s_i = sum_{j in V_i} values_j, for values of shape (N, ...), e.g. (N, d, R).
+
+        One sparse product. Terms are added in increasing order of j in every column, so each column is bit
+        for bit what it would be alone, and what an agent gets that adds its neighbours' values in that order.
+
+        >>> Network(3, np.array([(0, 1), (1, 2)])).neighbour_sum([[1.0], [10.0], [100.0]])
+        array([[ 10.], [101.], [ 10.]])
+        """
+        values = np.asarray(values, dtype=np.float64)
+        if values.ndim == 0 or values.shape[0] != self.n_agents:
+            raise InputError(
+                f"values must have first axis {self.n_agents}, one entry per agent, got shape {values.shape}."
+            )
+        total: FloatArray = (self.adjacency @ values.reshape(self.n_agents, -1)).reshape(values.shape)
+        return total
+
+    def laplacian(self) -> Any:
+        """Return the Laplacian L = D - A as a CSR array; x'Lx = sum over edges of (x_i - x_j)^2."""
+        return csr_array(diags_array(self.degrees.astype(np.float64)) - self.adjacency)
+
+    def signless_laplacian(self) -> Any:
+        """Return the signless Laplacian Q = D + A as a CSR array; x'Qx = sum over edges of (x_i + x_j)^2."""
+        return csr_array(diags_array(self.degrees.astype(np.float64)) + self.adjacency)
+
+    def metropolis_weights(self) -> Any:
+        """Return the Metropolis mixing matrix W as a CSR array.
+
+        W_ij = 1 / (1 + max(deg_i, deg_j)) on edges and W_ii = 1 - sum_j W_ij >= 1 / (1 + deg_i). W is
+        symmetric, doubly stochastic and has a positive diagonal, so W^k tends to the averaging matrix 11'/N.
+        """
+        i, j = self.edges.T
+        weights = _symmetric(self.n_agents, self.edges, 1.0 / (1.0 + np.maximum(self.degrees[i], self.degrees[j])))
+        return csr_array(weights + diags_array(1.0 - weights.sum(axis=1)))
+
+
+def _canonical_edges(n: int, edges: ArrayLike) -> IntArray:
+    """Check the edges of an n-agent graph; return them sorted, smaller agent first, read-only."""
+    given = np.asarray(edges)
+    if given.size == 0:
+        given = np.empty((0, 2), dtype=np.int64)
+    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+        raise InputError(
+            f"edges must be an integer array of shape (E, 2), got shape {given.shape} of type {given.dtype}."
+        )
+    if given.size and (given.min() < 0 or given.max() >= n):
+        raise InputError(f"edges must join agents 0 to {n - 1}, got agents from {given.min()} to {given.max()}.")
+    low, high = given.min(axis=1).astype(np.int64), given.max(axis=1).astype(np.int64)
+    loops = low[low == high]
+    if loops.size:
+        raise InputError(f"The network must have no self-loops, got one at agent {loops[0]}; remove it.")
+    order = np.lexsort((high, low))
+    canonical = np.stack([low[order], high[order]], axis=1)
+    repeated = np.flatnonzero((canonical[1:] == canonical[:-1]).all(axis=1))
+    if repeated.size:
+        raise InputError(
+            f"Each edge must be given once, got {tuple(canonical[repeated[0]].tolist())} more than once "
+            "(an edge and its reverse are the same)."
+        )
+    canonical.setflags(write=False)
+    return canonical
+
+
+def _symmetric(n: int, edges: IntArray, weights: FloatArray) -> Any:
+    """Return the symmetric CSR array with `weights` on the edges, indices sorted and entries read-only."""
+    i, j = edges.T
+    matrix = csr_array((np.r_[weights, weights], (np.r_[i, j], np.r_[j, i])), shape=(n, n), dtype=np.float64)
+    matrix.sum_duplicates()
+    matrix.data.setflags(write=False)
+    return matrix

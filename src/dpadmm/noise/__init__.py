@@ -1,0 +1,36 @@
+"""Noise: distributions, schedules, and two samplers behind one interface - seeded for experiments, secure for releases.
+
+Noise is drawn from a release (`dpadmm.privacy.records`), which carries the certificate, never from a bare number:
+`sampler.perturb(values, releases, Draw(Slot("message"), round, batch))`.
+"""
+
+from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace, distribution_of
+from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Origin, Perturbed, Releases, Sampler, Slot
+from dpadmm.noise.schedules import CaoOptimal, Constant, Custom, Geometric, Schedule
+from dpadmm.noise.secure import SecureSampler, grid_for
+from dpadmm.noise.simulated import Silence, SimulatedSampler
+
+__all__ = [
+    "COORDINATOR",
+    "Batch",
+    "CaoOptimal",
+    "Constant",
+    "CoordinateLaplace",
+    "Custom",
+    "Distribution",
+    "Draw",
+    "Gaussian",
+    "Geometric",
+    "Origin",
+    "Perturbed",
+    "Releases",
+    "Sampler",
+    "Schedule",
+    "SecureSampler",
+    "Silence",
+    "SimulatedSampler",
+    "Slot",
+    "SphericalLaplace",
+    "distribution_of",
+    "grid_for",
+]

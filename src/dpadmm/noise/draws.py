@@ -1,0 +1,209 @@
+"""Asking for noise: who (`Batch`), when and what for (`Draw`), by which promise (releases), and what comes back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.noise.distributions import Distribution, distribution_of
+from dpadmm.privacy.records import Certificate, Release, Strength
+
+COORDINATOR = -1
+"""Index of the coordinator where an agent is asked for."""
+
+_LIMIT = 2**32  # indices are 32-bit words of the generator's counter
+
+Values = NDArray[np.float64]
+Releases = Release | Sequence[Release]
+
+
+@dataclass(frozen=True, order=True)
+class Slot:
+    """What a number is for within a round, e.g. `Slot("message")` or `Slot("inner", 17)`; slots never share noise."""
+
+    name: str
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse nameless slots."""
+        if not self.name:
+            raise InputError("A slot needs a name, got an empty one.")
+        checks.count("step", self.step, least=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The agents and replicas at hand, by their indices in the whole experiment; checked once, used every round.
+
+    >>> Batch.of(3, 2)
+    Batch(3 agents, 2 replicas)
+    >>> Batch.one(agent=1).agents
+    array([1])
+    """
+
+    agents: NDArray[np.int64]
+    replicas: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Refuse indices out of range or given twice (they would share their noise)."""
+        object.__setattr__(self, "agents", _indices("agents", self.agents, COORDINATOR))
+        object.__setattr__(self, "replicas", _indices("replicas", self.replicas, 0))
+
+    @classmethod
+    def of(cls, agents: int | ArrayLike, replicas: int | ArrayLike = 1) -> "Batch":
+        """Return a batch from indices, or from numbers of agents and replicas counted from 0."""
+        return cls(_expand("agents", agents), _expand("replicas", replicas))
+
+    @classmethod
+    def one(cls, agent: int, replica: int = 0) -> "Batch":
+        """Return the batch of a silo: one agent, one replica."""
+        return cls(np.array([agent]), np.array([replica]))
+
+    def __repr__(self) -> str:
+        """Say the sizes."""
+        return f"Batch({self.agents.size} agents, {self.replicas.size} replicas)"
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One request: round (0 to 2^32 - 1), slot, and the batch."""
+
+    slot: Slot
+    round: int
+    batch: Batch
+
+    def __post_init__(self) -> None:
+        """Refuse rounds that are no 32-bit numbers."""
+        if checks.count("round", self.round, least=0) >= _LIMIT:
+            raise InputError(f"round must be below 2^32, got {self.round}.")
+
+
+class Origin(Enum):
+    """Where noise came from."""
+
+    SECURE = "operating-system entropy"
+    SIMULATED = "seeded generator"
+    NONE = "no noise"
+
+
+@dataclass(frozen=True, eq=False)
+class Perturbed:
+    """Values with noise on them, and what may be said of them.
+
+    `grids` holds each agent's grid where values were rounded to one; `idealisations` the assumptions under which
+    the certificates hold for these very bits.
+    """
+
+    values: Values
+    origin: Origin
+    idealisations: frozenset[Strength]
+    grids: NDArray[np.float64] | None = None
+
+    @property
+    def is_private_release(self) -> bool:
+        """Whether a ledger may record it: seeded noise can be repeated by anyone who knows the seed."""
+        return self.origin is Origin.SECURE
+
+    @property
+    def strength(self) -> Strength:
+        """The most modest of the idealisations; a solver's error is the coarser one."""
+        for strength in (Strength.UP_TO_SOLVER_ERROR, Strength.UP_TO_FLOATING_POINT):
+            if strength in self.idealisations:
+                return strength
+        return Strength.FULL
+
+
+class Sampler(Protocol):
+    """Puts the noise that releases promise on values."""
+
+    def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
+        """Return `values` (agents, dimension, replicas) plus fresh noise.
+
+        `releases` is a sequence with one release per agent of the batch, in its order, or one release that stands
+        for all of them and names one of them. `out` receives the result; it may be `values` itself.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """What releases promise: one family, the scale of each agent, and the certificate of each agent or of all."""
+
+    family: type[Distribution]
+    scales: NDArray[np.float64]
+    certificates: tuple[Certificate, ...]
+
+    @property
+    def idealisations(self) -> frozenset[Strength]:
+        """The idealisations of the certificates themselves."""
+        return frozenset(certificate.strength for certificate in self.certificates) - {Strength.FULL}
+
+
+def promised_noise(releases: Releases, draw: Draw) -> Noise:
+    """Return the noise of the draw's agents, after checking that the releases are about this draw."""
+    agents = draw.batch.agents
+    if isinstance(releases, Sequence):
+        if [release.agent for release in releases] != agents.tolist():
+            raise InputError(
+                f"The {len(releases)} releases do not name the draw's {agents.size} agents in order. "
+                "Give one per agent, or a single one that stands for all."
+            )
+        records = tuple(releases)
+    else:
+        if releases.agent not in agents:
+            raise InputError(f"The release is of agent {releases.agent}, which is not in the draw's batch.")
+        records = (releases,)
+    for record in records:
+        if record.round != draw.round:
+            raise InputError(f"The release is of round {record.round}, the draw of round {draw.round}.")
+    distributions = [distribution_of(record) for record in records]
+    families = {type(distribution) for distribution in distributions}
+    if len(families) != 1:
+        names = ", ".join(sorted(family.__name__ for family in families))
+        raise InputError(f"One draw takes one family of noise, got {names}. Make one draw per family.")
+    scales = np.array([distribution.scale for distribution in distributions])
+    # distribution_of has refused the records that carry no certificate
+    certificates = tuple(record.certificate for record in records)  # type: ignore[union-attr]
+    return Noise(families.pop(), np.ascontiguousarray(np.broadcast_to(scales, agents.shape)), certificates)
+
+
+def checked_values(values: Values, draw: Draw) -> Values:
+    """Return `values` as a plain float64 array of the batch's shape (agents, dimension, replicas)."""
+    array = np.require(values, np.float64, ("C", "A", "W"))  # kernels are compiled for this layout only
+    n, replicas = draw.batch.agents.size, draw.batch.replicas.size
+    if array.ndim != 3 or array.shape[0] != n or array.shape[2] != replicas or array.shape[1] == 0:
+        raise InputError(
+            f"values must have the shape ({n} agents, dimension, {replicas} replicas), got {np.shape(values)}."
+        )
+    return array
+
+
+def checked_out(out: Values | None, values: Values) -> Values:
+    """Return the array to write to: a new one, or `out` if it can take the result."""
+    if out is None:
+        return np.empty_like(values)
+    if out.shape != values.shape or out.dtype != np.float64 or not out.flags.c_contiguous or not out.flags.writeable:
+        raise InputError(f"out must be a writable contiguous float64 array of shape {values.shape}.")
+    return out
+
+
+def _expand(name: str, indices: int | ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(indices)
+    return np.arange(checks.count(name, int(array))) if array.ndim == 0 else array
+
+
+def _indices(name: str, indices: ArrayLike, least: int) -> NDArray[np.int64]:
+    array = np.asarray(indices)
+    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{name} must be a non-empty list of whole numbers, got {indices!r}.")
+    array = array.astype(np.int64)
+    if array.min() < least or array.max() >= _LIMIT - 1:
+        raise InputError(f"{name} must be from {least} to 2^32 - 2, got {array.min()} to {array.max()}.")
+    if np.any(np.diff(array) <= 0) and np.unique(array).size != array.size:
+        raise InputError(f"{name} must not repeat: equal indices would share their noise.")
+    array.flags.writeable = False
+    return array

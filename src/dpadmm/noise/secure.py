@@ -1,0 +1,204 @@
+"""Noise for real releases: operating-system entropy, and exact discrete sampling where an exact sampler exists (C8)."""
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace
+from opendp.metrics import l1_distance, l2_distance
+from opendp.mod import enable_features
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace
+from dpadmm.noise.draws import (
+    Draw,
+    Noise,
+    Origin,
+    Perturbed,
+    Releases,
+    Values,
+    checked_out,
+    checked_values,
+    promised_noise,
+)
+from dpadmm.privacy.records import Certificate, Strength
+
+enable_features("contrib")  # OpenDP's noise asks for this consent
+
+LEAST_RATIO = 2**10
+"""Least scale/grid: from here on the discrete Gaussian's delta exceeds the continuous one's by less than 2e-6 of it."""
+
+MOST_RATIO = 2**40
+"""Greatest scale/grid: beyond it 64-bit integers leave too little room for the value."""
+
+_CHOSEN_BITS = 24  # rounding then adds sqrt(d) 2^-24 noise scales to the sensitivity; the cost does not depend on it
+_MOST_MULTIPLE = 2.0**62
+
+
+def grid_for(noise_scale: float) -> float:
+    """Return the grid for noise of that standard deviation (Laplace: scale): a power of two.
+
+    `2^24 <= noise_scale/grid < 2^25`. A function of public parameters only. The order of work is: calibrate
+    roughly, choose the grid, widen the certificate by the rounding, calibrate on the widened certificate, draw on the
+    same grid; the second calibration may move the scale, which the sampler allows between 2^10 and 2^40 grids.
+
+    >>> grid_for(1.0) == 2.0**-24
+    True
+    """
+    exponent = math.frexp(checks.positive("noise_scale", noise_scale))[1] - 1 - _CHOSEN_BITS
+    if exponent < -1000:
+        raise InputError(f"noise_scale must be at least 1e-290, got {noise_scale!r}. Rescale the problem.")
+    return math.ldexp(1.0, exponent)
+
+
+@dataclass(frozen=True)
+class SecureSampler:
+    """Noise for release: nothing is seeded, nothing can be drawn again.
+
+    Gaussian and coordinate Laplace noise: values are rounded to the certificate's grid and an exact discrete
+    Gaussian or Laplace multiple of the grid is added (OpenDP). A certificate that does not count the rounding
+    is refused. Spherical Laplace and objective noise have no exact sampler: they are drawn in floating point
+    from operating-system entropy and labelled `Strength.UP_TO_FLOATING_POINT`.
+
+    A draw has one replica: several noisy copies of a value would be several releases. Values that are not finite, or
+    too large for 64-bit multiples of the grid, are refused; such a refusal is visible and not covered by the
+    certificate.
+
+    >>> from dpadmm.noise import Batch, Draw, Slot
+    >>> from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
+    >>> grid = grid_for(2.0)
+    >>> certificate = Certificate(
+    ...     bound=1.0 + 2 * grid, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1 + C8",
+    ...     assumptions=("unit-norm records",), grid=grid, grid_dimension=4,
+    ... )
+    >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=5, round=1)
+    >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, Draw(Slot("message"), 1, Batch.one(5)))
+    >>> result.is_private_release, result.strength.value, bool(np.all(result.values % grid == 0))
+    (True, 'certified', True)
+    """
+
+    def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
+        """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
+        noise = promised_noise(releases, draw)
+        array = checked_values(values, draw)
+        if draw.batch.replicas.size != 1:
+            raise InputError(
+                f"A secure draw has one replica, got {draw.batch.replicas.size}. Use SimulatedSampler for experiments."
+            )
+        if not np.all(np.isfinite(array)):
+            raise InputError("Values to be released must be finite; some are not. Nothing was drawn.")
+        return _DRAWERS[noise.family](array, noise, checked_out(out, array))
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Agents (rows) that share a grid and a noise scale, `ratio` grids; they share a call of the sampler."""
+
+    rows: NDArray[np.intp]
+    grid: float
+    ratio: float
+
+
+def _draw_gaussian(values: Values, noise: Noise, out: Values) -> Perturbed:
+    return _draw_discrete(values, noise, out, _discrete_gaussian)
+
+
+def _draw_laplace(values: Values, noise: Noise, out: Values) -> Perturbed:
+    return _draw_discrete(values, noise, out, _discrete_laplace)
+
+
+def _draw_discrete(
+    values: Values, noise: Noise, out: Values, sample: Callable[[list[int], float], list[int]]
+) -> Perturbed:
+    """Round to the grid and add exact discrete noise; everything is checked before anything is drawn."""
+    grids = np.array([_checked_grid(certificate, values.shape[1]) for certificate in noise.certificates])
+    grids = np.broadcast_to(grids, noise.scales.shape).copy()
+    groups = _groups(grids, noise.scales)
+    multiples = [_multiples(values[group.rows], group.grid) for group in groups]
+    for group, whole in zip(groups, multiples, strict=True):
+        noisy = sample(whole.ravel().tolist(), group.ratio)
+        # multiples beyond 2^53 are rounded to a float here, after the noise: post-processing
+        out[group.rows] = np.array(noisy, dtype=np.float64).reshape(whole.shape) * group.grid
+    return Perturbed(out, Origin.SECURE, noise.idealisations, grids)
+
+
+def _checked_grid(certificate: Certificate, d: int) -> float:
+    """Return the certificate's grid if its bound counts the rounding of at least d coordinates."""
+    grid = certificate.grid
+    if grid is None:
+        raise InputError(
+            "The certificate does not count the rounding to a grid, so an exact release on one would exceed it. "
+            "Choose grid_for(noise scale), widen the certificate by that grid, and calibrate on the result."
+        )
+    if math.frexp(checks.positive("grid", grid))[0] != 0.5:
+        raise InputError(f"The certificate's grid must be a power of two, got {grid!r}. Take it from grid_for.")
+    if certificate.grid_dimension < d:
+        raise InputError(f"The certificate counts the rounding of {certificate.grid_dimension} coordinates, got {d}.")
+    return grid
+
+
+def _groups(grids: NDArray[np.float64], scales: NDArray[np.float64]) -> list[_Group]:
+    pairs, which = np.unique(np.stack([grids, scales]), axis=1, return_inverse=True)
+    groups = []
+    for k, (grid, scale) in enumerate(pairs.T):
+        ratio = float(scale / grid)  # exact: the grid is a power of two, so the sampler gets the very scale promised
+        if not LEAST_RATIO <= ratio <= MOST_RATIO:
+            raise InputError(
+                f"noise scale / grid must be from 2^10 to 2^40, got {scale:.6g}/{grid:.6g} = {ratio:.6g}. "
+                "Take the grid from grid_for(noise scale)."
+            )
+        groups.append(_Group(np.flatnonzero(which == k), float(grid), ratio))
+    return groups
+
+
+def _multiples(values: Values, grid: float) -> NDArray[np.int64]:
+    """Return the nearest whole multiples of the grid; dividing by a power of two is exact."""
+    with np.errstate(over="ignore"):
+        multiples = np.rint(values / grid)
+    if np.max(np.abs(multiples)) > _MOST_MULTIPLE:
+        raise InputError(
+            f"A value of {np.max(np.abs(values)):.3g} exceeds 2^62 grids of {grid:.3g}. Nothing was drawn: "
+            "check that the run has not diverged."
+        )
+    return multiples.astype(np.int64)
+
+
+def _discrete_gaussian(multiples: list[int], scale: float) -> list[int]:
+    """Add exact discrete Gaussian noise of parameter `scale`; OpenDP takes the float for the rational number it is."""
+    measurement = make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
+    return list(measurement(multiples))
+
+
+def _discrete_laplace(multiples: list[int], scale: float) -> list[int]:
+    """Add exact discrete Laplace noise, probability proportional to exp(-|k|/scale)."""
+    measurement = make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
+    return list(measurement(multiples))
+
+
+def _draw_spherical(values: Values, noise: Noise, out: Values) -> Perturbed:
+    """Direction from Box-Muller normals, norm from a sum of d exponentials; fresh entropy for every number."""
+    n, d, _ = values.shape
+    radius = np.sqrt(-2 * np.log(_uniforms((n, d))))
+    normals = radius * np.cos(2 * np.pi * _uniforms((n, d)))
+    lengths = -np.sum(np.log(_uniforms((n, d))), axis=1)
+    factors = noise.scales * lengths / np.linalg.norm(normals, axis=1)
+    np.add(values, (factors[:, None] * normals)[:, :, None], out=out)
+    return Perturbed(out, Origin.SECURE, noise.idealisations | {Strength.UP_TO_FLOATING_POINT})
+
+
+def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return uniform numbers (k + 1/2)/2^52, never 0 nor 1, straight from the operating system."""
+    words = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+_DRAWERS: dict[type[Distribution], Callable[[Values, Noise, Values], Perturbed]] = {
+    Gaussian: _draw_gaussian,
+    CoordinateLaplace: _draw_laplace,
+    SphericalLaplace: _draw_spherical,
+}

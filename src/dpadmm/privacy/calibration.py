@@ -1,0 +1,285 @@
+"""Calibration: the noise that spends a budget, never more and hardly less.
+
+The relative noise of each round is given (`shape`, any positive scale); calibration finds the common factor.
+Gaussian and pure budgets are closed form and leave at most 1e-6 of epsilon unspent; sampled and mixed ones search
+over `dpadmm.privacy.accounting.compose` and leave at most 1e-3. Bounds are arrays of shape (rounds,) or
+(agents, rounds): each agent spends the whole budget on its own records, or its part of it when a person may be in
+several silos.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.privacy import gaussian
+from dpadmm.privacy.accounting import compose, objective_epsilon
+from dpadmm.privacy.costs import Tally, count_release
+from dpadmm.privacy.records import (
+    Certificate,
+    CoordinateLaplaceRelease,
+    FixedSizeSampling,
+    GaussianRelease,
+    PoissonSampling,
+    Release,
+    SampledGaussianRelease,
+    SphericalLaplaceRelease,
+)
+
+# Keeps sums of many rounded terms below the budget.
+_ROUND_DOWN = 1.0 - 1e-12
+_SEARCH_TOLERANCE = 1e-3
+_MOST_EVALUATIONS = 100
+
+
+@dataclass(frozen=True)
+class Target:
+    """A budget (epsilon, delta): epsilon > 0, 0 < delta < 1."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no budget."""
+        checks.positive("epsilon", self.epsilon)
+        checks.open_unit("delta", self.delta)
+
+
+@dataclass(frozen=True)
+class PureTarget:
+    """A budget of pure epsilon > 0."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no budget."""
+        checks.positive("epsilon", self.epsilon)
+
+
+def _rounds(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """An array over (rounds,) or (agents, rounds) of finite numbers >= 0."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim > 2 or array.size == 0:
+        raise InputError(f"{name} must have shape (rounds,) or (agents, rounds), got {array.shape}.")
+    if not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise InputError(f"{name} must be finite and 0 or greater, got a value that is not.")
+    return array
+
+
+def _bounds_and_shape(bounds: ArrayLike, shape: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Broadcast and check; a round may have no noise only if it has nothing to hide."""
+    try:
+        both = np.broadcast_arrays(np.atleast_1d(_rounds("bounds", bounds)), _rounds("shape", shape))
+    except ValueError as error:
+        raise InputError(
+            f"bounds of shape {np.shape(bounds)} and a noise shape of {np.shape(shape)} do not go together; give "
+            "one value per round, or one row per agent."
+        ) from error
+    if np.any((both[1] == 0) & (both[0] > 0)):
+        raise InputError("shape must be greater than 0 in every round whose bound is; got 0.")
+    if not np.all(np.any(both[0] > 0, axis=-1)):
+        raise InputError("all bounds of an agent are 0, so there is nothing to hide and no noise to calibrate.")
+    return both[0], both[1]
+
+
+def _relative(bounds: NDArray[np.float64], shape: NDArray[np.float64]) -> NDArray[np.float64]:
+    """bounds/shape, zero where nothing is hidden."""
+    return np.divide(bounds, shape, out=np.zeros_like(bounds), where=bounds > 0)
+
+
+def calibrate_gaussian(
+    target: Target, bounds: ArrayLike, shape: ArrayLike = 1.0, *, silos_per_person: int = 1
+) -> NDArray[np.float64]:
+    """Noise stds, proportional to `shape` for each agent, that spend exactly the target (C0).
+
+        std_k = shape_k sqrt(sum_j (bound_j/shape_j)^2) / m(eps, delta)
+
+    The composed epsilon is never above the target and at most 1e-6 relative below it.
+
+    >>> calibrate_gaussian(Target(1.0, 1e-5), bounds=[1.0, 1.0]).round(4)
+    array([5.2759, 5.2759])
+    """
+    bound, relative = _bounds_and_shape(bounds, shape)
+    m = float(gaussian.m_of(target.epsilon, target.delta))
+    m /= math.sqrt(checks.count("silos_per_person", silos_per_person))
+    factor = np.linalg.norm(_relative(bound, relative), axis=-1, keepdims=True) / m
+    return np.asarray(factor * relative, dtype=np.float64)
+
+
+def calibrate_laplace(
+    target: PureTarget, bounds: ArrayLike, shape: ArrayLike = 1.0, *, silos_per_person: int = 1
+) -> NDArray[np.float64]:
+    """Rates of spherical Laplace noise, inverse to `shape`, with `sum rate_k bound_k <= epsilon` for each agent.
+
+    For coordinate Laplace noise give l1 bounds and take 1/rate as the scales.
+
+    >>> calibrate_laplace(PureTarget(1.0), bounds=[1.0, 1.0], shape=[1.0, 3.0]).round(6)
+    array([0.75, 0.25])
+    """
+    bound, relative = _bounds_and_shape(bounds, shape)
+    if np.any(relative == 0):
+        raise InputError("shape must be greater than 0 in every round, got 0.")
+    share = target.epsilon * _ROUND_DOWN / checks.count("silos_per_person", silos_per_person)
+    total = (bound / relative).sum(axis=-1, keepdims=True)
+    return np.asarray(share / (relative * total), dtype=np.float64)
+
+
+def objective_rate(certificate: Certificate, epsilon: float) -> float:
+    """The largest noise rate of an objective perturbation that costs at most `epsilon` (C2).
+
+    The larger admissible one of `epsilon/bound`, if that is at least the certificate's `jacobian_free_rate`, and
+    `(epsilon - log_jacobian)/bound`.
+    """
+    checks.positive("epsilon", epsilon)
+    bound, free = checks.positive("bound", certificate.bound), certificate.jacobian_free_rate
+    candidates = [epsilon * _ROUND_DOWN / bound, (epsilon * _ROUND_DOWN - certificate.log_jacobian) / bound]
+    if free is not None and free > 0:
+        candidates.append(free)  # rounding down must not lose a branch that is reached exactly
+    fitting = [rate for rate in candidates if rate > 0 and objective_epsilon(certificate, rate) <= epsilon]
+    if not fitting:
+        least = certificate.log_jacobian if free is None else min(certificate.log_jacobian, free * bound)
+        raise InputError(
+            f"an epsilon of {epsilon:.6g} per round does not pay for the objective's Jacobian ratio; it must be "
+            f"above {least:.6g}: spend more, use fewer rounds, or raise the penalty."
+        )
+    return max(fitting)
+
+
+def calibrate_objective(
+    target: PureTarget,
+    certificates: Sequence[Certificate],
+    shares: ArrayLike = 1.0,
+    *,
+    silos_per_person: int = 1,
+) -> NDArray[np.float64]:
+    """Rates for rounds of objective perturbation; round k gets the part `shares_k / sum(shares)` of epsilon."""
+    part = np.broadcast_to(_rounds("shares", shares), (len(certificates),))
+    if not len(certificates) or not np.all(part > 0):
+        raise InputError("give at least one certificate, and shares greater than 0.")
+    silos = checks.count("silos_per_person", silos_per_person)
+    spend = target.epsilon * _ROUND_DOWN / silos * (part / part.sum())
+    return np.array([objective_rate(c, float(e)) for c, e in zip(certificates, spend, strict=True)])
+
+
+@singledispatch
+def _scaled(release: Any, factor: float) -> Any:
+    """The release with its noise multiplied by `factor`."""
+    raise InputError(
+        f"the noise of {type(release).__name__} cannot be scaled here; objective perturbation has its own "
+        "calibration, a bare release none."
+    )
+
+
+@_scaled.register(GaussianRelease)
+@_scaled.register(SampledGaussianRelease)
+def _(release: Any, factor: float) -> Any:
+    return replace(release, noise_std=release.noise_std * factor)
+
+
+@_scaled.register
+def _(release: SphericalLaplaceRelease, factor: float) -> Any:
+    return replace(release, rate=release.rate / factor)
+
+
+@_scaled.register
+def _(release: CoordinateLaplaceRelease, factor: float) -> Any:
+    return replace(release, scale=release.scale * factor)
+
+
+def _closed_form_factor(target: Target, releases: Sequence[Release]) -> float:
+    """A factor near or above the answer: every sampled step taken as if everyone took part."""
+    tally = Tally()
+    for release in releases:
+        count_release(_scaled(release, 1.0), tally)
+    whole = math.fsum(count * step.shift**2 for step, count in tally.sampled.items())
+    m = math.sqrt(tally.m_squared + whole)
+    if tally.infinite or m + tally.epsilon == 0:
+        raise InputError("the releases must hide something and carry some noise at the factor 1.")
+    return m / float(gaussian.m_of(target.epsilon, target.delta)) + tally.epsilon / target.epsilon
+
+
+def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
+    """The factor by which to multiply the noise of all these releases to meet the target together.
+
+    For sampled Gaussians and mixtures (C4); all Gaussian, spherical or coordinate Laplace. Never overshoots; at most
+    1e-3 relative of epsilon stays unspent. The search comes down from the noise that would do without sampling, so
+    that no distribution is ever built at a tiny noise.
+    """
+
+    def spent(factor: float) -> float:
+        return compose(_scaled(release, factor) for release in releases).epsilon(target.delta)
+
+    high = _closed_form_factor(target, releases)
+    at_high = spent(high)
+    for _ in range(30):
+        if at_high <= target.epsilon:
+            break
+        high, at_high = 2.0 * high, spent(2.0 * high)
+    else:
+        raise InputError(
+            f"no noise reaches epsilon {target.epsilon} at delta {target.delta}: delta is below what composition "
+            "resolves (about 1e-14, plus 2e-16 per sampled step); choose a larger one."
+        )
+    return _descend(spent, target.epsilon, high, at_high)
+
+
+def _descend(spent: Callable[[float], float], epsilon: float, high: float, at_high: float) -> float:
+    """Search the smallest admissible factor below `high`: log-linear steps, bracketed, at most 4 times down."""
+    low, at_low = 0.0, math.inf
+    for _ in range(_MOST_EVALUATIONS):
+        if at_high >= epsilon * (1.0 - _SEARCH_TOLERANCE):
+            break
+        if low == 0.0:
+            trial = high * max(0.25, at_high / epsilon)
+        elif math.isinf(at_low) or at_high == 0.0:
+            trial = math.sqrt(low * high)
+        else:
+            slope = math.log(high / low) / math.log(at_low / at_high)
+            aim = epsilon * (1.0 - 0.5 * _SEARCH_TOLERANCE)
+            trial = high * (at_high / aim) ** slope
+            trial = min(max(trial, low * (high / low) ** 0.02), high * (low / high) ** 0.02)
+        value = spent(trial)
+        if value <= epsilon:
+            high, at_high = trial, value
+        else:
+            low, at_low = trial, value
+    return high
+
+
+def calibrate_sampled_gaussian(
+    target: Target,
+    certificates: Sequence[Certificate],
+    sampling: PoissonSampling | FixedSizeSampling,
+    shape: ArrayLike = 1.0,
+) -> NDArray[np.float64]:
+    """Noise stds, proportional to `shape`, for rounds of sampled Gaussians; see `calibrate_scale`."""
+    relative = np.broadcast_to(_rounds("shape", shape), (len(certificates),))
+    if not len(certificates) or not np.all(relative > 0):
+        raise InputError("give at least one certificate, and a shape greater than 0.")
+    releases = [
+        SampledGaussianRelease(certificate=c, noise_std=float(s), sampling=sampling, agent=0, round=k)
+        for k, (c, s) in enumerate(zip(certificates, relative, strict=True))
+    ]
+    return np.asarray(calibrate_scale(target, releases) * relative, dtype=np.float64)
+
+
+def optimal_gaussian_shape(bounds: ArrayLike, weights: ArrayLike = 1.0) -> NDArray[np.float64]:
+    """The relative stds that minimise `sum w_k s_k^2` at a fixed m: `s_k^2` prop. to `bound_k/sqrt(w_k)` (C0)."""
+    bound, weight = _rounds("bounds", bounds), _rounds("weights", weights)
+    if np.any(weight == 0):
+        raise InputError("weights must be greater than 0, got 0.")
+    return np.asarray(np.sqrt(bound / np.sqrt(weight)), dtype=np.float64)
+
+
+def optimal_pure_rates(bounds: ArrayLike, weights: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+    """The rates that minimise `sum w_k/rate_k^2` at `sum rate_k bound_k <= epsilon`: prop. to `(w_k/bound_k)^(1/3)`."""
+    bound, weight = _rounds("bounds", bounds), _rounds("weights", weights)
+    if np.any(weight == 0) or np.any(bound == 0):
+        raise InputError("bounds and weights must be greater than 0, got 0.")
+    return calibrate_laplace(PureTarget(epsilon), bound, np.cbrt(bound / weight))

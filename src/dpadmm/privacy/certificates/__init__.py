@@ -1,0 +1,81 @@
+"""Certificates C1-C9: proved bounds on what one person can change, as frozen records.
+
+Every function is pure: it takes problem constants, network facts and hyper-parameters and returns `Certificate`
+records (a tuple where the bound depends on the round). The proofs are in `docs/proofs`. Common parameters:
+
+* `weight` w > 0: the factor in front of f_i in the local subproblem as solved; it multiplies every constant of f_i.
+* `solver_tolerance` (C7): norm of the local subproblem's gradient at the point returned; `None` leaves it out of the
+  bound and weakens the certificate to "up to solver error".
+* `records_per_person`: up to so many records of a person are replaced; `silos_per_person` is carried along.
+"""
+
+from dpadmm.privacy.certificates.baselines import (
+    coordinate_gradient,
+    full_gradient,
+    general_constraint,
+    gradient_step,
+    linearised_admm,
+    output_perturbation,
+    sampled_gradient,
+)
+from dpadmm.privacy.certificates.consensus import (
+    consensus_broadcast,
+    consensus_broadcast_limit,
+    consensus_broadcast_quadratic,
+    consensus_broadcast_records,
+)
+from dpadmm.privacy.certificates.fixed_point import (
+    fixed_point_block_record,
+    fixed_point_block_user,
+    fixed_point_mean_record,
+    fixed_point_mean_user,
+)
+from dpadmm.privacy.certificates.objective import (
+    dvp,
+    m_admm,
+    m_admm_linear_rate,
+    objective_perturbation,
+    r_admm,
+    solver_smoothing,
+)
+from dpadmm.privacy.certificates.p_admm import (
+    logistic_gradient_gap,
+    own_iterate_p_admm,
+    p_admm,
+    p_admm_logistic,
+)
+from dpadmm.privacy.certificates.ps_admm import ps_admm_correction, ps_admm_full_gradient
+from dpadmm.privacy.certificates.releases import in_l1_norm, secure_grid, with_spherical_noise
+
+__all__ = [
+    "consensus_broadcast",
+    "consensus_broadcast_limit",
+    "consensus_broadcast_quadratic",
+    "consensus_broadcast_records",
+    "coordinate_gradient",
+    "dvp",
+    "fixed_point_block_record",
+    "fixed_point_block_user",
+    "fixed_point_mean_record",
+    "fixed_point_mean_user",
+    "full_gradient",
+    "general_constraint",
+    "gradient_step",
+    "in_l1_norm",
+    "linearised_admm",
+    "logistic_gradient_gap",
+    "m_admm",
+    "m_admm_linear_rate",
+    "objective_perturbation",
+    "output_perturbation",
+    "own_iterate_p_admm",
+    "p_admm",
+    "p_admm_logistic",
+    "ps_admm_correction",
+    "ps_admm_full_gradient",
+    "r_admm",
+    "sampled_gradient",
+    "secure_grid",
+    "solver_smoothing",
+    "with_spherical_noise",
+]

@@ -1,0 +1,236 @@
+"""C5 and C6: fixed-point ADMM with noise in the blocks, and with noise at the coordinator.
+
+    z = prox_{gamma r}(mean u),    x_i = prox_{gamma w f_i}(2z - u_i),    u_i += lam (2 (x_i - z) + noise)
+
+`weight` w is the factor in front of f_i inside the prox (1 when the objective is `(1/N) sum f_i + r`, as in the
+algorithm's usual form). `solver_tolerance` bounds the gradient of `w f_i(x) + ||x - v||^2/(2 gamma)` at the point
+returned for x_i.
+Proofs: `docs/proofs/c5.md`, `docs/proofs/c6.md`.
+"""
+
+import math
+from collections.abc import Sequence
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.privacy.certificates.neighbours import (
+    PUBLIC_FACTS,
+    bounded,
+    certify_record,
+    gradient_words,
+    record_gap,
+    solver_words,
+    strength_of,
+    tolerance_of,
+)
+from dpadmm.privacy.certificates.recursion import hidden_drift, prox_spectrum
+from dpadmm.privacy.records import Certificate, Unit, View
+
+_SEES_BLOCKS = "the viewer may know every earlier message of this user, hence u_i and z"
+_COORDINATOR = (
+    "blocks are noise-free and stay with their users; only prox(mean u + fresh noise) is seen",
+    "the regulariser r is convex and does not depend on the data",
+    "who takes part in which round does not depend on the data; users may skip rounds",
+)
+
+
+def _certify_user(
+    bound: float, view: View, theorem: str, words: Sequence[str], solver_tolerance: float | None
+) -> Certificate:
+    return Certificate(
+        bound=bound,
+        unit=Unit.USER,
+        view=view,
+        theorem=theorem,
+        assumptions=(
+            "neighbours differ in all data of one user",
+            *words,
+            solver_words(solver_tolerance),
+            *PUBLIC_FACTS,
+        ),
+        strength=strength_of(solver_tolerance),
+    )
+
+
+def _lipschitz_words(lipschitz: float) -> str:
+    return f"every user's loss is convex with (sub)gradients of norm at most {lipschitz:g}; a common ridge may be added"
+
+
+def _clip_words(clip: float) -> str:
+    return "x_i - z is not clipped" if math.isinf(clip) else f"x_i - z is clipped to norm {clip:g}"
+
+
+def _clip(clip: float) -> float:
+    return clip if math.isinf(clip) and clip > 0 else checks.positive("clip", clip)
+
+
+def fixed_point_block_user(
+    *,
+    step: float,
+    lipschitz: float = math.inf,
+    clip: float = math.inf,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    solver_tolerance: float | None = None,
+) -> Certificate:
+    """C5 at user level: bound `2 (x_i - z)`, the value that receives N(0, sigma^2 I) in each participation.
+
+        D = 2 D_x,    D_x = min( 2 gamma (w L_lip + tol)/(1 + gamma w mu), 2 clip ).
+
+    Mind the factor: the printed algorithm adds *half* the noise to x_i - z, so the certificate is about twice that
+    value and is released with the printed sigma; zCDP is then `D^2/(2 sigma^2) = 2 D_x^2/sigma^2`. `lipschitz` is
+    that of the loss part, `strong_convexity` mu that of a ridge common to both neighbours.
+
+    >>> fixed_point_block_user(step=0.5, lipschitz=1.0).bound
+    2.0
+    """
+    gam = checks.positive("step", step)
+    pull = gam * (checks.positive("weight", weight) * lipschitz + tolerance_of(solver_tolerance))
+    pull /= 1 + gam * weight * checks.non_negative("strong_convexity", strong_convexity)
+    moved = bounded("min(2 gamma L_lip, 2 clip)", min(2 * pull, 2 * _clip(clip)))
+    words = (_lipschitz_words(lipschitz), _clip_words(clip), _SEES_BLOCKS)
+    return _certify_user(2 * moved, View.EAVESDROPPER, "C5 (user level)", words, solver_tolerance)
+
+
+def fixed_point_block_record(
+    *,
+    step: float,
+    gradient_bound: float,
+    n_records: int,
+    clip: float = math.inf,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """C5 at record level: `D = 2 min( gamma (w 2G r/n + 2 tol)/(1 + gamma w mu), 2 clip )` on `2 (x_i - z)`.
+
+    Released with the printed sigma, like `fixed_point_block_user`.
+
+    >>> fixed_point_block_record(step=0.5, gradient_bound=1.0, n_records=100).bound
+    0.02
+    """
+    gam = checks.positive("step", step)
+    gap = record_gap(
+        gradient_bound=gradient_bound,
+        n_records=n_records,
+        weight=weight,
+        records_per_person=records_per_person,
+        solver_tolerance=solver_tolerance,
+    )
+    moved = gam * gap / (1 + gam * weight * checks.non_negative("strong_convexity", strong_convexity))
+    return certify_record(
+        2 * min(moved, 2 * _clip(clip)),
+        view=View.EAVESDROPPER,
+        theorem="C5 (record level)",
+        assumptions=(gradient_words(gradient_bound), _clip_words(clip), _SEES_BLOCKS),
+        solver_tolerance=solver_tolerance,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+
+
+def relaxation_of(relaxation: float) -> float:
+    """Return lam if it lies in (0, 1/2]; beyond 1/2 the bounds of C6 fail in the first round."""
+    lam = checks.positive("relaxation", relaxation)
+    if lam > 0.5:
+        raise InputError(
+            f"relaxation must be at most 1/2 for noise at the coordinator (C6), got {lam:g}: above it a block "
+            "leaves the convex hull that bounds it. Use lam <= 1/2, or put the noise in the blocks (C5)."
+        )
+    return lam
+
+
+def _user_drift(reach: float, mixing: float, updates: int) -> tuple[float, ...]:
+    """Return `reach (1 - mixing^k)` for k = 1..updates: a convex average that forgets the common start."""
+    return tuple(reach * -math.expm1(k * math.log(mixing)) if mixing > 0 else reach for k in range(1, updates + 1))
+
+
+def fixed_point_mean_user(
+    *,
+    updates: int,
+    step: float,
+    lipschitz: float,
+    n_users: int,
+    relaxation: float = 0.5,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    solver_tolerance: float | None = None,
+) -> tuple[Certificate, ...]:
+    """C6 at user level: bound `mean u` after k = 1..updates local updates (entry k-1).
+
+        D_k = (2 gamma (w L_lip + tol)/N) (1 - (1 - 2 lam (1 - m0))^k),   m0 = gamma w mu/(1 + gamma w mu),
+
+    never more than `2 gamma (w L_lip + tol)/N`. The release before any update does not touch the data. `lipschitz` is
+    that of the loss part; `strong_convexity` mu >= 0 that of a ridge common to both neighbours; `relaxation` lam in
+    (0, 1/2]. A user who skipped rounds has made fewer updates and is covered.
+
+    >>> [c.bound for c in fixed_point_mean_user(updates=2, step=0.5, lipschitz=1.0, n_users=100)]
+    [0.01, 0.01]
+    """
+    gam, lam = checks.positive("step", step), relaxation_of(relaxation)
+    pull = gam * checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)
+    mixing = 1 - 2 * lam / (1 + pull)
+    reach = 2 * gam * (weight * bounded("lipschitz", lipschitz) + tolerance_of(solver_tolerance))
+    reach /= checks.count("n_users", n_users)
+    words = (_lipschitz_words(lipschitz), *_COORDINATOR)
+    return tuple(
+        _certify_user(bound, View.PUBLIC, "C6 (user level)", words, solver_tolerance)
+        for bound in _user_drift(reach, mixing, checks.count("updates", updates))
+    )
+
+
+def fixed_point_mean_record(
+    *,
+    updates: int,
+    step: float,
+    gradient_bound: float,
+    n_records: int,
+    smoothness: float,
+    n_users: int,
+    relaxation: float = 0.5,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> tuple[Certificate, ...]:
+    """C6 at record level: bound `mean u` after k = 1..updates local updates (entry k-1), `sqrt(V_k)/N`.
+
+    V is the recursion of `recursion.py` with `B = gamma (w 2G r/n + 2 tol)` and the spectrum of
+    `(1 - 2 lam) I + 2 lam M`; the user-level bound is taken where it is smaller. `smoothness` L and
+    `strong_convexity` mu are those of f_i with its (data-free) ridge and hold for every data set.
+
+    >>> fixed_point_mean_record(updates=50, step=1.0, gradient_bound=1.0, n_records=100, smoothness=1.0,
+    ...     n_users=10)[-1].bound  # (2/1000) sqrt(1 + gamma L/2)
+    0.002449...
+    """
+    gam, lam = checks.positive("step", step), relaxation_of(relaxation)
+    count = checks.count("updates", updates)
+    gap = record_gap(
+        gradient_bound=gradient_bound,
+        n_records=n_records,
+        weight=weight,
+        records_per_person=records_per_person,
+        solver_tolerance=solver_tolerance,
+    )
+    spectrum = prox_spectrum(
+        step=gam * weight, strong_convexity=strong_convexity, smoothness=bounded("smoothness", smoothness)
+    ).relaxed(lam)
+    drift = hidden_drift(spectrum, gam * gap, count)[1:]
+    # Replacing records replaces part of a user's data, and G bounds the gradient of the mean loss.
+    reach = 2 * gam * (weight * gradient_bound + tolerance_of(solver_tolerance))
+    n = checks.count("n_users", n_users)
+    return tuple(
+        certify_record(
+            min(record, reach) / n,
+            view=View.PUBLIC,
+            theorem="C6 (record level)",
+            assumptions=(gradient_words(gradient_bound), *_COORDINATOR),
+            solver_tolerance=solver_tolerance,
+            records_per_person=records_per_person,
+            silos_per_person=silos_per_person,
+        )
+        for record in drift
+    )

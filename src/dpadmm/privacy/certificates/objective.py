@@ -1,0 +1,254 @@
+"""C2: objective perturbation - DVP, M-ADMM, R-ADMM (record level, pure epsilon, view: eavesdropper).
+
+The subproblem carries a random linear term `b'x`, b of density proportional to `exp(-alpha ||b||)`, and its exact
+minimiser is broadcast. With `s = w mu + kappa` (kappa the curvature of the public quadratic, `2 eta deg_i`) and
+`t = w c1/(n_i s)`:
+
+    eps_round = alpha w 2G r/n_i + r q ln(1 + t);       logistic and alpha >= G/s:  eps_round = alpha w 2G r/n_i,
+
+q the rank of one record's Hessian (1 for generalised linear losses). Proof: `docs/proofs/c2.md`.
+The certificate's `bound` is the gradient distance, `log_jacobian` the second term, `jacobian_free_rate` is G/s.
+"""
+
+import math
+from dataclasses import replace
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.privacy.certificates.neighbours import (
+    bounded,
+    certify_record,
+    edge_curvature,
+    gradient_words,
+    record_gap,
+)
+from dpadmm.privacy.records import Certificate, Strength, View
+
+
+def objective_perturbation(
+    *,
+    gradient_bound: float,
+    curvature_bound: float,
+    n_records: int,
+    quadratic_curvature: float,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    is_logistic: bool = False,
+    hessian_rank: int = 1,
+    is_smoothed: bool = False,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """Bound what objective perturbation reveals about one agent in one round.
+
+    Parameters: `gradient_bound` G and `curvature_bound` c1 >= 0 bound the gradient norm and the largest Hessian
+    eigenvalue of one record's loss (logistic on features of norm <= B: G = B, c1 = B^2/4),
+    `quadratic_curvature` kappa >= 0 of the public quadratic. `is_logistic` opens the Jacobian-free branch, for
+    which `gradient_bound` must be the feature norm bound B. `hessian_rank` q >= 1 per record.
+
+    The proof is about the exact minimiser, so the strength is UP_TO_SOLVER_ERROR whatever `solver_tolerance` is,
+    unless `is_smoothed`: the output then also carries the noise of `solver_smoothing`, whose release must be
+    accounted beside this one; the strength is then UP_TO_FLOATING_POINT.
+
+    >>> c = objective_perturbation(gradient_bound=1, curvature_bound=0.25, n_records=100, quadratic_curvature=0.5,
+    ...     is_logistic=True)
+    >>> c.bound, c.jacobian_free_rate, round(c.log_jacobian, 6)
+    (0.02, 2.0, 0.004988)
+    """
+    g, c1 = bounded("gradient_bound", gradient_bound), bounded("curvature_bound", curvature_bound)
+    rank = checks.count("hessian_rank", hessian_rank)
+    if is_logistic and (rank > 1 or c1 < 0.25 * g * g * (1 - 1e-12)):
+        raise InputError(
+            f"is_logistic needs hessian_rank 1 and curvature_bound >= gradient_bound^2/4 = {0.25 * g * g:g}, got rank "
+            f"{rank} and {c1:g}. Pass the feature norm bound B as gradient_bound and B^2/4 as curvature_bound."
+        )
+    if is_smoothed and solver_tolerance is None:
+        raise InputError("is_smoothed needs the solver_tolerance the smoothing covers, got none. Pass it.")
+    modulus = checks.non_negative("quadratic_curvature", quadratic_curvature)
+    modulus += checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)
+    checks.positive("the curvature 2 eta deg + w mu of the subproblem", modulus)
+    gap = record_gap(
+        gradient_bound=g,
+        n_records=n_records,
+        weight=weight,
+        records_per_person=records_per_person,
+        solver_tolerance=None,
+    )
+    replaced = min(records_per_person, n_records)
+    certificate = certify_record(
+        gap,
+        view=View.EAVESDROPPER,
+        theorem="C2",
+        assumptions=(
+            gradient_words(g),
+            f"every record's gradient is Lipschitz with constant {c1:g} and its Hessian has rank at most {rank}",
+            "the strong convexity mu comes from a ridge that does not depend on the data",
+            "binary logistic loss" if is_logistic else "no loss-specific property is used",
+            "the noise has density proportional to exp(-rate ||b||) in exact arithmetic",
+            _smoothing_words(is_smoothed, solver_tolerance),
+        ),
+        solver_tolerance=None,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+    return replace(
+        certificate,
+        log_jacobian=replaced * rank * math.log1p(weight * c1 / (n_records * modulus)),
+        jacobian_free_rate=g / modulus if is_logistic else None,
+        strength=Strength.UP_TO_FLOATING_POINT if is_smoothed else Strength.UP_TO_SOLVER_ERROR,
+    )
+
+
+def _smoothing_words(is_smoothed: bool, solver_tolerance: float | None) -> str:
+    if is_smoothed:
+        return f"the output is smoothed against residuals up to {solver_tolerance:g}, accounted as its own release"
+    return "the broadcast is the exact minimiser; a residual is not covered"
+
+
+def solver_smoothing(
+    *,
+    solver_tolerance: float,
+    quadratic_curvature: float,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """Bound what an inexact solve adds to C2: spherical Laplace noise of rate a' on the output costs `a' 2 tol/s`.
+
+    The released value is the approximate minimiser plus that noise; its epsilon is that of the objective
+    perturbation plus this one. Everything later (duals, even steps) must read the released value.
+
+    >>> solver_smoothing(solver_tolerance=1e-10, quadratic_curvature=0.5).bound
+    4e-10
+    """
+    modulus = checks.non_negative("quadratic_curvature", quadratic_curvature)
+    modulus += checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)
+    checks.positive("the curvature 2 eta deg + w mu of the subproblem", modulus)
+    certificate = certify_record(
+        2 * checks.non_negative("solver_tolerance", solver_tolerance) / modulus,
+        view=View.EAVESDROPPER,
+        theorem="C7 (smoothed objective perturbation)",
+        assumptions=("added to the output of an objective perturbation (C2) that is accounted beside it",),
+        solver_tolerance=solver_tolerance,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+    return certificate.weakened(Strength.UP_TO_FLOATING_POINT)
+
+
+def dvp(
+    *,
+    gradient_bound: float,
+    curvature_bound: float,
+    n_records: int,
+    edge_penalty: float,
+    degree: int,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    is_logistic: bool = False,
+    hessian_rank: int = 1,
+    is_smoothed: bool = False,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """C2 for dual variable perturbation: `kappa = 2 eta deg`, every round counts."""
+    return objective_perturbation(
+        gradient_bound=gradient_bound,
+        curvature_bound=curvature_bound,
+        n_records=n_records,
+        quadratic_curvature=edge_curvature(edge_penalty=edge_penalty, degree=degree),
+        strong_convexity=strong_convexity,
+        weight=weight,
+        is_logistic=is_logistic,
+        hessian_rank=hessian_rank,
+        is_smoothed=is_smoothed,
+        solver_tolerance=solver_tolerance,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+
+
+def r_admm(
+    *,
+    gradient_bound: float,
+    curvature_bound: float,
+    n_records: int,
+    edge_penalty: float,
+    degree: int,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    is_logistic: bool = False,
+    hessian_rank: int = 1,
+    is_smoothed: bool = False,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """C2 for recycled ADMM: one release per odd iteration; `edge_penalty` is that of the iteration."""
+    certificate = dvp(
+        gradient_bound=gradient_bound,
+        curvature_bound=curvature_bound,
+        n_records=n_records,
+        edge_penalty=edge_penalty,
+        degree=degree,
+        strong_convexity=strong_convexity,
+        weight=weight,
+        is_logistic=is_logistic,
+        hessian_rank=hessian_rank,
+        is_smoothed=is_smoothed,
+        solver_tolerance=solver_tolerance,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+    even = "even iterations take grad f_i + b_i from the broadcasts by the odd step's optimality condition"
+    return replace(certificate, theorem="C2 (odd iterations)", assumptions=(*certificate.assumptions, even))
+
+
+def m_admm(
+    *,
+    gradient_bound: float,
+    curvature_bound: float,
+    n_records: int,
+    penalty: float,
+    degree: int,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    is_logistic: bool = False,
+    hessian_rank: int = 1,
+    is_smoothed: bool = False,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """C2 for penalty perturbation with this round's `penalty` eta_i(t), `kappa = 2 eta_i(t) deg`.
+
+    The certificate is about the linear term `b = 2 eta_i deg e`: release it with the rate `m_admm_linear_rate`.
+    """
+    certificate = dvp(
+        gradient_bound=gradient_bound,
+        curvature_bound=curvature_bound,
+        n_records=n_records,
+        edge_penalty=penalty,
+        degree=degree,
+        strong_convexity=strong_convexity,
+        weight=weight,
+        is_logistic=is_logistic,
+        hessian_rank=hessian_rank,
+        is_smoothed=is_smoothed,
+        solver_tolerance=solver_tolerance,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+    return replace(certificate, theorem="C2 (penalty noise as a linear term)")
+
+
+def m_admm_linear_rate(rate: float, *, penalty: float, degree: int) -> float:
+    """Rate of the linear term `2 eta_i deg e` when e has density proportional to `exp(-rate ||e||)`.
+
+    >>> m_admm_linear_rate(6.0, penalty=0.5, degree=3)
+    2.0
+    """
+    return checks.positive("rate", rate) / edge_curvature(edge_penalty=penalty, degree=degree)

@@ -1,0 +1,191 @@
+"""C1: P-ADMM, Gaussian noise on the broadcast minimiser (record level, view: eavesdropper).
+
+    x_i^{k+1} = argmin f_i(x) + a_i'x + eta sum_j ||x - (xt_i + xt_j)/2||^2,     xt_i = x_i + noise.
+
+Given everything broadcast so far this minimises an `s = 2 eta deg_i + w mu` strongly convex function, so
+`D_i = gap/s` with `gap = w 2G r/n_i + 2 tol`. Proof: `docs/proofs/c1.md`.
+"""
+
+import math
+
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from dpadmm import checks
+from dpadmm.privacy.certificates.neighbours import (
+    bounded,
+    certify_record,
+    edge_curvature,
+    gradient_words,
+    record_gap,
+    tolerance_of,
+)
+from dpadmm.privacy.records import Certificate, View
+
+_READS_BROADCASTS = "every update, the agent's own included, reads only the noisy broadcasts xt"
+
+
+def p_admm(
+    *,
+    gradient_bound: float,
+    n_records: int,
+    edge_penalty: float,
+    degree: int,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """Bound one agent's minimiser: `D = (w 2G r/n + 2 tol)/(2 eta deg + w mu)`, the same in every round.
+
+    Parameters: `gradient_bound` G >= 0 of one record's loss, `n_records` n, `edge_penalty` eta > 0, `degree` >= 1,
+    `strong_convexity` mu >= 0 of f_i (`mu = 2 Lambda` if the regulariser is written `Lambda ||x||^2`), `weight`
+    w > 0 in front of f_i, `solver_tolerance` the residual gradient norm of the local solve.
+
+    >>> p_admm(gradient_bound=1, n_records=6331, edge_penalty=1e-3, degree=2, strong_convexity=2e-4).bound
+    0.0752...
+    """
+    gap = record_gap(
+        gradient_bound=gradient_bound,
+        n_records=n_records,
+        weight=weight,
+        records_per_person=records_per_person,
+        solver_tolerance=solver_tolerance,
+    )
+    modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree)
+    modulus += weight * checks.non_negative("strong_convexity", strong_convexity)
+    return certify_record(
+        gap / modulus,
+        view=View.EAVESDROPPER,
+        theorem="C1",
+        assumptions=(gradient_words(gradient_bound), _READS_BROADCASTS),
+        solver_tolerance=solver_tolerance,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+
+
+def logistic_gradient_gap(norm: float, feature_bound: float = 1.0) -> float:
+    """Bound `||grad loss(x; v) - grad loss(x; v')||` over logistic records of norm <= B and all `||x|| <= norm`.
+
+    In the plane, with `q = |cos(v, x)| B norm`, the worst pair is mirror-symmetric about x and the exact value is
+
+        Psi = 2 B max_p sqrt(1 - p^2) / (1 + exp(-p B norm)),   0 <= p <= 1.
+
+    It grows from B at norm 0 to 2B; returned inflated by 1e-9 so that rounding cannot make it too small.
+
+    >>> [round(logistic_gradient_gap(t), 2) for t in (0, 1, 2, 5, 10)]
+    [1.0, 1.1, 1.27, 1.62, 1.82]
+    """
+    size = bounded("feature_bound", feature_bound)
+    t = size * checks.non_negative("norm", norm)
+
+    def slope(p: float) -> float:
+        # Stationarity of the maximand: increasing in p, negative at 0, positive near 1, hence one root.
+        return float(p - (1 - p * p) * t * expit(-p * t))
+
+    p = float(brentq(slope, 0.0, 1.0, xtol=1e-15)) if t > 0 else 0.0
+    return size * min(2.0, 2 * math.sqrt(1 - p * p) * float(expit(p * t)) * (1 + 1e-9))
+
+
+def p_admm_logistic(
+    *,
+    centre_norm: float,
+    n_records: int,
+    edge_penalty: float,
+    degree: int,
+    feature_bound: float = 1.0,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """Tighter C1 for logistic loss: `D = (w r Psi(R)/n + 2 tol)/s` with `R = (centre_norm + w B + tol)/s`.
+
+    `centre_norm` bounds the public vector `||eta sum_j (xt_i + xt_j) - a_i||` of this round. Since that vector is
+    an earlier output, the certificate is for this round only: compose with a filter, or use one bound that is
+    enforced for all rounds. `feature_bound` B bounds a record's feature norm.
+
+    >>> wide = p_admm(gradient_bound=1, n_records=100, edge_penalty=0.5, degree=2).bound
+    >>> near = p_admm_logistic(centre_norm=1.0, n_records=100, edge_penalty=0.5, degree=2).bound
+    >>> near / wide < 0.6
+    True
+    """
+    size = bounded("feature_bound", feature_bound)
+    modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree)
+    modulus += checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)
+    tol = tolerance_of(solver_tolerance)
+    radius = (checks.non_negative("centre_norm", centre_norm) + weight * size + tol) / modulus
+    gap = record_gap(
+        gradient_bound=logistic_gradient_gap(radius, size) / 2,
+        n_records=n_records,
+        weight=weight,
+        records_per_person=records_per_person,
+        solver_tolerance=solver_tolerance,
+    )
+    return certify_record(
+        gap / modulus,
+        view=View.EAVESDROPPER,
+        theorem="C1 (logistic, public centre)",
+        assumptions=(
+            f"binary logistic loss, labels -1/+1, feature norm at most {size:g}",
+            f"the public centre vector of this round has norm at most {centre_norm:g}",
+            _READS_BROADCASTS,
+        ),
+        solver_tolerance=solver_tolerance,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+
+
+def own_iterate_p_admm(
+    *,
+    rounds: int,
+    gradient_bound: float,
+    n_records: int,
+    edge_penalty: float,
+    degree: int,
+    strong_convexity: float = 0.0,
+    weight: float = 1.0,
+    solver_tolerance: float | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> tuple[Certificate, ...]:
+    """Bound the variant that re-uses its own noise-free iterate (eq. 10 read literally); for the errata.
+
+    The iterate is hidden state: `D_{k+1} = (eta deg D_k + gap)/s`, `D_0 = 0`, with limit `gap/(eta deg + w mu)`, up
+    to twice C1. The dual variable is taken to follow the noisy broadcasts (eq. 14). Entry k-1 is round k.
+    """
+    fresh = p_admm(
+        gradient_bound=gradient_bound,
+        n_records=n_records,
+        edge_penalty=edge_penalty,
+        degree=degree,
+        strong_convexity=strong_convexity,
+        weight=weight,
+        solver_tolerance=solver_tolerance,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+    half = edge_penalty * degree
+    memory = half / (2 * half + weight * strong_convexity)
+    bounds = [0.0]
+    for _ in range(checks.count("rounds", rounds)):
+        bounds.append(memory * bounds[-1] + fresh.bound)
+    return tuple(
+        certify_record(
+            bound,
+            view=View.EAVESDROPPER,
+            theorem="C1 (own iterate)",
+            assumptions=(
+                gradient_words(gradient_bound),
+                "the agent re-uses its own noise-free iterate; neighbours and duals are read from the broadcasts",
+            ),
+            solver_tolerance=solver_tolerance,
+            records_per_person=records_per_person,
+            silos_per_person=silos_per_person,
+        )
+        for bound in bounds[1:]
+    )

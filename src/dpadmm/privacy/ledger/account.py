@@ -1,0 +1,157 @@
+"""What the entries of a ledger amount to, and the checks of a history."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpadmm.errors import LedgerError, ResumeError
+from dpadmm.privacy.ledger import store
+from dpadmm.privacy.ledger.chain import Entry, Kind, Reader
+from dpadmm.privacy.ledger.codec import decode_release, encode_release
+from dpadmm.privacy.ledger.meter import Budget
+from dpadmm.privacy.ledger.tally import Holding, Tally, Terms
+from dpadmm.privacy.records import Relation, Release, Unit, View
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One release asked for, with all that makes it unique; equal asks are the same message."""
+
+    run: str
+    algorithm: str
+    slot: int
+    release: Release
+
+    @property
+    def key(self) -> store.Key:
+        """What names the message."""
+        return self.run, self.release.round, self.release.agent, self.slot
+
+    def content(self) -> dict[str, Any]:
+        """Return the ask as plain values."""
+        return {
+            "run": self.run,
+            "algorithm": self.algorithm,
+            "slot": self.slot,
+            "release": encode_release(self.release),
+        }
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Ask":
+        """Return the ask that `content` wrote."""
+        return cls(content["run"], content["algorithm"], content["slot"], decode_release(content["release"]))
+
+
+def first_content(budget: Budget, terms: Terms) -> dict[str, Any]:
+    """Return what the first entry says about the ledger; `Account.opened_by` reads it."""
+    return {
+        "budget": asdict(budget),
+        "unit": terms.unit.value,
+        "relation": terms.relation.value,
+        "view": terms.view.value,
+        "records_per_person": terms.records_per_person,
+        "holding": terms.holding.name,
+    }
+
+
+@dataclass
+class Account:
+    """All entries read so far, folded together."""
+
+    tally: Tally
+    budget: Budget
+    created: dict[str, Any]
+    reader: Reader = field(default_factory=Reader)
+    refusals: int = 0
+
+    @classmethod
+    def opened_by(cls, first: Entry | None) -> "Account":
+        """Return the empty account that the first entry describes."""
+        content = {} if first is None else first.content()
+        if first is None or Kind(content["event"]) is not Kind.CREATED:
+            raise LedgerError("The ledger has no first entry: it is damaged. Restore it from a backup.")
+        with _readable(first.seq):
+            terms = Terms(
+                unit=Unit(content["unit"]),
+                relation=Relation(content["relation"]),
+                view=View(content["view"]),
+                records_per_person=content["records_per_person"],
+                holding=Holding[content["holding"]],
+            )
+            return cls(tally=Tally(terms), budget=Budget(**content["budget"]), created=content)
+
+    def absorb(self, entries: Iterable[Entry]) -> None:
+        """Fold further entries in, checking the chain.
+
+        The reader moves on only after an entry is counted: whatever interrupts this, none is skipped later.
+        """
+        for entry in entries:
+            self.reader.check(entry)
+            with _readable(entry.seq):
+                self._count(entry.content())
+            self.reader.move_to(entry)
+
+    def _count(self, content: Mapping[str, Any]) -> None:
+        match Kind(content["event"]):
+            case Kind.RELEASE:
+                self.tally.add(decode_release(content["release"]))
+            case Kind.BUDGET:
+                self.budget = Budget(**content["budget"])
+            case Kind.REFUSAL:
+                self.refusals += 1
+            case Kind.CREATED | Kind.MIGRATION:
+                pass
+
+
+@contextmanager
+def _readable(seq: int) -> Iterator[None]:
+    """Turn a missing or malformed field into `LedgerError`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise LedgerError(
+            f"Entry {seq} cannot be understood ({error!r}): the ledger is damaged or was written by a newer version of "
+            "dpadmm. Restore it from a backup, or use that version."
+        ) from error
+
+
+def read_account(connection: sqlite3.Connection) -> Account:
+    """Return the account of all entries, checking the chain from the first."""
+    account = Account.opened_by(store.read_entry(connection, 1))
+    account.absorb(store.read_entries(connection))
+    return account
+
+
+def check_history(
+    connection: sqlite3.Connection, path: Path, anchor: tuple[int, str] | None, expected_head: str | None
+) -> None:
+    """Raise `LedgerError` unless the anchor and the expected head are part of the (already checked) chain."""
+    if anchor is not None:
+        entry = store.read_entry(connection, anchor[0])
+        if entry is None or entry.digest != anchor[1]:
+            raise LedgerError(
+                f"{path} does not contain entry {anchor[0]} that was recorded in it: it is an older copy, it was "
+                "edited, or its -wal file was lost. Releases may be missing from it. Put the newest files back."
+            )
+    if expected_head is not None:
+        known = connection.execute("SELECT 1 FROM entries WHERE digest = ?", (expected_head,)).fetchone()
+        if known is None:
+            raise LedgerError(
+                f"{path} does not contain the expected head {expected_head}: it is an older copy or it was edited. "
+                "Releases may be missing from it. Put the newest copy back."
+            )
+
+
+def conflict(asks: list[Ask], found: list[Entry | None]) -> ResumeError | None:
+    """Return the error if something else is recorded under the key of one of `asks`."""
+    for ask, entry in zip(asks, found, strict=True):
+        if entry is not None and Ask.of(entry.content()) != ask:
+            run, round_, agent, slot = ask.key
+            return ResumeError(
+                f"Refused: run {run!r}, round {round_}, agent {agent}, slot {slot} is recorded as entry {entry.seq} "
+                "with another algorithm, certificate or noise. Send the message stored then, or use a new run or slot."
+            )
+    return None

@@ -1,0 +1,105 @@
+"""What a ledger says about itself: receipts for what was recorded and a statement of what was spent."""
+
+from dataclasses import dataclass, field
+
+from dpadmm.privacy.ledger.meter import Budget, Meter
+from dpadmm.privacy.ledger.tally import Tally, Terms
+from dpadmm.privacy.records import Strength
+
+# The least idealised first; the last that occurs is the strength of the total.
+_FROM_STRONG_TO_WEAK = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVER_ERROR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """Proof that releases are recorded: their messages may leave.
+
+    `entries` are their numbers in the log, `digests` their places in the chain, in the order asked. `fresh` says which
+    of them were recorded by this very call; a release that is not fresh was paid for earlier, so **the message stored
+    then must be sent again bit for bit**, or drawn now if it is certain that none was ever sent.
+    """
+
+    run: str
+    entries: tuple[int, ...]
+    digests: tuple[str, ...]
+    fresh: tuple[bool, ...] = field(compare=False)
+
+    def is_repeat(self) -> bool:
+        """Return whether everything asked had been recorded before, so that nothing was spent."""
+        return not any(self.fresh)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSpending:
+    """What one agent's releases alone have spent; `agent` below zero stands for releases over everyone's data."""
+
+    agent: int
+    releases: int
+    spent_epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """Where a data set stands.
+
+    `spent_epsilon` is the certified total at the budget's delta, under `terms`.
+    `left_epsilon` is the budget less that; since epsilons do not simply add, more than it may still fit.
+    `holds_adaptively`: the figure also holds if the noise of later releases was chosen after seeing earlier ones
+    (C0: Gaussian releases only, or a budget with delta 0); otherwise the noise must have been planned beforehand.
+    """
+
+    budget: Budget
+    terms: Terms
+    spent_epsilon: float
+    left_epsilon: float
+    releases: int
+    refusals: int
+    head: str
+    entries: int
+    strengths: tuple[Strength, ...]
+    holds_adaptively: bool
+    agents: tuple[AgentSpending, ...]
+
+    @property
+    def strength(self) -> Strength:
+        """The weakest strength among the releases' certificates; an empty ledger is fully certified."""
+        return self.strengths[-1] if self.strengths else Strength.FULL
+
+    def __str__(self) -> str:
+        """Return the statement as a few lines of text."""
+        planned = "however later noise was chosen" if self.holds_adaptively else "for noise planned beforehand"
+        lines = [
+            f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
+            f"Left       epsilon {self.left_epsilon:.6g}",
+            f"Protects   one {self.terms.unit.value} ({self.terms.relation.value}) from the {self.terms.view.value}",
+            f"Assumes    at most {self.terms.records_per_person} record(s) a person; {self.terms.holding.value}",
+            f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
+            f"Releases   {self.releases} recorded, {self.refusals} refusals",
+        ]
+        if len(self.agents) > 1:
+            lines += [
+                f"  agent {spending.agent}: epsilon {spending.spent_epsilon:.6g} in {spending.releases} releases"
+                for spending in self.agents
+            ]
+        return "\n".join([*lines, f"Head       {self.head} (entry {self.entries})"])
+
+
+def draw_statement(tally: Tally, budget: Budget, meter: Meter, *, refusals: int, head: str, entries: int) -> Statement:
+    """Return the statement of a tally."""
+    spent = max((meter.epsilon(pile, budget) for pile in tally.groups()), default=0.0)
+    return Statement(
+        budget=budget,
+        terms=tally.terms,
+        spent_epsilon=spent,
+        left_epsilon=max(0.0, budget.epsilon - spent),
+        releases=tally.whole.releases,
+        refusals=refusals,
+        head=head,
+        entries=entries,
+        strengths=tuple(strength for strength in _FROM_STRONG_TO_WEAK if tally.strengths[strength]),
+        holds_adaptively=tally.is_gaussian() or budget.delta == 0,
+        agents=tuple(
+            AgentSpending(agent=agent, releases=pile.releases, spent_epsilon=meter.epsilon(pile, budget))
+            for agent, pile in sorted(tally.agents.items())
+        ),
+    )

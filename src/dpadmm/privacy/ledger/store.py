@@ -1,0 +1,202 @@
+"""The file: SQLite in write-ahead mode, synced at every commit, with an append-only table of entries.
+
+A file is looked at without locks or side files first, then validated through a read-only connection, and opened for
+writing only when both are content; so a foreign or damaged file is left as it was found.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from dpadmm.errors import LedgerError
+from dpadmm.privacy.ledger.chain import Entry, Kind, Writer
+
+APPLICATION_ID = 0x6470616C  # "dpal"
+VERSION = 2
+
+_ENTRIES = (
+    "CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)",
+    "CREATE TRIGGER entries_no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+    "CREATE TRIGGER entries_no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+)
+_KEYS = (
+    "CREATE TABLE keys (run TEXT NOT NULL, round INTEGER NOT NULL, agent INTEGER NOT NULL, slot INTEGER NOT NULL, "
+    "seq INTEGER NOT NULL, PRIMARY KEY (run, round, agent, slot)) WITHOUT ROWID",
+)
+Key = tuple[str, int, int, int]
+
+
+def key_of(entry: Entry) -> Key | None:
+    """Return (run, round, agent, slot) of a release's entry, None for any other event."""
+    content = entry.content()
+    if Kind(content["event"]) is not Kind.RELEASE:
+        return None
+    release = content["release"]
+    return content["run"], release["round"], release["agent"], content["slot"]
+
+
+def _add_keys(connection: sqlite3.Connection) -> None:
+    """Version 1 had no table of keys; its entries say all that is needed to fill one."""
+    for statement in _KEYS:
+        connection.execute(statement)
+    for entry in read_entries(connection):
+        insert_key(connection, entry)
+
+
+# MIGRATIONS[v - 1] brings version v to v + 1. Entries are never rewritten: the chain must survive.
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_add_keys,)
+
+
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into `LedgerError` that says what happened and what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        what = _WHAT_TO_DO.get(code, "The file may be damaged or closed; nothing was recorded.")
+        raise LedgerError(f"{path}: {error}. {what}") from error
+
+
+_WHAT_TO_DO = {
+    sqlite3.SQLITE_BUSY: "Another process held the ledger beyond the timeout; nothing was recorded. Try again.",
+    sqlite3.SQLITE_FULL: "The disk is full; nothing was recorded, so send nothing. Make room and try again.",
+    sqlite3.SQLITE_IOERR: "The file could not be written or read (disk full, quota or hardware); send nothing. "
+    "Make room and ask again under the same key: that never spends twice.",
+    sqlite3.SQLITE_CORRUPT: "The file is damaged or cut short. Restore it from a backup.",
+    sqlite3.SQLITE_NOTADB: "This is not a ledger. Give the path of one, or create one under a new name.",
+    sqlite3.SQLITE_READONLY: "The ledger or its directory is read-only. Give the process write permission.",
+    sqlite3.SQLITE_CANTOPEN: "The ledger and its directory must be readable and writable.",
+    sqlite3.SQLITE_CONSTRAINT: "The entry contradicts one that is there; nothing was recorded.",
+}
+
+
+def connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
+    """Open `path` with the URI parameters `mode`; no implicit transactions."""
+    uri = f"file:{quote(str(path))}?{mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+def create_file(path: Path, first: Entry) -> None:
+    """Write a ledger with one entry to the new file `path`, complete and synced, with no side files left."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    with closing(connect(path, "mode=rw", 5.0)) as connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        with transaction(connection):
+            for statement in _ENTRIES + _KEYS:
+                connection.execute(statement)
+            append(connection, [first])
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def inspect(path: Path) -> None:
+    """Refuse a file that is not a ledger, touching nothing: no lock, no side file, no recovery.
+
+    This goes through SQLite, not `open`: closing a plain descriptor would drop the locks that other ledgers of this
+    process hold on the same file.
+    """
+    if not path.is_file():
+        raise LedgerError(f"{path} is not there or not a file. Create a ledger, or give the path of one.")
+    with clear_errors(path), closing(connect(path, "mode=ro&immutable=1", 0.0)) as connection:
+        found = connection.execute("PRAGMA application_id").fetchone()[0]
+    if found != APPLICATION_ID:
+        raise LedgerError(
+            f"{path} is not a ledger (application id {found:#x}, a ledger has {APPLICATION_ID:#x}). "
+            "Give the path of one, or create one under a new name."
+        )
+
+
+def validate(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `LedgerError` unless this code can read the file's version and its pages are sound."""
+    version = _version(connection)
+    if not 1 <= version <= VERSION:
+        raise LedgerError(
+            f"{path} has schema version {version}; this dpadmm knows versions 1 to {VERSION}. Use a newer dpadmm."
+        )
+    complaints = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
+    if complaints != ["ok"]:
+        raise LedgerError(f"{path} is damaged ({'; '.join(complaints)}). Restore it from a backup.")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def open_for_writing(path: Path, timeout: float) -> sqlite3.Connection:
+    """Return a connection that syncs at every commit."""
+    connection = connect(path, "mode=rw", timeout)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache as well
+    return connection
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring an older file to the current version in one transaction, and log that it was done."""
+    if _version(connection) == VERSION:
+        return
+    with transaction(connection):
+        version = _version(connection)
+        if version == VERSION:  # another process migrated while this one waited
+            return
+        for step in MIGRATIONS[version - 1 :]:
+            step(connection)
+        seq, digest = connection.execute("SELECT seq, digest FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+        append(connection, [Writer(seq, digest).next(Kind.MIGRATION, {"from": version, "to": VERSION})])
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """Commit what the block does if it ends well, else undo all of it."""
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def read_entries(connection: sqlite3.Connection, after: int = 0) -> Iterator[Entry]:
+    """Yield the entries after number `after`, in order."""
+    rows = connection.execute("SELECT seq, body, digest FROM entries WHERE seq > ? ORDER BY seq", (after,))
+    return (Entry(*row) for row in rows)
+
+
+def read_entry(connection: sqlite3.Connection, seq: int) -> Entry | None:
+    """Return entry `seq`, None if there is none."""
+    row = connection.execute("SELECT seq, body, digest FROM entries WHERE seq = ?", (seq,)).fetchone()
+    return None if row is None else Entry(*row)
+
+
+def find_key(connection: sqlite3.Connection, key: Key) -> Entry | None:
+    """Return the entry recorded under `key`, None if there is none."""
+    row = connection.execute(
+        "SELECT seq, body, digest FROM entries WHERE seq = "
+        "(SELECT seq FROM keys WHERE run = ? AND round = ? AND agent = ? AND slot = ?)",
+        key,
+    ).fetchone()
+    return None if row is None else Entry(*row)
+
+
+def insert_key(connection: sqlite3.Connection, entry: Entry) -> None:
+    """Enter a release's key; a second entry under the same key is an error."""
+    key = key_of(entry)
+    if key is not None:
+        connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (*key, entry.seq))
+
+
+def append(connection: sqlite3.Connection, entries: Iterable[Entry]) -> None:
+    """Insert entries and the keys of those that are releases."""
+    for entry in entries:
+        connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.seq, entry.body, entry.digest))
+        insert_key(connection, entry)

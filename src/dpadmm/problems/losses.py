@@ -1,0 +1,242 @@
+"""Losses of one record, as functions of one number t.
+
+Classification (labels -1/+1): `t = y a'w`, the margin. Regression: `t = a'w - y`, the residual.
+A loss declares the bounds of its slope and curvature; a record's gradient is `slope(t) * a` up to sign, so
+`G = slope_bound * row_norm`, and its Hessian is at most `curvature_bound * row_norm^2`.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from scipy.special import expit
+
+from dpadmm import checks
+from dpadmm.problems.arrays import Floats
+
+
+class Target(Enum):
+    """What the labels are."""
+
+    SIGNS = "labels -1 and +1"
+    REALS = "real numbers"
+
+
+@dataclass(frozen=True)
+class ClippedLine:
+    """A slope of the form `clip((t - shift) * gain, low, high)`: what the compiled kernels need to know.
+
+    Squared, Huber and smoothed hinge are all of this form; the logistic slope is the one that is not.
+    """
+
+    shift: float
+    gain: float
+    low: float
+    high: float
+
+
+class Loss(Protocol):
+    """A convex loss of one number."""
+
+    @property
+    def target(self) -> Target:
+        """What the labels must be."""
+        ...
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on |slope|; inf where there is none."""
+        ...
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the second derivative."""
+        ...
+
+    @property
+    def line(self) -> ClippedLine | None:
+        """The slope as a clipped line, or None for the logistic slope."""
+        ...
+
+    def value(self, t: Floats) -> Floats:
+        """Return the loss."""
+        ...
+
+    def slope(self, t: Floats) -> Floats:
+        """Return the first derivative."""
+        ...
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return the second derivative (a one-sided one at a kink of the slope)."""
+        ...
+
+    def prox(self, t: Floats, step: Floats) -> Floats:
+        """Return argmin_s loss(s) + (s - t)^2 / (2 step)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """`log(1 + exp(-t))` of the margin: slope in (-1, 0), curvature at most 1/4.
+
+    >>> Logistic().slope(np.array([0.0]))
+    array([-0.5])
+    """
+
+    target: Target = Target.SIGNS
+    slope_bound: float = 1.0
+    curvature_bound: float = 0.25
+    line: ClippedLine | None = None
+
+    def value(self, t: Floats) -> Floats:
+        """Return log(1 + exp(-t)) without overflow."""
+        return np.logaddexp(0.0, -t)
+
+    def slope(self, t: Floats) -> Floats:
+        """Return -1 / (1 + exp(t))."""
+        return -np.asarray(expit(-t))
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return sigma(t) sigma(-t)."""
+        return np.asarray(expit(t) * expit(-t))
+
+    def prox(self, t: Floats, step: Floats) -> Floats:
+        """Solve s = t + step * sigma(-s) by Newton kept inside the bracket [t, t + step]."""
+        t, step = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(step, dtype=float))
+        low, high = t.copy(), t + step
+        s = 0.5 * (low + high)
+        for _ in range(100):
+            residual = s - t - step * expit(-s)
+            low, high = np.where(residual <= 0, s, low), np.where(residual >= 0, s, high)
+            newton = s - residual / (1.0 + step * self.curvature(s))
+            proposal = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+            if np.all(np.abs(proposal - s) <= 4e-16 * np.maximum(1.0, np.abs(s))):
+                return proposal
+            s = proposal
+        return s
+
+
+@dataclass(frozen=True)
+class Squared:
+    """`t^2 / 2` of the residual. Its slope has no bound, so no record-level guarantee exists: use `Huber`."""
+
+    target: Target = Target.REALS
+    slope_bound: float = float("inf")
+    curvature_bound: float = 1.0
+    line: ClippedLine | None = ClippedLine(0.0, 1.0, -float("inf"), float("inf"))
+
+    def value(self, t: Floats) -> Floats:
+        """Return t^2 / 2."""
+        return 0.5 * t * t
+
+    def slope(self, t: Floats) -> Floats:
+        """Return t."""
+        return np.array(t, dtype=float)
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return 1."""
+        return np.ones_like(t)
+
+    def prox(self, t: Floats, step: Floats) -> Floats:
+        """Return t / (1 + step)."""
+        return t / (1.0 + step)
+
+
+@dataclass(frozen=True)
+class Huber:
+    """`t^2/2` for |t| <= threshold, then linear with slope `threshold`: the squared loss with bounded gradient."""
+
+    threshold: float
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds that are not positive numbers."""
+        checks.positive("threshold", self.threshold)
+
+    @property
+    def target(self) -> Target:
+        """Real labels."""
+        return Target.REALS
+
+    @property
+    def slope_bound(self) -> float:
+        """The threshold."""
+        return self.threshold
+
+    @property
+    def curvature_bound(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def line(self) -> ClippedLine:
+        """`clip(t, -threshold, threshold)`."""
+        return ClippedLine(0.0, 1.0, -self.threshold, self.threshold)
+
+    def value(self, t: Floats) -> Floats:
+        """Return t^2/2 inside the threshold, threshold * (|t| - threshold/2) outside."""
+        clipped = np.clip(t, -self.threshold, self.threshold)
+        return clipped * (t - 0.5 * clipped)
+
+    def slope(self, t: Floats) -> Floats:
+        """Return t clipped to the threshold."""
+        return np.clip(t, -self.threshold, self.threshold)
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return 1 inside the threshold, 0 outside."""
+        return np.where(np.abs(t) <= self.threshold, 1.0, 0.0)
+
+    def prox(self, t: Floats, step: Floats) -> Floats:
+        """Return t - step * clip(t / (1 + step), threshold)."""
+        return t - step * np.clip(t / (1.0 + step), -self.threshold, self.threshold)
+
+
+@dataclass(frozen=True)
+class SmoothedHinge:
+    """The hinge `max(0, 1 - t)` of the margin, with its corner rounded by a parabola of width `width`.
+
+    Zero for t >= 1, `(1-t)^2 / (2 width)` for 1 - width <= t <= 1, `1 - t - width/2` below.
+    """
+
+    width: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuse widths that are not positive numbers (the raw hinge has no curvature bound)."""
+        checks.positive("width", self.width)
+
+    @property
+    def target(self) -> Target:
+        """Labels -1 and +1."""
+        return Target.SIGNS
+
+    @property
+    def slope_bound(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def curvature_bound(self) -> float:
+        """One over the width."""
+        return 1.0 / self.width
+
+    @property
+    def line(self) -> ClippedLine:
+        """`clip((t - 1) / width, -1, 0)`."""
+        return ClippedLine(1.0, 1.0 / self.width, -1.0, 0.0)
+
+    def value(self, t: Floats) -> Floats:
+        """Return the rounded hinge."""
+        gap = 1.0 - t
+        return np.where(gap > self.width, gap - 0.5 * self.width, 0.5 * np.maximum(gap, 0.0) ** 2 / self.width)
+
+    def slope(self, t: Floats) -> Floats:
+        """Return clip((t - 1) / width, -1, 0)."""
+        return np.clip((t - 1.0) / self.width, -1.0, 0.0)
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return 1/width on the parabola, 0 elsewhere."""
+        return np.where((t <= 1.0) & (t >= 1.0 - self.width), 1.0 / self.width, 0.0)
+
+    def prox(self, t: Floats, step: Floats) -> Floats:
+        """Return t - step * clip((t - 1) / (width + step), -1, 0)."""
+        return t - step * np.clip((t - 1.0) / (self.width + step), -1.0, 0.0)

@@ -1,0 +1,93 @@
+"""Agents whose private function is a quadratic `f_i(x) = x'B_i x / 2 + c_i'x`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.functions import Constants
+
+
+@dataclass(frozen=True)
+class QuadraticAgents:
+    """N quadratics; `curvatures` B is (N, d, d), symmetric, with eigenvalues in [tau, L]; `slopes` c is (N, d).
+
+    `tau` and `L` are public promises (`bounds`); left out, they are computed from the matrices, which is only
+    right where the matrices themselves are public (the adjacency of C3 hides linear terms only).
+
+    >>> agents = QuadraticAgents(np.stack([np.eye(2), 2 * np.eye(2)]), np.zeros((2, 2)))
+    >>> agents.constants.strong_convexity, agents.constants.smoothness
+    (1.0, 2.0)
+    """
+
+    curvatures: Floats
+    slopes: Floats
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Check shapes, symmetry, finiteness and convexity before anything is computed."""
+        curvatures = np.ascontiguousarray(self.curvatures, dtype=np.float64)
+        slopes = np.ascontiguousarray(self.slopes, dtype=np.float64)
+        if curvatures.ndim != 3 or curvatures.shape[1] != curvatures.shape[2] or 0 in curvatures.shape:
+            raise InputError(f"curvatures must have shape (agents, d, d), got {curvatures.shape}.")
+        if slopes.shape != curvatures.shape[:2]:
+            raise InputError(f"slopes must have shape {curvatures.shape[:2]}, got {slopes.shape}.")
+        if not (np.isfinite(curvatures).all() and np.isfinite(slopes).all()):
+            raise InputError("Quadratic agents hold NaN or infinite values.")
+        if not np.allclose(curvatures, curvatures.transpose(0, 2, 1), rtol=1e-9, atol=1e-12):
+            raise InputError("Every curvature matrix must be symmetric; use (B + B') / 2.")
+        low, high = self.bounds if self.bounds is not None else _eigenvalue_range(curvatures)
+        if not -1e-9 * max(high, 1.0) <= low <= high < float("inf"):
+            raise InputError(f"Curvature matrices must be positive semidefinite; eigenvalues in [{low:g}, {high:g}].")
+        object.__setattr__(self, "curvatures", curvatures)
+        object.__setattr__(self, "slopes", slopes)
+        object.__setattr__(self, "bounds", (max(float(low), 0.0), float(high)))
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents N."""
+        return len(self.slopes)
+
+    @property
+    def dimension(self) -> int:
+        """Dimension d."""
+        return int(self.slopes.shape[1])
+
+    @property
+    def sizes(self) -> Ints:
+        """One function per agent."""
+        return np.ones(self.n_agents, dtype=np.int64)
+
+    @property
+    def constants(self) -> Constants:
+        """Curvature bounds; a quadratic's gradient has no bound."""
+        low, high = self.bounds or (0.0, 0.0)
+        return Constants(
+            record_gradient=float("inf"),
+            record_curvature=high,
+            smoothness=high,
+            strong_convexity=low,
+            assumption=f"every curvature matrix has its eigenvalues in [{low:g}, {high:g}]",
+        )
+
+    def value(self, w: Floats) -> Floats:
+        """Return x'Bx/2 + c'x."""
+        half = 0.5 * (self.curvatures @ w) + self.slopes[:, :, None]
+        return np.asarray((half * w).sum(axis=1))
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return Bx + c."""
+        return self.curvatures @ w + self.slopes[:, :, None]
+
+    def take(self, agents: Ints) -> "QuadraticAgents":
+        """Return the functions of `agents` only."""
+        return QuadraticAgents(self.curvatures[agents], self.slopes[agents], self.bounds)
+
+
+def _eigenvalue_range(matrices: Floats) -> tuple[float, float]:
+    low, high = float("inf"), -float("inf")
+    for block in np.array_split(matrices, max(1, len(matrices) // 65_536)):
+        eigenvalues = np.linalg.eigvalsh(block)
+        low, high = min(low, float(eigenvalues[:, 0].min())), max(high, float(eigenvalues[:, -1].max()))
+    return low, high

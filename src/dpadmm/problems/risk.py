@@ -1,0 +1,136 @@
+"""Empirical risk: `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m) + (mu/2) ||w||^2`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.functions import Constants
+from dpadmm.problems.losses import Loss, Target
+from dpadmm.problems.silos import Silos
+
+
+@dataclass(frozen=True)
+class EmpiricalRisk:
+    """The mean loss over each silo's records plus `(mu/2) ||w||^2`.
+
+    `rows` and `offsets` bring both kinds of loss to one form: `t = rows @ w - shifts`, with the labels folded
+    into the rows for classification and subtracted for regression.
+
+    >>> from dpadmm.problems.losses import Logistic
+    >>> silos = Silos.from_parts([np.eye(2)] * 2, [np.array([1.0, -1.0])] * 2, row_norm=1.0)
+    >>> EmpiricalRisk(silos, Logistic(), mu=0.1).value(np.zeros((1, 2, 1))).round(4).tolist()
+    [[0.6931], [0.6931]]
+    """
+
+    silos: Silos
+    loss: Loss
+    mu: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the labels against the loss."""
+        checks.non_negative("mu", self.mu)
+        if self.loss.target is Target.SIGNS:
+            found = np.unique(self.silos.labels)
+            if not np.isin(found, (-1.0, 1.0)).all():
+                shown = ", ".join(f"{v:g}" for v in found[:6])
+                raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+
+    @property
+    def rows(self) -> Matrix:
+        """The rows that multiply w: `y a` for classification, `a` for regression."""
+        folded = self.__dict__.get("_rows")
+        if folded is None:
+            folded = self._fold()
+            object.__setattr__(self, "_rows", folded)
+        return folded
+
+    def _fold(self) -> Matrix:
+        if self.loss.target is Target.REALS:
+            return self.silos.features
+        if sparse.issparse(self.silos.features):
+            folded = self.silos.features.copy()
+            folded.data *= np.repeat(self.silos.labels, np.diff(folded.indptr))
+            return folded
+        return self.silos.features * self.silos.labels[:, None]
+
+    @property
+    def shifts(self) -> Floats:
+        """What is subtracted from `rows @ w`: the labels for regression, zero for classification."""
+        if self.loss.target is Target.REALS:
+            return self.silos.labels
+        return np.zeros_like(self.silos.labels)
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents N."""
+        return self.silos.n_agents
+
+    @property
+    def dimension(self) -> int:
+        """Dimension d."""
+        return self.silos.dimension
+
+    @property
+    def sizes(self) -> Ints:
+        """Records per agent, n_i."""
+        return self.silos.sizes
+
+    @property
+    def constants(self) -> Constants:
+        """Constants from the loss and the public row norm alone."""
+        norm = self.silos.row_norm
+        curvature = self.loss.curvature_bound * norm**2
+        return Constants(
+            record_gradient=self.loss.slope_bound * norm,
+            record_curvature=curvature,
+            smoothness=curvature + self.mu,
+            strong_convexity=self.mu,
+            assumption=f"every record's features have Euclidean norm at most {norm:g}; {self.loss.target.value}",
+        )
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i)."""
+        out = np.empty((self.n_agents, w.shape[2]))
+        for i, rows, shifts, wi in self._agents(w):
+            out[i] = self.loss.value(rows @ wi - shifts[:, None]).mean(axis=0)
+        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i)."""
+        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
+        for i, rows, shifts, wi in self._agents(w):
+            out[i] = rows.T @ self.loss.slope(rows @ wi - shifts[:, None]) / len(shifts)
+        return out + self.mu * w
+
+    def hessian(self, agent: int, w: Floats) -> Floats:
+        """Return the Hessian of one agent's function at one point w (d,)."""
+        part = slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
+        rows = self.rows[part]
+        weight = self.loss.curvature(rows @ w - self.shifts[part])
+        return gram(rows, weight) / len(weight) + self.mu * np.eye(self.dimension)
+
+    def _agents(self, w: Floats):  # type: ignore[no-untyped-def]
+        rows, shifts = self.rows, self.shifts
+        for i in range(self.n_agents):
+            part = slice(int(self.silos.offsets[i]), int(self.silos.offsets[i + 1]))
+            yield i, rows[part], shifts[part], w[i if len(w) > 1 else 0]
+
+    def take(self, agents: Ints) -> "EmpiricalRisk":
+        """Return the functions of `agents` only."""
+        return EmpiricalRisk(self.silos.take(agents), self.loss, self.mu)
+
+
+def gram(rows: Matrix, weights: Floats | None = None) -> Floats:
+    """Return `rows' diag(weights) rows` as a dense matrix."""
+    weighted = rows if weights is None else scaled_rows(rows, weights)
+    product = rows.T @ weighted
+    return np.asarray(product.todense() if sparse.issparse(product) else product)
+
+
+def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:
+    """Return `diag(weights) rows`."""
+    return sparse.diags_array(weights) @ rows if sparse.issparse(rows) else rows * weights[:, None]

@@ -1,0 +1,190 @@
+"""Silos: the records of all agents, stacked, with the public promise about their size."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Ints, Matrix
+
+# Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
+ROW_NORM_SLACK = 1e-12
+
+
+@dataclass(frozen=True)
+class Silos:
+    """The records of N agents: agent i owns the rows `offsets[i]:offsets[i+1]`.
+
+    Parameters
+    ----------
+    features: (n, d) float64, dense (C order) or CSR; every row has Euclidean norm at most `row_norm`.
+    labels: (n,) float64.
+    offsets: (N+1,) int64, strictly increasing from 0 to n.
+    row_norm: the public bound on a row's norm. It is a promise made without looking at the data; data that
+        break it are refused, because every privacy constant rests on it.
+    names: one name per agent.
+
+    >>> silos = Silos.from_parts([np.eye(2), np.eye(2)[:1]], [np.ones(2), -np.ones(1)], row_norm=1.0)
+    >>> silos.n_agents, silos.sizes.tolist(), silos.dimension
+    (2, [2, 1], 2)
+    """
+
+    features: Matrix
+    labels: Floats
+    offsets: Ints
+    row_norm: float
+    names: tuple[str, ...]
+
+    @classmethod
+    def from_parts(
+        cls,
+        features: Sequence[Any],
+        labels: Sequence[Any],
+        row_norm: float,
+        names: Sequence[str] | None = None,
+    ) -> "Silos":
+        """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo."""
+        checks.positive("row_norm", row_norm)
+        if len(features) == 0:
+            raise InputError("At least one silo is needed; got none.")
+        if len(labels) != len(features):
+            raise InputError(f"Each silo needs its labels: got {len(features)} tables, {len(labels)} label vectors.")
+        names = tuple(names) if names is not None else tuple(f"silo {i}" for i in range(len(features)))
+        if len(names) != len(features):
+            raise InputError(f"Each silo needs one name: got {len(features)} silos and {len(names)} names.")
+        parts = [_checked_features(name, part) for name, part in zip(names, features, strict=True)]
+        targets = [_checked_labels(n, y, p.shape[0]) for n, y, p in zip(names, labels, parts, strict=True)]
+        widths = sorted({part.shape[1] for part in parts})
+        if len(widths) > 1:
+            raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
+        if any(sparse.issparse(part) for part in parts):
+            stacked: Matrix = _narrow(sparse.csr_array(sparse.vstack(parts, format="csr")))
+        else:
+            stacked = np.ascontiguousarray(np.vstack(parts))
+        offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+        return cls._of_stacked(stacked, np.concatenate(targets), offsets, float(row_norm), names)
+
+    @classmethod
+    def one_record_each(cls, features: Any, labels: Any, row_norm: float) -> "Silos":
+        """Make every row its own agent (users who hold a single record); scales to millions of users."""
+        checks.positive("row_norm", row_norm)
+        table = _checked_features("the table", features)
+        target = _checked_labels("the table", labels, table.shape[0])
+        table = _narrow(table) if sparse.issparse(table) else np.ascontiguousarray(table)
+        names = _Numbered("user", table.shape[0])
+        offsets = np.arange(table.shape[0] + 1, dtype=np.int64)
+        return cls._of_stacked(table, target, offsets, float(row_norm), names)
+
+    @classmethod
+    def _of_stacked(
+        cls, features: Matrix, labels: Floats, offsets: Ints, row_norm: float, names: Sequence[str]
+    ) -> "Silos":
+        norms = row_norms(features)
+        worst = int(np.argmax(norms))
+        if norms[worst] > row_norm * (1 + ROW_NORM_SLACK):
+            silo = names[int(np.searchsorted(offsets, worst, side="right")) - 1]
+            raise InputError(
+                f"{silo} has a row of norm {norms[worst]:.6g}, above the declared row_norm {row_norm:g}. "
+                "Scale or clip the rows, or declare a larger public bound."
+            )
+        return cls(features, labels, offsets, row_norm, names)  # type: ignore[arg-type]
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents N."""
+        return len(self.offsets) - 1
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return int(self.features.shape[1])
+
+    @property
+    def sizes(self) -> Ints:
+        """Records per agent, n_i."""
+        return np.diff(self.offsets)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the features are stored as CSR."""
+        return bool(sparse.issparse(self.features))
+
+    def part(self, agent: int) -> tuple[Matrix, Floats]:
+        """Return the features and labels of one agent."""
+        rows = slice(int(self.offsets[agent]), int(self.offsets[agent + 1]))
+        return self.features[rows], self.labels[rows]
+
+    def take(self, agents: Ints) -> "Silos":
+        """Return the silos of `agents` only, in that order."""
+        index = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in agents])
+        offsets = np.concatenate([[0], np.cumsum(self.sizes[agents])]).astype(np.int64)
+        features = self.features[index]
+        if sparse.issparse(features):
+            features = _narrow(features)
+        names = tuple(self.names[int(i)] for i in agents)
+        return Silos(features, self.labels[index], offsets, self.row_norm, names)
+
+
+class _Numbered(Sequence[str]):
+    """Names `stem 0`, `stem 1`, ... made when asked for: a million users need no million strings."""
+
+    def __init__(self, stem: str, number: int) -> None:
+        self._stem, self._number = stem, number
+
+    def __len__(self) -> int:
+        return self._number
+
+    def __getitem__(self, index: Any) -> Any:
+        return f"{self._stem} {range(self._number)[index]}"
+
+
+def row_norms(features: Matrix) -> Floats:
+    """Return the Euclidean norm of every row."""
+    if sparse.issparse(features):
+        return np.asarray(np.sqrt(features.multiply(features).sum(axis=1))).ravel()
+    return np.sqrt(np.einsum("ij,ij->i", features, features))
+
+
+def _checked_features(name: str, table: Any) -> Matrix:
+    features = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else _as_floats(name, table)
+    if features.ndim != 2:
+        raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimension(s).")
+    if features.shape[0] == 0:
+        raise InputError(f"{name} has no records. Leave it out, or give it at least one.")
+    if features.shape[1] == 0:
+        raise InputError(f"{name} has no columns; at least one feature is needed.")
+    values = features.data if sparse.issparse(features) else features
+    if not np.isfinite(values).all():
+        raise InputError(f"{name}: features hold NaN or infinite values. Drop or fill those rows first.")
+    return features
+
+
+def _checked_labels(name: str, labels: Any, rows: int) -> Floats:
+    y = _as_floats(name, labels)
+    if y.shape != (rows,):
+        raise InputError(f"{name}: needs one label per row, {rows} in one column; got shape {y.shape}.")
+    if not np.isfinite(y).all():
+        raise InputError(f"{name}: labels hold NaN or infinite values. Drop those rows first.")
+    return y
+
+
+def _as_floats(name: str, values: Any) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"{name}: expected numbers, got something else ({problem}).") from problem
+
+
+def _narrow(table: Any) -> Matrix:
+    """Store CSR indices as int32, which halves the index traffic of the kernels."""
+    table = sparse.csr_array(table)
+    table.sum_duplicates()
+    if table.nnz >= np.iinfo(np.int32).max:
+        raise InputError(f"At most {np.iinfo(np.int32).max} non-zero values fit; got {table.nnz}. Use more silos.")
+    table.indices = table.indices.astype(np.int32)
+    table.indptr = table.indptr.astype(np.int32)
+    return table

@@ -1,0 +1,182 @@
+"""Subproblems with a closed form: quadratic agents, squared loss, and agents with one record each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.quadratics import QuadraticAgents
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.solvers import kernels
+from dpadmm.solvers.solution import Solution, Subproblem, require_converged
+from dpadmm.solvers.spectrum import Spectrum
+from dpadmm.solvers.threads import over_blocks
+
+_EPS = float(np.finfo(np.float64).eps)
+_AGENTS_PER_BLOCK = 65_536
+_INVERSION_BLOCK = 16_384
+
+
+@dataclass
+class QuadraticSolver:
+    """`(w_i B_i + s_i I) x = s_i c - lin - w_i c_i` by explicit inverses, stored once and streamed every round."""
+
+    functions: QuadraticAgents
+    weights: Floats
+    tolerance: float
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Nothing is inverted before the first solve tells the penalties."""
+        checks.positive("tolerance", self.tolerance)
+        self._pull: Floats | None = None
+        self._inverses = np.empty((0, 0, 0))
+        self._defects = np.empty(0)
+
+    def solve(self, subproblem: Subproblem) -> Solution:
+        """One fused batched matrix-vector product; the error bound comes from the inverses' measured defects."""
+        self._invert_for(subproblem)
+        seats = subproblem.agents if subproblem.agents is not None else slice(None)
+        lin = np.ascontiguousarray(subproblem.lin)
+        centre = np.ascontiguousarray(subproblem.centre)
+        out = np.empty_like(lin)
+        norms = np.empty((len(lin), lin.shape[2]))
+        mine = (self._inverses[seats], self.functions.slopes[seats], self.weights[seats])
+        fixed = (*mine, subproblem.pull, lin, centre)
+        over_blocks(
+            lambda first, last: kernels.inverse_times(*fixed, first, last, out, norms),
+            len(lin),
+            _AGENTS_PER_BLOCK,
+            self.threads,
+        )
+        norms *= self._defects[seats, None]
+        return require_converged(Solution(out, norms, np.zeros(len(lin))), self.tolerance)
+
+    def _invert_for(self, subproblem: Subproblem) -> None:
+        """Invert every agent's matrix unless the penalties are those of the last call."""
+        seats = subproblem.agents
+        if self._pull is not None:
+            known = self._pull if seats is None else self._pull[seats]
+            if np.array_equal(known, subproblem.pull):
+                return
+        if seats is None:
+            self._invert(subproblem.pull)
+            return
+        if self._pull is None and np.ptp(subproblem.pull) > 0:
+            raise InputError("The first solve of quadratic agents needs one common penalty, or all agents at once.")
+        pull = np.full(self.functions.n_agents, subproblem.pull[0]) if self._pull is None else self._pull.copy()
+        pull[seats] = subproblem.pull
+        self._invert(pull)
+
+    def _invert(self, pull: Floats) -> None:
+        n, d = self.functions.n_agents, self.functions.dimension
+        inverses, defects = np.empty((n, d, d)), np.empty(n)
+
+        def work(first: int, last: int) -> None:
+            matrix = self.weights[first:last, None, None] * self.functions.curvatures[first:last]
+            matrix[:, np.arange(d), np.arange(d)] += pull[first:last, None]
+            inverses[first:last] = np.linalg.inv(matrix)
+            # ||M X b - b|| <= ||M X - I||_F ||b||, plus the rounding of X b: d eps ||M||_F ||X||_F ||b||.
+            defect = matrix @ inverses[first:last]
+            defect[:, np.arange(d), np.arange(d)] -= 1.0
+            rounding = 2 * (d + 3) * _EPS * _frobenius(matrix) * _frobenius(inverses[first:last])
+            defects[first:last] = _frobenius(defect) + rounding
+
+        over_blocks(work, n, _INVERSION_BLOCK, self.threads)
+        self._pull, self._inverses, self._defects = pull.copy(), inverses, defects
+
+
+@dataclass
+class SquaredSolver:
+    """Least squares: the Gram matrix is decomposed once (thin when n_i < d), then each solve costs O(d^2)."""
+
+    risk: EmpiricalRisk
+    weights: Floats
+    tolerance: float
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Decompose every agent's Gram matrix and keep X'y / n_i."""
+        checks.positive("tolerance", self.tolerance)
+        self._spectra: list[Spectrum] = []
+        self._moments = np.empty((self.risk.n_agents, self.risk.dimension))
+        for i in range(self.risk.n_agents):
+            rows, labels = self.risk.silos.part(i)
+            self._spectra.append(Spectrum.of_rows(rows, self.weights[i] / len(labels)))
+            self._moments[i] = self.weights[i] * (rows.T @ labels) / len(labels)
+
+    def solve(self, subproblem: Subproblem) -> Solution:
+        """Solve by the spectrum, with one refinement; the residual is measured against the decomposed matrix."""
+        point, norm = np.empty_like(subproblem.lin), np.empty((len(subproblem.lin), subproblem.lin.shape[2]))
+        seats = subproblem.seats()
+
+        def work(first: int, last: int) -> None:
+            for row in range(first, last):
+                agent, pull = int(seats[row]), float(subproblem.pull[row])
+                spectrum, sigma = self._spectra[agent], pull + float(self.weights[agent]) * self.risk.mu
+                rhs = pull * subproblem.centre[row] - subproblem.lin[row] + self._moments[agent][:, None]
+                x = spectrum.solve(rhs, sigma)
+                x += spectrum.solve(rhs - spectrum.times(x) - sigma * x, sigma)
+                point[row] = x
+                norm[row] = np.linalg.norm(rhs - spectrum.times(x) - sigma * x, axis=0)
+
+        over_blocks(work, len(point), 1, self.threads)
+        return require_converged(Solution(point, norm, np.zeros(len(point))), self.tolerance)
+
+
+@dataclass
+class RankOneSolver:
+    """Agents with one record each: a scalar prox of the loss along the record's direction, for any loss."""
+
+    risk: EmpiricalRisk
+    weights: Floats
+    tolerance: float
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Keep the rows dense: with one record per agent every row is used once a round."""
+        checks.positive("tolerance", self.tolerance)
+        rows = self.risk.rows
+        self._rows = np.ascontiguousarray(rows.todense() if sparse.issparse(rows) else rows)
+        self._shifts = self.risk.shifts
+        self._norms = np.sqrt((self._rows**2).sum(axis=1))
+        line = self.risk.loss.line
+        self._line = kernels.line_numbers(None if line is None else (line.shift, line.gain, line.low, line.high))
+
+    def solve(self, subproblem: Subproblem) -> Solution:
+        """One streaming pass over users; the error bound is that of the arithmetic (see `_rounding`)."""
+        lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
+        out = np.empty_like(lin)
+        seats = subproblem.agents if subproblem.agents is not None else slice(None)
+        mine = (self._rows[seats], self._shifts[seats], self.weights[seats])
+        fixed = (*mine, self.risk.mu, subproblem.pull, lin, centre)
+        is_logistic = self.risk.loss.line is None
+        over_blocks(
+            lambda first, last: kernels.rank_one_prox(*fixed, self._line, is_logistic, first, last, out),
+            len(lin),
+            512,
+            self.threads,
+        )
+        norm = self._rounding(subproblem, seats, out)
+        return require_converged(Solution(out, norm, np.zeros(len(lin))), self.tolerance)
+
+    def _rounding(self, sub: Subproblem, seats: Ints | slice, x: Floats) -> Floats:
+        """Bound the gradient left by rounding: d eps times the sizes of the terms that cancel in it."""
+        weights, lengths = self.weights[seats], self._norms[seats]
+        sigma = sub.pull + weights * self.risk.mu
+        curvature = weights * self.risk.loss.curvature_bound * lengths**2
+        forces = _column_norms(sub.lin) + sub.pull[:, None] * _column_norms(sub.centre)
+        labels = (weights * lengths * np.abs(self._shifts[seats]))[:, None]
+        sizes = (sigma + curvature)[:, None] * _column_norms(x) + forces + labels
+        return 4 * (self.risk.dimension + 8) * _EPS * sizes
+
+
+def _column_norms(x: Floats) -> Floats:
+    return np.sqrt(np.einsum("idr,idr->ir", x, x))
+
+
+def _frobenius(matrices: Floats) -> Floats:
+    return np.sqrt(np.einsum("ijk,ijk->i", matrices, matrices))

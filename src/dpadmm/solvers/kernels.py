@@ -1,0 +1,199 @@
+"""The few compiled kernels: one pass over an agent's rows, and the closed forms for very many small agents.
+
+All release the interpreter lock and none reassociates sums, so a result depends neither on the number of
+threads nor on how many replicas share a call. The first call of each compiles it (a few seconds, then cached).
+"""
+
+import numpy as np
+from numba import njit
+
+from dpadmm.problems.arrays import Floats
+
+# exp(r) on |r| <= ln(2)/2: Taylor coefficients 1/13! .. 1/0!; the remainder is below 1e-17.
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 6.93145751953125e-1
+_LN2_LOW = 1.42860682030941723212e-6
+_ROWS_PER_BLOCK = 256
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def logistic_slopes(t, bits, powers):  # type: ignore[no-untyped-def]
+    """Overwrite t with -1/(1 + exp(t)); `bits` and `powers` are one buffer seen as int64 and as float64.
+
+    Written out instead of calling exp, because this form is vectorised and a library call is not.
+    """
+    for q in range(t.size):
+        v = t[q]
+        v = 700.0 if v > 700.0 else v
+        v = -700.0 if v < -700.0 else v
+        k = np.floor(v * _LOG2_E + 0.5)
+        r = (v - k * _LN2_HIGH) - k * _LN2_LOW
+        p = 1.6059043836821613e-10
+        p = p * r + 2.08767569878681e-09
+        p = p * r + 2.505210838544172e-08
+        p = p * r + 2.755731922398589e-07
+        p = p * r + 2.7557319223985893e-06
+        p = p * r + 2.48015873015873e-05
+        p = p * r + 1.984126984126984e-04
+        p = p * r + 1.388888888888889e-03
+        p = p * r + 8.333333333333333e-03
+        p = p * r + 4.1666666666666664e-02
+        p = p * r + 1.6666666666666666e-01
+        p = p * r + 0.5
+        p = p * r + 1.0
+        t[q] = p * r + 1.0
+        bits[q] = (np.int64(k) + 1023) << 52
+    for q in range(t.size):
+        t[q] = -1.0 / (1.0 + t[q] * powers[q])
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def line_slopes(t, shift, gain, low, high):  # type: ignore[no-untyped-def]
+    """Overwrite t with clip((t - shift) * gain, low, high)."""
+    for q in range(t.size):
+        v = (t[q] - shift) * gain
+        v = high if v > high else v
+        t[q] = low if v < low else v
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def csr_slope_sum(indptr, indices, data, shifts, first, last, w, line, is_logistic):  # type: ignore[no-untyped-def]
+    """Return sum over rows first..last of slope(a'w - shift) a, for all columns of w (d, R) in one pass."""
+    d, columns = w.shape
+    out = np.zeros((d, columns))
+    block = max(1, _ROWS_PER_BLOCK // columns)
+    bits = np.empty(block * columns, np.int64)
+    powers = bits.view(np.float64)
+    t = np.empty(block * columns)
+    for start in range(first, last, block):
+        stop = min(start + block, last)
+        for row in range(start, stop):
+            to = t[(row - start) * columns : (row - start + 1) * columns]
+            for r in range(columns):
+                to[r] = -shifts[row]
+            for p in range(indptr[row], indptr[row + 1]):
+                value = data[p]
+                wj = w[indices[p]]
+                for r in range(columns):
+                    to[r] += value * wj[r]
+        filled = t[: (stop - start) * columns]
+        if is_logistic:
+            logistic_slopes(filled, bits, powers)
+        else:
+            line_slopes(filled, line[0], line[1], line[2], line[3])
+        for row in range(start, stop):
+            to = t[(row - start) * columns : (row - start + 1) * columns]
+            for p in range(indptr[row], indptr[row + 1]):
+                value = data[p]
+                oj = out[indices[p]]
+                for r in range(columns):
+                    oj[r] += value * to[r]
+    return out
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def slopes_in_place(t, shifts, line, is_logistic):  # type: ignore[no-untyped-def]
+    """Overwrite t (rows, R) with slope(t - shift); the elementwise middle of the dense pass."""
+    rows, columns = t.shape
+    for i in range(rows):
+        for r in range(columns):
+            t[i, r] -= shifts[i]
+    flat = t.reshape(rows * columns)
+    if is_logistic:
+        bits = np.empty(flat.size, np.int64)
+        logistic_slopes(flat, bits, bits.view(np.float64))
+    else:
+        line_slopes(flat, line[0], line[1], line[2], line[3])
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def inverse_times(inverses, slopes, weights, pull, lin, centre, first, last, out, norms):  # type: ignore[no-untyped-def]
+    """out_i = inverse_i (s_i centre_i - lin_i - w_i c_i), and norms_i = norm of that right-hand side."""
+    d, columns = lin.shape[1], lin.shape[2]
+    rhs = np.empty((d, columns))
+    for i in range(first, last):
+        s = pull[i]
+        w = weights[i]
+        for r in range(columns):
+            norms[i, r] = 0.0
+        for j in range(d):
+            c = w * slopes[i, j]
+            for r in range(columns):
+                v = s * centre[i, j, r] - lin[i, j, r] - c
+                rhs[j, r] = v
+                norms[i, r] += v * v
+        for r in range(columns):
+            norms[i, r] = np.sqrt(norms[i, r])
+        for k in range(d):
+            for r in range(columns):
+                out[i, k, r] = inverses[i, k, 0] * rhs[0, r]
+            for j in range(1, d):
+                v = inverses[i, k, j]
+                for r in range(columns):
+                    out[i, k, r] += v * rhs[j, r]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _logistic_prox_slope(t, step):  # type: ignore[no-untyped-def]
+    """Return the slope -1/(1+exp(s)) at s = argmin log(1+exp(-s)) + (s-t)^2/(2 step), by bracketed Newton."""
+    low = t
+    high = t + step
+    s = 0.5 * (low + high)
+    for _ in range(100):
+        slope = -1.0 / (1.0 + np.exp(s)) if s < 700.0 else 0.0
+        residual = s - t + step * slope
+        if residual <= 0.0:
+            low = s
+        if residual >= 0.0:
+            high = s
+        new = s - residual / (1.0 - step * slope * (1.0 + slope))
+        if not (low <= new <= high):
+            new = 0.5 * (low + high)
+        if abs(new - s) <= 4e-16 * max(1.0, abs(s)):
+            s = new
+            break
+        s = new
+    return (t - s) / step if step > 0.0 else -1.0 / (1.0 + np.exp(min(t, 700.0)))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def rank_one_prox(rows, shifts, weights, mu, pull, lin, centre, line, is_logistic, first, last, out):  # type: ignore[no-untyped-def]
+    """Solve agents first..last that hold one dense row each: out = v - (w/sigma) slope(t*) a.
+
+    v = (s c - lin)/sigma, sigma = s + w mu, and t* is the scalar prox of the loss at a'v - shift with
+    step w ||a||^2 / sigma.
+    """
+    d, columns = lin.shape[1], lin.shape[2]
+    t = np.empty(columns)
+    for i in range(first, last):
+        sigma = pull[i] + weights[i] * mu
+        keep = pull[i] / sigma
+        scale = 1.0 / sigma
+        square = 0.0
+        for r in range(columns):
+            t[r] = -shifts[i]
+        for j in range(d):
+            a = rows[i, j]
+            square += a * a
+            for r in range(columns):
+                v = keep * centre[i, j, r] - scale * lin[i, j, r]
+                out[i, j, r] = v
+                t[r] += a * v
+        step = weights[i] * square / sigma
+        for r in range(columns):
+            if is_logistic:
+                slope = _logistic_prox_slope(t[r], step)
+            else:
+                slope = (t[r] - line[0]) * (line[1] / (1.0 + step * line[1]))
+                slope = line[3] if slope > line[3] else slope
+                slope = line[2] if slope < line[2] else slope
+            t[r] = -slope * weights[i] / sigma
+        for j in range(d):
+            a = rows[i, j]
+            for r in range(columns):
+                out[i, j, r] += t[r] * a
+
+
+def line_numbers(line: tuple[float, float, float, float] | None) -> Floats:
+    """Return the four numbers of a clipped line for the kernels (unused ones for the logistic slope)."""
+    return np.array(line if line is not None else (0.0, 1.0, 0.0, 0.0), dtype=np.float64)

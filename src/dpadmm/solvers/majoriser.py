@@ -1,0 +1,208 @@
+"""The batched solver for smooth losses without a closed form: preconditioned L-BFGS, column by column.
+
+For agent i the subproblem's Hessian lies everywhere below the fixed majoriser
+`P = w_i c1 X'X/n_i + (w_i mu + s_i) I`. A step `x - P^-1 gradient` therefore always shrinks the gradient in the norm
+of P^-1: that is the safe step. The fast step is L-BFGS started from the inverse Hessian at a reference point (the
+minimiser of the agent's own function), decomposed once. Every decision is taken per column: a fast step that does not
+shrink the gradient enough is undone and replaced by the safe one, and a column stops as soon as its own gradient is
+below the tolerance. So a silo alone and a batch of replicas get the same point.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import sparse
+
+from dpadmm import checks
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.risk import EmpiricalRisk, scaled_rows
+from dpadmm.solvers import kernels
+from dpadmm.solvers.solution import Solution, Subproblem, require_converged
+from dpadmm.solvers.spectrum import Spectrum
+from dpadmm.solvers.threads import over_blocks
+
+# A quasi-Newton step is kept if it shrinks the squared gradient (in the norm of P^-1) at least by this factor.
+_ENOUGH = 0.8
+_MEMORY = 5
+_DENSE_ROWS = 2048
+# The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
+_REFERENCE_PULL = 1e-3
+_REFERENCE_PASSES = 12
+
+
+@dataclass
+class MajoriserSolver:
+    """Solve the subproblems of an empirical risk with logistic, Huber or smoothed-hinge loss."""
+
+    risk: EmpiricalRisk
+    weights: Floats
+    tolerance: float
+    threads: int = 1
+    max_passes: int = 1000
+    _safe: list[Spectrum] = field(init=False, repr=False)
+    _fast: list[Spectrum] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Fold the labels into the rows and decompose every agent's majoriser and reference Hessian once."""
+        checks.positive("tolerance", self.tolerance)
+        self._rows = self.risk.rows
+        self._shifts = self.risk.shifts
+        self._line = kernels.line_numbers(_numbers(self.risk))
+        self._is_logistic = self.risk.loss.line is None
+        nothing = Spectrum(np.empty((0, 0)), np.empty(0))
+        self._safe = [nothing] * self.risk.n_agents
+        self._fast = [nothing] * self.risk.n_agents
+        over_blocks(self._decompose, self.risk.n_agents, 1, self.threads)
+
+    def _decompose(self, first: int, last: int) -> None:
+        offsets, loss = self.risk.silos.offsets, self.risk.loss
+        for i in range(first, last):
+            part = slice(int(offsets[i]), int(offsets[i + 1]))
+            rows, scale = self._rows[part], float(self.weights[i]) / int(self.risk.sizes[i])
+            self._safe[i] = self._fast[i] = Spectrum.of_rows(rows, scale * loss.curvature_bound)
+            sigma = self.weights[i] * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
+            reference = self._reference(i, sigma)
+            curvature = loss.curvature((rows @ reference)[:, 0] - self._shifts[part])
+            self._fast[i] = Spectrum.of_rows(scaled_rows(rows, np.sqrt(curvature)), scale)
+
+    def _reference(self, agent: int, sigma: float) -> Floats:
+        """Return roughly the minimiser of w_i f_i plus a small ridge; it only shapes the fast steps."""
+        zero = np.zeros((self.risk.dimension, 1))
+        columns = self._columns(agent, sigma, zero)
+        columns.gradient = self._gradient(agent, zero, sigma, zero)
+        for _ in range(_REFERENCE_PASSES):
+            if not columns.retire(self.tolerance):
+                break
+            proposal = columns.propose()
+            columns.judge(proposal, self._gradient(agent, proposal, sigma, zero))
+        columns.retire(self.tolerance)
+        return columns.point
+
+    def _columns(self, agent: int, sigma: float, start: Floats) -> "_Columns":
+        return _Columns(self._safe[agent], self._fast[agent], sigma, start)
+
+    def solve(self, subproblem: Subproblem) -> Solution:
+        """Solve for every agent and replica; agents run on separate threads."""
+        point = np.empty_like(subproblem.start)
+        norm = np.empty((len(point), point.shape[2]))
+        passes = np.zeros(len(point))
+        seats = subproblem.seats()
+
+        def work(first: int, last: int) -> None:
+            for row in range(first, last):
+                point[row], norm[row], passes[row] = self._solve_agent(int(seats[row]), row, subproblem)
+
+        over_blocks(work, len(point), 1, self.threads)
+        return require_converged(Solution(point, norm, passes), self.tolerance)
+
+    def _gradient(self, agent: int, x: Floats, sigma: float, constant: Floats) -> Floats:
+        """Return the gradient of the subproblem: loss part + sigma x + constant."""
+        total = self._slope_sum(agent, x)
+        total *= self.weights[agent] / self.risk.sizes[agent]
+        total += sigma * x
+        total += constant
+        return total
+
+    def _slope_sum(self, agent: int, x: Floats) -> Floats:
+        """Return sum_m slope(a_m'x - shift_m) a_m for all columns of x: one pass over the agent's rows."""
+        first, last = int(self.risk.silos.offsets[agent]), int(self.risk.silos.offsets[agent + 1])
+        rows, shifts = self._rows, self._shifts
+        if sparse.issparse(rows):
+            parts = (rows.indptr, rows.indices, rows.data, shifts)
+            return np.asarray(kernels.csr_slope_sum(*parts, first, last, x, self._line, self._is_logistic))
+        total = np.zeros_like(x)
+        for start in range(first, last, _DENSE_ROWS):
+            block = rows[start : min(start + _DENSE_ROWS, last)]
+            t = block @ x
+            kernels.slopes_in_place(t, shifts[start : start + len(t)], self._line, self._is_logistic)
+            total += block.T @ t
+        return total
+
+    def _solve_agent(self, agent: int, row: int, sub: Subproblem) -> tuple[Floats, Floats, int]:
+        pull = float(sub.pull[row])
+        sigma = pull + float(self.weights[agent]) * self.risk.mu
+        constant = sub.lin[row] - pull * sub.centre[row]
+        columns = self._columns(agent, sigma, np.ascontiguousarray(sub.start[row]))
+        columns.gradient = self._gradient(agent, columns.x, sigma, constant)
+        passes = 1
+        while columns.retire(self.tolerance) and passes < self.max_passes:
+            proposal = columns.propose()
+            active = constant[:, columns.index] if len(columns.index) < constant.shape[1] else constant
+            columns.judge(proposal, self._gradient(agent, proposal, sigma, active))
+            passes += 1
+        return columns.point, columns.norm, passes
+
+
+class _Columns:
+    """The columns of one agent's solve that are still moving, with their L-BFGS pairs."""
+
+    def __init__(self, safe: Spectrum, fast: Spectrum, sigma: float, start: Floats) -> None:
+        self.safe, self.fast, self.sigma = safe, fast, sigma
+        self.x = start
+        self.gradient = np.empty_like(start)
+        self.index = np.arange(start.shape[1])
+        self.point = start.copy()
+        self.norm = np.full(start.shape[1], np.inf)
+        # Pairs (s, y, 1/s'y): a weight of 0 marks a column whose pair is not to be used.
+        self.pairs: list[tuple[Floats, Floats, Floats]] = []
+        self.is_plain = np.zeros(start.shape[1], dtype=bool)
+        self.merit: Floats | None = None
+
+    def retire(self, tolerance: float) -> bool:
+        """Store every column's state, drop those that reached the tolerance, and say whether any is left."""
+        norms = np.sqrt((self.gradient**2).sum(axis=0))
+        self.norm[self.index] = norms
+        done = norms <= tolerance
+        self.point[:, self.index] = self.x
+        if done.any():
+            keep = ~done
+            self.index = self.index[keep]
+            self.x = np.ascontiguousarray(self.x[:, keep])
+            self.gradient = np.ascontiguousarray(self.gradient[:, keep])
+            self.pairs = [(s[:, keep], y[:, keep], weight[keep]) for s, y, weight in self.pairs]
+            self.is_plain = self.is_plain[keep]
+            self.merit = self.merit[keep] if self.merit is not None else None
+        return len(self.index) > 0
+
+    def propose(self) -> Floats:
+        """Return x - H gradient, H the L-BFGS inverse Hessian, or P^-1 in columns told to step plainly."""
+        q = self.gradient.copy()
+        factors = []
+        for s, y, weight in reversed(self.pairs):
+            factor = weight * (s * q).sum(axis=0)
+            q -= factor * y
+            factors.append(factor)
+        direction = self.fast.solve(q, self.sigma)
+        for (s, y, weight), factor in zip(self.pairs, reversed(factors), strict=True):
+            direction += (factor - weight * (y * direction).sum(axis=0)) * s
+        if self.is_plain.any():
+            plain = self.is_plain
+            direction[:, plain] = self.safe.solve(self.gradient[:, plain], self.sigma)
+        return self.x - direction
+
+    def judge(self, proposal: Floats, gradient: Floats) -> None:
+        """Move the columns whose step shrank the gradient; the others forget their pairs and step plainly next."""
+        new = self._merit(gradient)
+        if self.merit is None:
+            self.merit = self._merit(self.gradient)
+        accepted = (new <= _ENOUGH * self.merit) | self.is_plain
+        s, y = proposal - self.x, gradient - self.gradient
+        curvature = (s * y).sum(axis=0)
+        usable = accepted & (curvature > 0)
+        weight = np.where(usable, 1.0 / np.where(usable, curvature, 1.0), 0.0)
+        if not accepted.all():
+            self.pairs = [(s0, y0, np.where(accepted, w0, 0.0)) for s0, y0, w0 in self.pairs]
+        self.pairs = [*self.pairs[-(_MEMORY - 1) :], (s, y, weight)]
+        self.x = np.where(accepted, proposal, self.x)
+        self.gradient = np.where(accepted, gradient, self.gradient)
+        self.merit = np.where(accepted, new, self.merit)
+        self.is_plain = ~accepted
+
+    def _merit(self, gradient: Floats) -> Floats:
+        """Return the squared gradient norm in the metric of P^-1, which the safe step always shrinks."""
+        return np.asarray((gradient * self.safe.solve(gradient, self.sigma)).sum(axis=0))
+
+
+def _numbers(risk: EmpiricalRisk) -> tuple[float, float, float, float] | None:
+    line = risk.loss.line
+    return None if line is None else (line.shift, line.gain, line.low, line.high)

@@ -1,0 +1,231 @@
+"""Networks: construction, checks, matrices against networkx, sums over neighbours."""
+
+import dataclasses
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpadmm.errors import InputError
+from dpadmm.networks import Network, complete, erdos_renyi, grid, path, random_geometric, ring, star
+
+CASES = {
+    "star": (lambda: star(6), lambda: nx.star_graph(5)),
+    "ring even": (lambda: ring(8), lambda: nx.cycle_graph(8)),
+    "ring odd": (lambda: ring(7), lambda: nx.cycle_graph(7)),
+    "path": (lambda: path(5), lambda: nx.path_graph(5)),
+    "pair": (lambda: path(2), lambda: nx.path_graph(2)),
+    "complete": (lambda: complete(6), lambda: nx.complete_graph(6)),
+    "grid": (lambda: grid(3, 4), lambda: nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4))),
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+def pair(request):
+    ours, theirs = request.param
+    return ours(), theirs()
+
+
+@st.composite
+def connected_graphs(draw):
+    """A random tree plus random extra edges."""
+    n = draw(st.integers(2, 12))
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from((i, draw(st.integers(0, i - 1))) for i in range(1, n))
+    for _ in range(draw(st.integers(0, 10))):
+        i, j = draw(st.integers(0, n - 1)), draw(st.integers(0, n - 1))
+        if i != j:
+            graph.add_edge(i, j)
+    return graph
+
+
+def as_networkx(network):
+    graph = nx.Graph()
+    graph.add_nodes_from(range(network.n_agents))
+    graph.add_edges_from(network.edges.tolist())
+    return graph
+
+
+def assert_matrices_agree(network, graph):
+    n = len(graph)
+    adjacency = nx.to_numpy_array(graph, nodelist=range(n), weight=None)
+    degrees = np.diag(adjacency.sum(axis=1))
+    np.testing.assert_array_equal(network.adjacency.toarray(), adjacency)
+    np.testing.assert_array_equal(network.degrees, [graph.degree[i] for i in range(n)])
+    laplacian = nx.laplacian_matrix(graph, nodelist=range(n), weight=None).toarray()
+    np.testing.assert_array_equal(network.laplacian().toarray(), laplacian)
+    np.testing.assert_array_equal(network.signless_laplacian().toarray(), degrees + adjacency)
+    assert network.is_bipartite == nx.is_bipartite(graph)
+    assert network.n_edges == graph.number_of_edges()
+    for i in range(n):
+        assert network.neighbours(i).tolist() == sorted(graph[i])
+
+
+def test_topologies_match_networkx(pair):
+    assert_matrices_agree(*pair)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(connected_graphs())
+def test_any_graph_matches_networkx(graph):
+    assert_matrices_agree(Network.from_graph(graph), graph)
+
+
+def test_labels_are_sorted_and_kept():
+    network = Network.from_graph(nx.Graph([("c", "a"), ("b", "c")]))
+    assert network.names == ("a", "b", "c")
+    assert network.edges.tolist() == [[0, 2], [1, 2]]
+
+
+def test_labels_that_cannot_be_compared_keep_their_order():
+    network = Network.from_graph(nx.Graph([("x", 1), (1, (2, 3))]))
+    assert network.names == ("x", 1, (2, 3))
+    assert network.edges.tolist() == [[0, 1], [1, 2]]
+
+
+def test_edge_weights_are_ignored():
+    graph = nx.Graph()
+    graph.add_edge(0, 1, weight=7.0)
+    assert Network.from_graph(graph).adjacency.toarray().tolist() == [[0, 1], [1, 0]]
+
+
+def test_equality_and_hash_follow_the_graph():
+    again = Network(4, np.array([(3, 0), (2, 1), (2, 3), (0, 1)]))
+    assert again == ring(4)
+    assert hash(again) == hash(ring(4))
+    assert path(4) != ring(4)
+    assert Network(2, np.array([(0, 1)]), ("a", "b")) != path(2)
+    assert ring(4) != "ring"
+
+
+def test_network_is_frozen():
+    network = ring(5)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        network.n_agents = 4
+    for array in (network.edges, network.degrees, network.adjacency.data):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    assert repr(network) == "Network(n_agents=5, n_edges=5)"
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(connected_graphs(), st.sampled_from([(), (3,), (3, 4), (2, 3, 2), (3, 0)]), st.integers(0, 99))
+def test_neighbour_sum_against_a_loop(graph, trailing, seed):
+    network = Network.from_graph(graph)
+    values = np.random.default_rng(seed).standard_normal((network.n_agents, *trailing))
+    expected = np.zeros_like(values)
+    for i in range(network.n_agents):
+        for j in sorted(graph[i]):
+            expected[i] += values[j]
+    # Bit for bit: a silo that adds its neighbours' messages in order must get the same numbers.
+    np.testing.assert_array_equal(network.neighbour_sum(values), expected)
+
+
+def test_neighbour_sum_of_a_column_does_not_depend_on_the_others():
+    network = erdos_renyi(40, 0.3, seed=1)
+    values = np.random.default_rng(2).standard_normal((40, 3, 6))
+    together = network.neighbour_sum(values)
+    for r in range(6):
+        np.testing.assert_array_equal(network.neighbour_sum(values[..., r : r + 1])[..., 0], together[..., r])
+
+
+def test_neighbour_sum_of_a_strided_view_and_of_integers():
+    values = np.arange(30).reshape(5, 3, 2)
+    expected = np.roll(values, 1, axis=0) + np.roll(values, -1, axis=0)
+    result = ring(5).neighbour_sum(values.transpose(0, 2, 1))
+    assert result.dtype == np.float64
+    np.testing.assert_array_equal(result, expected.transpose(0, 2, 1))
+
+
+def test_a_large_ring():
+    network = ring(100_000)
+    values = np.arange(100_000.0)
+    np.testing.assert_array_equal(network.neighbour_sum(values), np.roll(values, 1) + np.roll(values, -1))
+    assert (network.degrees == 2).all()
+
+
+@pytest.mark.parametrize("make", [lambda: star(7), lambda: grid(3, 5), lambda: erdos_renyi(30, 0.2, seed=3)])
+def test_metropolis_weights_are_doubly_stochastic_and_mix(make):
+    network = make()
+    weights = network.metropolis_weights().toarray()
+    degrees = network.degrees
+    for i, j in network.edges:
+        assert weights[i, j] == weights[j, i] == pytest.approx(1 / (1 + max(degrees[i], degrees[j])), rel=1e-15)
+    off_diagonal = weights - np.diag(np.diag(weights))
+    np.testing.assert_array_equal(off_diagonal != 0, network.adjacency.toarray() != 0)
+    np.testing.assert_allclose(weights.sum(axis=0), 1, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=0, atol=1e-14)
+    assert (np.diag(weights) >= 1 / (1 + degrees) - 1e-14).all()
+    mixed = np.linalg.matrix_power(weights, 2000)
+    np.testing.assert_allclose(mixed, 1 / network.n_agents, rtol=0, atol=1e-10)
+
+
+def multigraph():
+    return nx.MultiGraph([(0, 1), (0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (nx.Graph([(0, 1), (2, 3)]), "connected network, got 2 separate parts"),
+        (nx.Graph([(0, 1), (1, 1)]), "self-loops, got one at agent 1"),
+        (nx.DiGraph([(0, 1)]), "directed"),
+        (multigraph(), "multigraph"),
+        (nx.empty_graph(1), "at least 2 agents, got a graph with 1"),
+        (nx.empty_graph(0), "at least 2 agents, got a graph with 0"),
+        (nx.empty_graph(3), "got 3 separate parts"),
+        ([(0, 1)], "networkx.Graph, got list"),
+    ],
+)
+def test_unusable_graphs_are_refused(graph, message):
+    with pytest.raises(InputError, match=message):
+        Network.from_graph(graph)
+
+
+@pytest.mark.parametrize(
+    ("n", "edges", "names", "message"),
+    [
+        (1, np.empty((0, 2), dtype=int), (), "n_agents must be a whole number of at least 2"),
+        (2.5, np.array([(0, 1)]), (), "n_agents"),
+        (2, np.array([(0, 2)]), (), "agents 0 to 1, got agents from 0 to 2"),
+        (2, np.array([(-1, 1)]), (), "got agents from -1"),
+        (2, np.array([(0, 1), (1, 0)]), (), r"\(0, 1\) more than once"),
+        (2, np.array([(0.0, 1.0)]), (), "integer array"),
+        (2, np.array([0, 1]), (), r"shape \(E, 2\)"),
+        (3, np.array([(0, 1, 2)]), (), r"shape \(E, 2\)"),
+        (3, np.array([(0, 1)]), (), "2 separate parts"),
+        (2, np.array([(0, 1)]), ("a",), "one distinct label"),
+        (2, np.array([(0, 1)]), ("a", "a"), "1 are distinct"),
+    ],
+)
+def test_unusable_arrays_are_refused(n, edges, names, message):
+    with pytest.raises(InputError, match=message):
+        Network(n, edges, names)
+
+
+@pytest.mark.parametrize("values", [3.0, np.zeros(4), np.zeros((4, 5)), np.zeros((0, 5))])
+def test_neighbour_sum_refuses_other_sizes(values):
+    with pytest.raises(InputError, match="first axis 5"):
+        ring(5).neighbour_sum(values)
+
+
+@pytest.mark.parametrize("agent", [-1, 5, 1.5])
+def test_neighbours_refuses_unknown_agents(agent):
+    with pytest.raises(InputError, match="agent"):
+        ring(5).neighbours(agent)
+
+
+def test_random_graph_is_equal_only_for_the_same_seed():
+    assert erdos_renyi(30, 0.3, seed=4) == erdos_renyi(30, 0.3, seed=4)
+    assert erdos_renyi(30, 0.3, seed=4) != erdos_renyi(30, 0.3, seed=5)
+    assert random_geometric(30, 0.4, seed=4) == random_geometric(30, 0.4, seed=4)
+    assert random_geometric(30, 0.4, seed=4) != random_geometric(30, 0.4, seed=5)
+
+
+@pytest.mark.parametrize("network", [erdos_renyi(30, 0.3, seed=4), random_geometric(30, 0.4, seed=4)])
+def test_random_graphs_are_simple_and_connected(network):
+    assert nx.is_connected(as_networkx(network))
+    assert_matrices_agree(network, as_networkx(network))

@@ -1,0 +1,128 @@
+"""Requests for noise: what is checked before anything is drawn."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.contracts.noise_contract import certificate, gaussian, laplace, message, spherical
+
+from dpadmm.errors import InputError
+from dpadmm.noise import COORDINATOR, Batch, Draw, SecureSampler, SimulatedSampler, Slot, distribution_of
+from dpadmm.privacy.records import BareRelease, CoordinateLaplaceRelease
+
+SAMPLERS = [SimulatedSampler(1), SecureSampler()]
+
+
+def test_batches_count_from_zero_or_take_indices():
+    np.testing.assert_array_equal(Batch.of(3, 2).agents, [0, 1, 2])
+    np.testing.assert_array_equal(Batch.of([7, 5], [9]).agents, [7, 5])
+    np.testing.assert_array_equal(Batch.one(COORDINATOR, 4).replicas, [4])
+
+
+@pytest.mark.parametrize(
+    ("agents", "replicas"),
+    [
+        (0, 1),
+        (1, 0),
+        ([1, 1], 1),
+        ([2, 1, 2], 1),
+        (1, [3, 3]),
+        ([-2], 1),
+        (1, [-1]),
+        ([2**32 - 1], 1),
+        ([0.5], 1),
+        ([], 1),
+    ],
+)
+def test_bad_batches_are_refused(agents, replicas):
+    with pytest.raises(InputError):
+        Batch.of(agents, replicas)
+
+
+def test_a_batch_does_not_change_with_the_array_it_came_from():
+    indices = np.array([1, 2])
+    batch = Batch.of(indices)
+    indices[0] = 9
+    assert batch.agents[0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        batch.agents[0] = 9
+
+
+@pytest.mark.parametrize("round", [-1, 2**32, 1.5, math.nan])
+def test_bad_rounds_are_refused(round):
+    with pytest.raises((InputError, ValueError)):
+        Draw(Slot("message"), round, Batch.of(1))
+
+
+def test_bad_slots_are_refused():
+    with pytest.raises(InputError):
+        Slot("")
+    with pytest.raises(InputError):
+        Slot("inner", -1)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(
+    ("releases", "words"),
+    [
+        (gaussian(round=2), "round 2"),
+        (gaussian(agent=9), "agent 9"),
+        ([gaussian(agent=0)], "in order"),
+        ([gaussian(agent=1), gaussian(agent=0)], "in order"),
+        ([gaussian(agent=0), gaussian(agent=1, round=3)], "round 3"),
+        ([gaussian(agent=0), laplace(agent=1)], "CoordinateLaplace, Gaussian"),
+        (BareRelease(reason="test", agent=0, round=1), "BareRelease"),
+    ],
+)
+def test_releases_of_another_draw_are_refused(sampler, releases, words):
+    with pytest.raises(InputError, match=words):
+        sampler.perturb(np.zeros((2, 3, 1)), releases, message(agents=2))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("shape", [(2, 3), (1, 3, 1), (2, 3, 2), (2, 0, 1), (3, 2, 1)])
+def test_values_of_another_shape_are_refused(sampler, shape):
+    with pytest.raises(InputError, match="shape"):
+        sampler.perturb(np.zeros(shape), gaussian(), message(agents=2))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(
+    "out", [np.zeros((2, 3, 2)), np.zeros((2, 3, 1), np.float32), np.zeros((3, 2, 1)).swapaxes(0, 1)]
+)
+def test_out_of_another_layout_is_refused(sampler, out):
+    with pytest.raises(InputError, match="out"):
+        sampler.perturb(np.zeros((2, 3, 1)), gaussian(), message(agents=2), out=out)
+
+
+@pytest.mark.parametrize("make", [gaussian, laplace])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
+def test_noise_that_is_none_is_refused(make, scale):
+    release = make()
+    field = "noise_std" if make is gaussian else "scale"
+    object.__setattr__(release, field, scale)
+    with pytest.raises(InputError, match=r"std|scale"):
+        SimulatedSampler(1).perturb(np.zeros((1, 3, 1)), release, message(agents=1))
+
+
+def test_spherical_noise_needs_a_rate():
+    release = spherical()
+    object.__setattr__(release, "rate", 0.0)
+    with pytest.raises(InputError, match="rate"):
+        distribution_of(release)
+
+
+def test_laplace_on_coordinates_needs_an_l1_certificate():
+    release = CoordinateLaplaceRelease(certificate=certificate(), scale=1.0, agent=0, round=1)
+    with pytest.raises(InputError, match="L1"):
+        distribution_of(release)
+
+
+def test_lists_and_fortran_order_are_taken():
+    draw = message(agents=2, replicas=3)
+    values = np.arange(24.0).reshape(2, 4, 3)
+    plain = SimulatedSampler(1).perturb(values, gaussian(), draw).values
+    np.testing.assert_array_equal(
+        SimulatedSampler(1).perturb(np.asfortranarray(values), gaussian(), draw).values, plain
+    )
+    np.testing.assert_array_equal(SimulatedSampler(1).perturb(values.tolist(), gaussian(), draw).values, plain)

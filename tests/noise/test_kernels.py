@@ -1,0 +1,108 @@
+"""The compiled kernels: known answers of Philox, accuracy of the transforms, an independent generator."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpadmm.noise import kernels
+from dpadmm.noise.kernels import BLOCK
+
+
+def encrypt(counter, key):
+    """One block of the compiled generator as four 32-bit words, from the first and the last lane."""
+    words = [np.full(BLOCK, c, dtype=np.uint64) for c in counter[:3]]
+    kernels.encrypt(*words, np.uint64(counter[3]), np.uint64(key[0]), np.uint64(key[1]))
+    assert np.all(words[0] == words[0][0])
+    assert np.all(words[1] == words[1][0])
+    low, high = int(words[0][-1]), int(words[1][-1])
+    return (low & 0xFFFFFFFF, low >> 32, high & 0xFFFFFFFF, high >> 32)
+
+
+def transform(kind, first, second):
+    out = np.empty(2 * BLOCK)
+    kernels.transform(kind, np.array(first, np.uint64), np.array(second, np.uint64), out)
+    return out[:BLOCK], out[BLOCK:]
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "answer"),
+    [
+        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ],
+)
+def test_philox_known_answers(counter, key, answer):
+    """The vectors of the Random123 distribution (kat_vectors, philox4x32 with 10 rounds)."""
+    assert encrypt(counter, key) == answer
+
+
+# Words whose uniform is smallest, largest, near 1/2 or sqrt(1/2) (where the reduction switches), a power of two.
+EDGES = [0, 1 << 12, 2**64 - 1, 2**64 - (1 << 12) - 1, 1 << 63, (1 << 63) - 1, *(1 << k for k in range(13, 63))]
+EDGES += [int(math.sqrt(0.5) * 2**64) + (k << 12) for k in range(-3, 4)]
+ANY = np.random.default_rng(5).integers(0, 2**64, 4 * BLOCK - len(EDGES), dtype=np.uint64)
+WORDS = np.concatenate([np.array(EDGES, np.uint64), ANY])
+
+
+def test_logarithm_is_accurate_to_the_last_bits():
+    for block in WORDS.reshape(4, BLOCK):
+        first, second = transform(kernels.EXPONENTIAL, block, block[::-1])
+        with mpmath.workdps(40):
+            exact = np.array([float(-mpmath.log((mpmath.mpf(int(w) >> 12) + 0.5) / 2**52)) for w in block])
+        assert np.all(np.abs(first - exact) <= 1e-15 * exact / 4)
+        np.testing.assert_array_equal(second, first[::-1])
+
+
+def test_box_muller_is_accurate():
+    for block in WORDS.reshape(4, BLOCK):
+        radius = np.sqrt(-2 * np.log(((block >> 12).astype(float) + 0.5) * 2.0**-52))
+        x, y = transform(kernels.NORMAL, block, block[::-1])
+        turn = block[::-1] >> np.uint64(62)
+        part = ((block[::-1] << np.uint64(2)) >> np.uint64(12)).astype(float)
+        angle = ((part + 0.5) * 2.0**-52 - 0.5) * (np.pi / 2) + np.array([0, -1, 2, 1])[turn] * (np.pi / 2)
+        np.testing.assert_allclose(x, radius * np.cos(angle), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(y, radius * np.sin(angle), rtol=0, atol=1e-14)
+
+
+def test_unit_circle_is_accurate_relative_to_each_coordinate():
+    """Small sines too: the relative error stays near the last bit."""
+    words = WORDS[:BLOCK] & np.uint64((1 << 62) - 1)  # first quarter turn
+    x, y = transform(kernels.NORMAL, np.full(BLOCK, 1 << 40, np.uint64), words)
+    with mpmath.workdps(40):
+        part = [(mpmath.mpf((int(w) << 2 & (1 << 64) - 1) >> 12) + 0.5) / 2**52 - 0.5 for w in words]
+        ratio = np.array([float(mpmath.tan(p * mpmath.pi / 2)) for p in part])
+    np.testing.assert_allclose(y / x, ratio, rtol=2e-15)
+
+
+def test_laplace_sign_is_independent_of_the_size():
+    block = WORDS[:BLOCK]
+    size, _ = transform(kernels.EXPONENTIAL, block, block)
+    signed, _ = transform(kernels.LAPLACE, block, block)
+    np.testing.assert_array_equal(signed, np.where(block & np.uint64(1), -size, size))
+
+
+def test_extreme_words_give_finite_noise():
+    extremes = np.resize(np.array([0, 2**64 - 1, 1 << 63, (1 << 63) - 1, 1 << 61, 3 << 61, 1 << 62], np.uint64), BLOCK)
+    for kind in (kernels.NORMAL, kernels.EXPONENTIAL, kernels.LAPLACE):
+        for numbers in transform(kind, extremes, extremes[::-1]):
+            assert np.all(np.isfinite(numbers))
+            assert np.all(numbers != 0)
+
+
+def test_a_million_normals_pass_kolmogorov_smirnov_and_the_tails():
+    out = np.zeros((10, 1000, 100))
+    key = np.array([1, 2, 3], np.uint64)
+    agents, replicas = np.arange(10, dtype=np.uint64), np.arange(100, dtype=np.uint64)
+    kernels.add_noise(kernels.NORMAL, out, np.ones(10), agents, replicas, key, out)
+    x = out.ravel()
+    assert stats.kstest(x, stats.norm.cdf).pvalue > 1e-6
+    for threshold in (2, 3, 4):
+        beyond = int(np.sum(np.abs(x) > threshold))
+        assert stats.binomtest(beyond, x.size, 2 * stats.norm.sf(threshold)).pvalue > 1e-6

@@ -1,0 +1,75 @@
+"""Schedules against the formulas they stand for."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from dpadmm.errors import InputError
+from dpadmm.noise import CaoOptimal, Constant, Custom, Geometric
+
+
+def test_constant():
+    np.testing.assert_array_equal(Constant().shape(4), np.ones(4))
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9, 0.2])
+def test_geometric_decays_in_variance(decay):
+    variances = Geometric(decay).shape(20) ** 2
+    assert variances[0] == 1
+    np.testing.assert_allclose(variances[1:] / variances[:-1], decay)
+
+
+@pytest.mark.parametrize(("beta", "iterations"), [(0.3, 9), (0.05, 40), (2.0, 3)])
+def test_cao_is_equation_21(beta, iterations):
+    epsilon, h, q = 0.1, 9.24e-3, (1 + beta) ** 0.25
+    l = np.arange(2, iterations + 1)  # noqa: E741
+    rates = epsilon * q ** (l - 2) * (q - 1) / (h * (q ** (iterations - 1) - 1))
+    shape = CaoOptimal(beta).shape(iterations - 1)
+    np.testing.assert_allclose(shape, rates[0] / rates, rtol=1e-13)
+    # the level that spends epsilon = h sum(rates) gives (21) back
+    np.testing.assert_allclose(epsilon / h / np.sum(1 / shape) / shape, rates, rtol=1e-13)
+
+
+def test_cao_minimises_the_bound_at_a_given_sum_of_rates():
+    """The noise term of (19) is sum (1+beta)^(l/2) / alpha(l)."""
+    beta, rounds = 0.4, 5
+    weights = (1 + beta) ** (np.arange(2, rounds + 2) / 2)
+
+    def cost(logits):
+        rates = np.exp(logits - np.max(logits))
+        return np.sum(weights / (rates / rates.sum()))
+
+    best = optimize.minimize(cost, np.zeros(rounds), method="BFGS", options={"gtol": 1e-8}).x
+    rates = 1 / CaoOptimal(beta).shape(rounds)
+    np.testing.assert_allclose(rates / rates.sum(), np.exp(best) / np.exp(best).sum(), rtol=1e-4)
+
+
+def test_custom_gives_the_values_of_the_rounds():
+    np.testing.assert_array_equal(Custom((3.0, 1.0, 2.0)).shape(2), [3, 1])
+    with pytest.raises(InputError, match="3 values"):
+        Custom((3.0, 1.0, 2.0)).shape(4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(Geometric, v) for v in (0.0, -0.5, 1.01, math.nan, True)]
+    + [(CaoOptimal, v) for v in (0.0, -1.0, math.inf)]
+    + [(Custom, v) for v in ((), (1.0, 0.0), (1.0, math.nan), (-1.0,))],
+)
+def test_bad_parameters_are_refused(kind, value):
+    with pytest.raises(InputError):
+        kind(value)
+
+
+@pytest.mark.parametrize("schedule", [Constant(), Geometric(0.5), CaoOptimal(1.0), Custom((1.0,))])
+@pytest.mark.parametrize("rounds", [0, -1, 1.5])
+def test_bad_numbers_of_rounds_are_refused(schedule, rounds):
+    with pytest.raises(InputError):
+        schedule.shape(rounds)
+
+
+def test_noise_that_vanishes_is_refused():
+    with pytest.raises(InputError, match="slower"):
+        Geometric(0.5).shape(5000)

@@ -1,0 +1,161 @@
+"""Secure noise: the contract, exactness on the grid, and everything that must be refused."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace
+from opendp.metrics import l1_distance, l2_distance
+from scipy import stats
+from tests.contracts.noise_contract import (
+    RELEASES,
+    SCALE,
+    NoiseContract,
+    gaussian,
+    laplace,
+    message,
+    noise,
+    objective,
+    sampled_gaussian,
+    spherical,
+)
+
+from dpadmm.errors import InputError
+from dpadmm.noise import Origin, SecureSampler, grid_for
+from dpadmm.privacy.records import Strength
+
+DISCRETE = [gaussian, sampled_gaussian, laplace]
+SAMPLER = SecureSampler()
+
+
+class TestSecureSampler(NoiseContract):
+    @pytest.fixture
+    def sampler(self):
+        return SAMPLER
+
+
+@pytest.mark.parametrize("make", DISCRETE)
+def test_results_are_multiples_of_the_grid(make):
+    values = np.array([0.1, -1 / 3, 1e5, 2.0**-60]).reshape(2, 2, 1)
+    result = SAMPLER.perturb(values, make(), message(agents=2))
+    multiples = result.values / grid_for(SCALE)
+    np.testing.assert_array_equal(multiples, np.rint(multiples))
+    np.testing.assert_array_equal(result.grids, [grid_for(SCALE)] * 2)
+
+
+@pytest.mark.parametrize("make", DISCRETE)
+def test_every_residue_of_the_grid_occurs(make):
+    """Were the noise drawn on a coarser grid, or in floats, the last bits would show it."""
+    x = np.zeros((1, 4096, 1))
+    multiples = SAMPLER.perturb(x, make(dimension=4096), message(agents=1)).values / grid_for(SCALE)
+    counts = np.bincount(multiples.astype(np.int64).ravel() % 8, minlength=8)
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def test_agents_of_different_noise_keep_their_own_grids():
+    releases = [gaussian(2.0**-20, agent=0), gaussian(3.0, agent=1), gaussian(2.0**-20, agent=2)]
+    values = np.array([1.0, 1e6, -1.0]).reshape(3, 1, 1)
+    result = SAMPLER.perturb(values, releases, message(agents=3))
+    np.testing.assert_array_equal(result.grids, [2.0**-44, 2.0**-23, 2.0**-44])
+    assert np.all(np.abs(result.values - values).ravel() < [1e-4, 100, 1e-4])
+
+
+@pytest.mark.parametrize("make", RELEASES)
+def test_secure_noise_is_a_private_release_and_never_repeats(make):
+    values = np.zeros((1, 50, 1))
+    first, second = (SAMPLER.perturb(values, make(), message(agents=1)) for _ in range(2))
+    assert first.origin is Origin.SECURE
+    assert first.is_private_release
+    assert not np.any(first.values == second.values)
+
+
+def test_strength_says_which_noise_is_exact():
+    for make in DISCRETE:
+        assert SAMPLER.perturb(np.zeros((1, 1, 1)), make(), message(agents=1)).strength is Strength.FULL
+    for make in (spherical, objective):
+        result = SAMPLER.perturb(np.zeros((1, 1, 1)), make(grid=None), message(agents=1))
+        assert result.strength is Strength.UP_TO_FLOATING_POINT
+        both = SAMPLER.perturb(np.zeros((1, 1, 1)), make(strength=Strength.UP_TO_SOLVER_ERROR), message(agents=1))
+        assert both.idealisations == {Strength.UP_TO_SOLVER_ERROR, Strength.UP_TO_FLOATING_POINT}
+
+
+def test_the_scale_reaches_the_exact_sampler_unrounded():
+    """OpenDP's own privacy maps, at a sensitivity in grids, give C0's rho and the pure epsilon of the release."""
+    scale, bound = 1.2345678901234567, 0.3
+    grid = grid_for(scale)
+    space = vector_domain(atom_domain(T="i64"))
+    rho = make_gaussian(space, l2_distance(T="f64"), scale / grid).map(bound / grid)
+    assert rho == pytest.approx(bound**2 / (2 * scale**2), rel=1e-14)
+    whole = math.ceil(bound / grid)
+    epsilon = make_laplace(space, l1_distance(T="i64"), scale / grid).map(whole)
+    assert epsilon == pytest.approx(whole * grid / scale, rel=1e-14)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(st.floats(1e-290, 1e290))
+def test_grid_is_a_power_of_two_and_fine_enough(scale):
+    grid = grid_for(scale)
+    assert math.frexp(grid)[0] == 0.5
+    assert 2**24 <= scale / grid < 2**25
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan, 1e-300])
+def test_grid_refuses_scales_that_are_none(scale):
+    with pytest.raises(InputError):
+        grid_for(scale)
+
+
+@pytest.mark.parametrize("make", DISCRETE)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"grid": None}, "rounding"),
+        ({"grid_dimension": 3}, "3 coordinates"),
+        ({"grid": 3 * 2.0**-26}, "power of two"),
+        ({"grid": 2.0**-9}, "2\\^10"),
+        ({"grid": 2.0**-41}, "2\\^40"),
+    ],
+)
+def test_certificates_that_do_not_cover_the_rounding_are_refused(make, changes, words):
+    with pytest.raises(InputError, match=words):
+        SAMPLER.perturb(np.zeros((1, 4, 1)), make(**changes), message(agents=1))
+
+
+def test_the_widest_and_the_narrowest_grid_are_taken():
+    for ratio in (2.0**-10, 2.0**-40):
+        SAMPLER.perturb(np.zeros((1, 4, 1)), gaussian(1.0, grid=ratio), message(agents=1))
+
+
+@pytest.mark.parametrize("make", RELEASES)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_values_that_are_not_finite_are_refused(make, bad):
+    values = np.zeros((2, 3, 1))
+    values[1, 2] = bad
+    with pytest.raises(InputError, match="finite"):
+        SAMPLER.perturb(values, make(), message(agents=2))
+
+
+@pytest.mark.parametrize("make", DISCRETE)
+@pytest.mark.parametrize("value", [2.0**39, -(2.0**39), 1e300, 1.7e308])
+def test_values_too_large_for_the_grid_are_refused(make, value):
+    with pytest.raises(InputError, match="2\\^62"):
+        SAMPLER.perturb(np.full((1, 1, 1), value), make(1.0), message(agents=1))
+
+
+def test_large_values_that_fit_are_kept():
+    values = np.array([2.0**38, -(2.0**38)]).reshape(1, 2, 1)
+    result = SAMPLER.perturb(values, gaussian(1.0), message(agents=1)).values
+    assert np.max(np.abs(result - values)) < 10
+
+
+def test_replicas_are_refused():
+    with pytest.raises(InputError, match="one replica"):
+        SAMPLER.perturb(np.zeros((1, 1, 2)), gaussian(), message(agents=1, replicas=2))
+
+
+def test_discrete_noise_is_symmetric_about_the_value_of_the_grid():
+    x = noise(SAMPLER, gaussian)
+    assert stats.binomtest(int(np.sum(x > 0)), int(np.sum(x != 0))).pvalue > 1e-6

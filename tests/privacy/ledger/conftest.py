@@ -1,0 +1,129 @@
+"""Small data, releases and an independent accountant for the ledger's tests."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpadmm.privacy.ledger import Budget, Ledger, Origin, Receipt
+from dpadmm.privacy.records import (
+    Certificate,
+    GaussianRelease,
+    Release,
+    SphericalLaplaceRelease,
+    Unit,
+    View,
+)
+
+DATA = {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+
+
+def gdp_delta(m: float, epsilon: float) -> float:
+    """C0's formula as printed, with Phi(x) = erfc(-x / sqrt 2) / 2."""
+    if m == 0:
+        return 0.0
+    below, above = (epsilon / m - m / 2) / math.sqrt(2), (epsilon / m + m / 2) / math.sqrt(2)
+    return max(0.0, math.erfc(below) / 2 - math.exp(epsilon) * math.erfc(above) / 2)
+
+
+def most_releases(ratio: float, budget: Budget) -> int:
+    """The largest k for which k Gaussian releases of D/s = ratio fit the budget."""
+    k = 0
+    while gdp_delta(math.sqrt(k + 1) * ratio, budget.epsilon) <= budget.delta:
+        k += 1
+    return k
+
+
+@dataclass(frozen=True)
+class SimpleCurve:
+    """m-GDP together with pure epsilon, by the plain bound."""
+
+    m: float
+    pure: float
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon < self.pure:
+            return 1.0
+        return gdp_delta(self.m, epsilon - self.pure)
+
+    def epsilon(self, delta: float) -> float:
+        if self.m == 0:
+            return self.pure
+        if delta == 0 or not math.isfinite(self.m):
+            return math.inf
+        if gdp_delta(self.m, 0.0) <= delta:
+            return self.pure
+        low, high = 0.0, 500.0
+        while high - low > 1e-13 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if gdp_delta(self.m, middle) > delta else (low, middle)
+        return self.pure + high
+
+
+def simple_compose(releases: Iterable[Release]) -> SimpleCurve:
+    """An accountant of a few lines: Gaussian and spherical Laplace only, all else infinite."""
+    square, pure = 0.0, 0.0
+    for release in releases:
+        if isinstance(release, GaussianRelease):
+            square += release.count * (release.certificate.bound / release.noise_std) ** 2
+        elif isinstance(release, SphericalLaplaceRelease):
+            pure += release.count * release.certificate.bound * release.rate
+        else:
+            pure = math.inf
+    return SimpleCurve(math.sqrt(square), pure)
+
+
+def certificate(bound: float = 1.0, **changes: Any) -> Certificate:
+    terms: dict[str, Any] = {"unit": Unit.RECORD, "view": View.EAVESDROPPER, "theorem": "C1", "assumptions": ("a",)}
+    return Certificate(bound=bound, **(terms | changes))
+
+
+def gaussian(round_: int = 0, *, ratio: float = 0.1, agent: int = 0, count: int = 1, **changes: Any) -> GaussianRelease:
+    return GaussianRelease(
+        certificate=certificate(ratio, **changes), noise_std=1.0, agent=agent, round=round_, count=count
+    )
+
+
+def pure(round_: int = 0, *, epsilon: float = 0.1, agent: int = 0) -> SphericalLaplaceRelease:
+    return SphericalLaplaceRelease(certificate=certificate(epsilon), rate=1.0, agent=agent, round=round_)
+
+
+def reserve(ledger: Ledger, *releases: Release, run: str = "run", slot: int = 0) -> Receipt:
+    return ledger.reserve(releases, run=run, algorithm="p-admm", origin=Origin.SECURE, slot=slot)
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the tests share, by name."""
+
+    data: dict[str, Any]
+    budget: Budget
+    gdp_delta: Callable[[float, float], float]
+    most_releases: Callable[[float, Budget], int]
+    compose: Callable[[Iterable[Release]], SimpleCurve]
+    certificate: Callable[..., Certificate]
+    gaussian: Callable[..., GaussianRelease]
+    pure: Callable[..., SphericalLaplaceRelease]
+    reserve: Callable[..., Receipt]
+
+
+@pytest.fixture(scope="session")
+def tools() -> Tools:
+    return Tools(DATA, BUDGET, gdp_delta, most_releases, simple_compose, certificate, gaussian, pure, reserve)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "clinic.ledger"
+
+
+@pytest.fixture
+def ledger(path: Path, tools: Tools):
+    """A fresh ledger under the small accountant."""
+    with Ledger.create(path, tools.data, tools.budget, compose=tools.compose) as fresh:
+        yield fresh

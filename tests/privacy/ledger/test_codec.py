@@ -1,0 +1,138 @@
+"""Releases survive the trip through canonical JSON exactly."""
+
+import json
+import math
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.privacy.ledger.codec import canonical, decode_release, encode_release
+from dpadmm.privacy.records import (
+    BareRelease,
+    Certificate,
+    CoordinateLaplaceRelease,
+    FixedSizeSampling,
+    GaussianRelease,
+    Norm,
+    ObjectiveRelease,
+    PoissonSampling,
+    Relation,
+    Release,
+    SampledGaussianRelease,
+    SphericalLaplaceRelease,
+    Strength,
+    Unit,
+    View,
+)
+
+QUICK = settings(deadline=None, derandomize=True, max_examples=60)
+AMOUNT = st.floats(min_value=0, max_value=1.7e308, allow_subnormal=True)
+COUNT = st.integers(1, 2**40)
+INDEX = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(min_size=1, max_size=8)
+
+certificates = st.builds(
+    Certificate,
+    bound=AMOUNT,
+    unit=st.sampled_from(Unit),
+    view=st.sampled_from(View),
+    theorem=TEXT,
+    assumptions=st.lists(TEXT, min_size=1, max_size=3).map(tuple),
+    norm=st.sampled_from(Norm),
+    relation=st.sampled_from(Relation),
+    strength=st.sampled_from(Strength),
+    records_per_person=COUNT,
+    silos_per_person=COUNT,
+    log_jacobian=AMOUNT,
+    jacobian_free_rate=st.none() | AMOUNT,
+)
+samplings = st.builds(PoissonSampling, rate=st.floats(1e-300, 1)) | st.builds(
+    lambda a, b: FixedSizeSampling(size=min(a, b), population=max(a, b)), COUNT, COUNT
+)
+PLACE = {"agent": INDEX, "round": INDEX, "count": COUNT}
+BY_TYPE = {
+    GaussianRelease: st.builds(GaussianRelease, certificate=certificates, noise_std=AMOUNT, **PLACE),
+    SampledGaussianRelease: st.builds(
+        SampledGaussianRelease, certificate=certificates, noise_std=AMOUNT, sampling=samplings, **PLACE
+    ),
+    SphericalLaplaceRelease: st.builds(SphericalLaplaceRelease, certificate=certificates, rate=AMOUNT, **PLACE),
+    CoordinateLaplaceRelease: st.builds(CoordinateLaplaceRelease, certificate=certificates, scale=AMOUNT, **PLACE),
+    ObjectiveRelease: st.builds(ObjectiveRelease, certificate=certificates, rate=AMOUNT, **PLACE),
+    BareRelease: st.builds(BareRelease, reason=TEXT, **PLACE),
+}
+
+
+def test_every_kind_of_release_is_tried():
+    assert set(BY_TYPE) == set(get_args(Release))
+
+
+@pytest.mark.parametrize("kind", list(BY_TYPE), ids=lambda kind: kind.__name__)
+def test_round_trip_is_exact(kind):
+    @QUICK
+    @given(BY_TYPE[kind])
+    def check(release):
+        text = canonical(encode_release(release))
+        assert text.isascii()
+        back = decode_release(json.loads(text))
+        assert back == release
+        assert type(back) is kind
+        assert canonical(encode_release(back)) == text
+
+    check()
+
+
+def test_equal_records_give_equal_text(tools):
+    plain = tools.gaussian(3, ratio=1.0)
+    disguised = replace(
+        plain, certificate=replace(plain.certificate, bound=np.float32(1)), round=np.int64(3), noise_std=1
+    )
+    assert canonical(encode_release(disguised)) == canonical(encode_release(plain))
+    zero = replace(plain, certificate=replace(plain.certificate, bound=0.0))
+    minus = replace(plain, certificate=replace(plain.certificate, bound=-0.0))
+    assert canonical(encode_release(zero)) == canonical(encode_release(minus))
+
+
+@pytest.mark.parametrize("noise_std", [math.nan, math.inf, "1", "loud", None, True])
+def test_numbers_that_are_none_are_refused(tools, noise_std):
+    with pytest.raises(InputError, match="noise_std"):
+        encode_release(replace(tools.gaussian(), noise_std=noise_std))
+
+
+@pytest.mark.parametrize("round_", [0.5, 2**63, "x"])
+def test_whole_numbers_must_be_whole_and_fit(tools, round_):
+    with pytest.raises(InputError, match="round"):
+        encode_release(tools.gaussian(round_))
+
+
+def test_foreign_objects_are_refused():
+    with pytest.raises(InputError, match="BareRelease"):
+        encode_release("a release")
+
+
+def test_a_field_added_later_reads_back_with_its_default(tools):
+    written = encode_release(tools.gaussian())
+    del written["certificate"]["silos_per_person"], written["count"]
+    assert decode_release(written) == tools.gaussian()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda w: w.update(kind="QuantumRelease"),
+        lambda w: w.update(extra=1),
+        lambda w: w.pop("noise_std"),
+        lambda w: w["certificate"].update(unit="planet"),
+        lambda w: w["certificate"].update(bound=-1.0),
+        lambda w: w.update(noise_std="loud"),
+    ],
+)
+def test_what_cannot_be_read_is_a_ledger_error(tools, spoil):
+    written = encode_release(tools.gaussian())
+    spoil(written)
+    with pytest.raises(LedgerError):
+        decode_release(written)

@@ -1,0 +1,358 @@
+"""Foreign, damaged, old, edited, locked, replaced and full: a clear error, and nothing changed."""
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dpadmm.errors import LedgerError
+from dpadmm.privacy.ledger import Ledger
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def edit(path, *statements):
+    """Change the file behind the ledger's back, as somebody with sqlite3 would."""
+    with closing(sqlite3.connect(path)) as connection:
+        for name in ("entries_no_update", "entries_no_delete"):
+            connection.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+@pytest.fixture
+def closed(path, tools):
+    """A closed ledger with three releases."""
+    with Ledger.create(path, tools.data, tools.budget, compose=tools.compose) as ledger:
+        for k in range(3):
+            tools.reserve(ledger, tools.gaussian(k))
+    return path
+
+
+def refused(path, match, **arguments):
+    before = digest(path)
+    with pytest.raises(LedgerError, match=match):
+        Ledger.open(path, **arguments)
+    assert digest(path) == before
+
+
+def test_not_there(tmp_path):
+    for place in (tmp_path / "none", tmp_path):
+        with pytest.raises(LedgerError, match="not there"):
+            Ledger.open(place)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"x" * 5000, b"SQLite format 3\0" + bytes(200)])
+def test_not_a_ledger(path, content):
+    path.write_bytes(content)
+    refused(path, "not a ledger|not a database|malformed")
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_another_applications_database(path, mode):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        connection.execute("CREATE TABLE entries (seq, body, digest)")
+        connection.commit()
+    refused(path, "application id")
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_newer_version(closed):
+    with closing(sqlite3.connect(closed)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    refused(closed, "newer dpadmm")
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_truncated(closed, keep):
+    os.truncate(closed, int(closed.stat().st_size * keep))
+    refused(closed, "damaged|malformed|not a ledger|no such table|not a database")
+
+
+def test_every_flipped_page_is_noticed(closed, tmp_path, tools):
+    whole = closed.read_bytes()
+    size = int.from_bytes(whole[16:18], "big")
+    for page in range(len(whole) // size):
+        start = page * size
+        used = [i for i in range(start, start + size) if whole[i] != 0]
+        if not used:
+            continue
+        spoilt = bytearray(whole)
+        for i in used[len(used) // 4 :]:
+            spoilt[i] ^= 0x55
+        closed.write_bytes(bytes(spoilt))
+        with pytest.raises(LedgerError), Ledger.open(closed) as ledger:
+            ledger.verify()
+    closed.write_bytes(whole)
+    Ledger.open(closed, data=tools.data).close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET body = replace(body, '\"noise_std\":1.0', '\"noise_std\":9.0') WHERE seq = 3",
+        'UPDATE entries SET body = replace(body, \'"time":"2\', \'"time":"1\') WHERE seq = 2',
+        "DELETE FROM entries WHERE seq = 3",
+        "DELETE FROM entries WHERE seq = 1",
+        "DELETE FROM entries WHERE seq = 4",
+        "UPDATE entries SET seq = 9 WHERE seq = 4",
+        "UPDATE entries SET body = x'00' WHERE seq = 2",
+        "DELETE FROM entries",
+    ],
+)
+def test_an_edited_entry_is_noticed(closed, statement):
+    edit(closed, statement)
+    refused(closed, "chain|older copy|first entry|cannot be read")
+
+
+def test_a_history_rewritten_with_good_digests_is_noticed(closed, tmp_path, tools):
+    """Cutting off the last entry leaves a sound chain: only the anchor or a noted head can tell."""
+    with Ledger.open(closed) as ledger:
+        head = ledger.head
+    edit(closed, "DELETE FROM entries WHERE seq = 4", "DELETE FROM keys WHERE seq = 4")
+    refused(closed, "older copy")
+    Path(f"{closed}.head").unlink()
+    refused(closed, "anchor file .* is missing")
+    refused(closed, "expected head", expected_head=head)
+
+
+def test_entries_cannot_be_changed_through_sql(closed):
+    with closing(sqlite3.connect(closed)) as connection:
+        for statement in ("DELETE FROM entries", "UPDATE entries SET body = ''"):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                connection.execute(statement)
+
+
+def test_verify_notices_a_lost_key(closed):
+    edit(closed, "DELETE FROM keys WHERE round = 1")
+    with Ledger.open(closed) as ledger, pytest.raises(LedgerError, match="keys"):
+        ledger.verify()
+
+
+def test_an_old_copy_is_noticed(closed, tmp_path, tools):
+    backup = tmp_path / "backup"
+    shutil.copytree(closed.parent, backup, ignore=shutil.ignore_patterns("backup"))
+    old_head = Path(f"{closed}.head").read_text().split()[1]
+    with Ledger.open(closed, data=tools.data, compose=tools.compose) as ledger:
+        tools.reserve(ledger, tools.gaussian(3))
+        head = ledger.head
+    shutil.copy(backup / closed.name, closed)
+    refused(closed, "older copy")
+    shutil.copy(backup / f"{closed.name}.head", f"{closed}.head")  # the anchor put back too
+    refused(closed, "expected head", expected_head=head)
+    with Ledger.open(closed, expected_head=old_head) as ledger:
+        assert ledger.head == old_head
+
+
+def test_an_expected_head_may_be_an_ancestor(closed, tools):
+    with Ledger.open(closed, data=tools.data, compose=tools.compose) as ledger:
+        noted = ledger.head
+        tools.reserve(ledger, tools.gaussian(3))
+        assert ledger.head != noted
+    Ledger.open(closed, expected_head=noted).close()
+    refused(closed, "expected head", expected_head="f" * 64)
+
+
+def test_a_vouched_head_replaces_a_lost_anchor(closed, tools):
+    with Ledger.open(closed) as ledger:
+        head = ledger.head
+    anchor = Path(f"{closed}.head")
+    saved = anchor.read_bytes()
+    anchor.unlink()
+    Ledger.open(closed, expected_head=head).close()
+    assert anchor.read_bytes() == saved
+    anchor.write_bytes(b"nonsense")
+    refused(closed, "anchor file .* damaged", expected_head=head)
+
+
+def script(body, path):
+    """Run `body` in a fresh process that has `path`, `Ledger`, the conftest as `c` and an open `ledger`."""
+    head = f"""
+    import os, resource, runpy, sys
+    from dpadmm.errors import LedgerError
+    from dpadmm.privacy.ledger import Ledger
+    c = runpy.run_path({str(Path(__file__).with_name("conftest.py"))!r})
+    path = {str(path)!r}
+    def opened():
+        return Ledger.open(path, data=c["DATA"], compose=c["simple_compose"])
+    def reserve(ledger, k):
+        return c["reserve"](ledger, c["gaussian"](k, ratio=0.001))
+    ledger = opened()
+    """
+    code = textwrap.dedent(head) + textwrap.dedent(body)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def abandoned(path):
+    """Let another process reserve three more and die without closing."""
+    script("for k in range(3, 6):\n    reserve(ledger, k)\nos._exit(0)", path)
+
+
+def test_a_lost_wal_is_noticed_and_putting_it_back_heals(closed, tmp_path, tools):
+    abandoned(closed)
+    wal = Path(f"{closed}-wal")
+    assert wal.stat().st_size > 0
+    wal.rename(tmp_path / "saved")
+    refused(closed, "-wal file was lost")
+    for left in (wal, Path(f"{closed}-shm")):
+        left.unlink(missing_ok=True)
+    (tmp_path / "saved").rename(wal)
+    with Ledger.open(closed, compose=tools.compose) as ledger:
+        assert ledger.statement().releases == 6
+
+
+def test_a_refused_file_keeps_its_wal(closed):
+    """Closing a connection normally writes the log back into the file; a refused file must stay as it was."""
+    abandoned(closed)
+    wal = Path(f"{closed}-wal")
+    before = digest(wal)
+    refused(closed, "expected head", expected_head="f" * 64)
+    assert digest(wal) == before
+
+
+def test_create_never_overwrites(path, tools):
+    for name in (path, *(Path(f"{path}{end}") for end in (".key", ".head", "-wal", "-journal"))):
+        name.write_text("precious")
+        with pytest.raises(LedgerError, match="never overwritten"):
+            Ledger.create(path, tools.data, tools.budget)
+        assert name.read_text() == "precious"
+        assert list(path.parent.iterdir()) == [name]
+        name.unlink()
+
+
+def test_a_failed_creation_leaves_nothing(path, tools, monkeypatch):
+    monkeypatch.setattr("dpadmm.privacy.ledger.store.append", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Ledger.create(path, tools.data, tools.budget)
+    assert list(path.parent.iterdir()) == []
+    with pytest.raises(LedgerError, match="cannot be created"):
+        Ledger.create(path.parent / "no" / "such", tools.data, tools.budget)
+
+
+def test_files_are_private(closed):
+    for end in ("", ".key", ".head"):
+        assert Path(f"{closed}{end}").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_locked_file_gives_a_clear_error(closed, tools):
+    with (
+        Ledger.open(closed, data=tools.data, compose=tools.compose, timeout_seconds=0.05) as ledger,
+        closing(sqlite3.connect(closed, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="Another process held the ledger"):
+            tools.reserve(ledger, tools.gaussian(9))
+        other.execute("ROLLBACK")
+        assert ledger.statement().releases == 3
+        tools.reserve(ledger, tools.gaussian(9))
+        assert ledger.statement().releases == 4
+
+
+@pytest.mark.parametrize("action", ["unlink", "replace"])
+def test_a_file_taken_away_while_open(closed, tools, action):
+    ledger = Ledger.open(closed, data=tools.data, compose=tools.compose)
+    copy = closed.with_name("copy")
+    copy.write_bytes(b"another file")
+    closed.unlink() if action == "unlink" else os.replace(copy, closed)
+    with pytest.raises(LedgerError, match="moved, removed or replaced"):
+        tools.reserve(ledger, tools.gaussian(9))
+    ledger.close()
+
+
+def test_a_closed_ledger_says_so(closed, tools):
+    ledger = Ledger.open(closed, data=tools.data, compose=tools.compose)
+    ledger.close()
+    ledger.close()
+    with pytest.raises(LedgerError, match="closed"):
+        tools.reserve(ledger, tools.gaussian(9))
+
+
+def test_an_anchor_that_cannot_be_written_stops_the_message(closed, tools):
+    with Ledger.open(closed, data=tools.data, compose=tools.compose) as ledger:
+        anchor = Path(f"{closed}.head")
+        saved = anchor.read_bytes()
+        anchor.unlink()
+        with pytest.raises(LedgerError, match="Do not send"):
+            tools.reserve(ledger, tools.gaussian(9))
+        anchor.write_bytes(saved)
+        assert tools.reserve(ledger, tools.gaussian(9)).is_repeat()  # recorded, so never less than released
+        assert ledger.statement().releases == 4
+
+
+def test_a_full_disk_records_nothing_half(closed, tools):
+    """A limit on the size of files stands for the full disk: writes fail in the middle of a transaction."""
+    body = """
+    done = 0
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
+    try:
+        for k in range(10, 500):
+            reserve(ledger, k)
+            done += 1
+    except LedgerError as error:
+        assert "full" in str(error) or "Make room" in str(error), error
+        print(done)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert ledger.statement().releases == 3 + done
+    reserve(ledger, 10 + done)  # with room again it goes on where it was
+    ledger.verify()
+    """
+    done = int(script(body, closed))
+    assert done > 0
+    with Ledger.open(closed, compose=tools.compose) as ledger:
+        ledger.verify()
+        assert ledger.statement().releases == 3 + done + 1
+
+
+def test_a_ledger_does_not_cross_a_fork(closed):
+    body = """
+    child = os.fork()
+    if child == 0:
+        try:
+            reserve(ledger, 9)
+        except LedgerError as error:
+            os._exit(0 if "open it again" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    reserve(ledger, 9)
+    assert ledger.statement().releases == 4
+    """
+    script(body, closed)
+
+
+def test_opening_twice_does_not_drop_the_locks_of_the_first(closed, tools):
+    """A plain open and close of the file would release this process's locks, and the next process to close the ledger
+    would take the write-ahead log away under the first connection."""
+    body = """
+    opened().close()
+    child = os.fork()
+    if child == 0:
+        opened().close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    reserve(ledger, 9)
+    os._exit(0)  # no orderly close: only what is on disk counts
+    """
+    script(body, closed)
+    with Ledger.open(closed, compose=tools.compose) as ledger:
+        assert ledger.statement().releases == 4

@@ -1,0 +1,331 @@
+"""Spending: recorded first, refused in time, never twice."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
+from dpadmm.privacy.ledger import Budget, Holding, Ledger, Origin, Terms
+from dpadmm.privacy.ledger import store as ledger_store
+from dpadmm.privacy.records import BareRelease, Relation, Unit, View
+
+
+def entries(path):
+    with Ledger.open(path) as ledger:
+        return [entry.content() for entry in ledger_store.read_entries(ledger._connection)]
+
+
+def test_exactly_as_many_releases_as_fit(ledger, path, tools):
+    fit = tools.most_releases(0.1, tools.budget)
+    assert fit > 3
+    for k in range(fit):
+        tools.reserve(ledger, tools.gaussian(k))
+    with pytest.raises(BudgetError, match="is left"):
+        tools.reserve(ledger, tools.gaussian(fit))
+    statement = ledger.statement()
+    assert statement.releases == fit
+    assert statement.refusals == 1
+    expected = tools.compose([tools.gaussian(count=fit)]).epsilon(tools.budget.delta)
+    assert statement.spent_epsilon == pytest.approx(expected, rel=1e-9)
+    assert statement.spent_epsilon <= tools.budget.epsilon
+
+
+def test_refusal_says_spent_asked_left_and_is_logged(ledger, path, tools):
+    tools.reserve(ledger, tools.gaussian(0))
+    with pytest.raises(BudgetError) as caught:
+        tools.reserve(ledger, tools.gaussian(1, ratio=5.0))
+    cost = [tools.compose([r]).epsilon(1e-5) for r in (tools.gaussian(), tools.gaussian(ratio=5.0))]
+    text = str(caught.value)
+    assert f"epsilon {cost[0]:.6g} of 1 is spent" in text
+    assert f"{1 - cost[0]:.6g} is left" in text
+    assert f"cost {cost[1]:.6g} alone" in text
+    assert "set_budget" in text
+    last = entries(path)[-1]
+    assert last["event"] == "refusal"
+    assert last["detail"] == text
+    assert last["run"] == "run"
+
+
+def test_a_refused_release_can_be_reserved_once_there_is_room(ledger, tools):
+    with pytest.raises(BudgetError):
+        tools.reserve(ledger, tools.gaussian(ratio=1.0))
+    ledger.set_budget(Budget(epsilon=10.0, delta=1e-5), reason="approved by the board")
+    assert not tools.reserve(ledger, tools.gaussian(ratio=1.0)).is_repeat()
+
+
+def test_a_batch_is_recorded_whole_or_not_at_all(ledger, tools):
+    with pytest.raises(BudgetError):
+        tools.reserve(ledger, tools.gaussian(0), tools.gaussian(1, ratio=5.0))
+    assert ledger.statement().releases == 0
+
+
+def test_a_bare_release_never_fits(ledger, tools):
+    with pytest.raises(BudgetError, match="inf"):
+        tools.reserve(ledger, BareRelease(reason="debug", agent=0, round=0))
+
+
+def test_everything_about_a_release_is_on_disk_before_the_receipt(ledger, path, tools):
+    release = tools.gaussian(4, agent=2)
+    receipt = tools.reserve(ledger, release, run="r-1")
+    stored = entries(path)[receipt.entries[0] - 1]  # another connection sees it
+    assert (stored["run"], stored["algorithm"], stored["slot"]) == ("r-1", "p-admm", 0)
+    assert stored["time"].endswith("+00:00")
+    assert stored["release"]["certificate"]["view"] == "eavesdropper"
+    assert (stored["release"]["round"], stored["release"]["agent"]) == (4, 2)
+    assert (stored["release"]["noise_std"], stored["release"]["certificate"]["bound"]) == (1.0, 0.1)
+
+
+def test_asking_again_returns_the_same_receipt_and_spends_nothing(ledger, path, tools):
+    first = tools.reserve(ledger, tools.gaussian(0), tools.gaussian(1))
+    spent, head = ledger.statement().spent_epsilon, ledger.head
+    assert first.fresh == (True, True)
+    again = tools.reserve(ledger, tools.gaussian(0), tools.gaussian(1))
+    assert again == first
+    assert again.is_repeat()
+    with Ledger.open(path, data=tools.data, compose=tools.compose) as other:
+        assert tools.reserve(other, tools.gaussian(0), tools.gaussian(1)) == first
+    assert (ledger.statement().spent_epsilon, ledger.head) == (spent, head)
+
+
+def test_asking_again_works_with_an_exhausted_budget(ledger, tools):
+    fit = tools.most_releases(0.1, tools.budget)
+    asked = [tools.gaussian(k) for k in range(fit)]
+    first = tools.reserve(ledger, *asked)
+    assert tools.reserve(ledger, *asked) == first
+
+
+def test_a_partly_known_batch_spends_only_the_new(ledger, tools):
+    tools.reserve(ledger, tools.gaussian(0))
+    receipt = tools.reserve(ledger, tools.gaussian(0), tools.gaussian(1))
+    assert receipt.fresh == (False, True)
+    assert ledger.statement().releases == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: replace(r, noise_std=2.0),
+        lambda r: replace(r, count=2),
+        lambda r: replace(r, certificate=replace(r.certificate, theorem="C6")),
+    ],
+)
+def test_the_same_key_with_other_content_is_refused_and_logged(ledger, path, tools, change):
+    tools.reserve(ledger, tools.gaussian(0))
+    with pytest.raises(ResumeError, match="entry 2"):
+        tools.reserve(ledger, change(tools.gaussian(0)))
+    with pytest.raises(ResumeError):
+        ledger.reserve([tools.gaussian(0)], run="run", algorithm="other", origin=Origin.SECURE)
+    assert ledger.statement().releases == 1
+    assert [entry["event"] for entry in entries(path)[2:]] == ["refusal", "refusal"]
+
+
+def test_run_round_agent_and_slot_each_make_a_new_key(ledger, tools):
+    tools.reserve(ledger, tools.gaussian(0))
+    tools.reserve(ledger, tools.gaussian(0), run="another")
+    tools.reserve(ledger, tools.gaussian(1))
+    tools.reserve(ledger, tools.gaussian(0, agent=1))
+    tools.reserve(ledger, tools.gaussian(0), slot=1)
+    assert ledger.statement().releases == 5
+
+
+def test_several_messages_of_a_round_get_slots_in_order(ledger, path, tools):
+    tools.reserve(ledger, tools.gaussian(0), tools.gaussian(0), tools.gaussian(1), slot=3)
+    assert [entry["slot"] for entry in entries(path)[1:]] == [3, 4, 3]
+
+
+def test_simulated_noise_is_refused(ledger, tools):
+    with pytest.raises(InputError, match=r"[Ss]imulated"):
+        ledger.reserve([tools.gaussian()], run="r", algorithm="a", origin=Origin.SIMULATED)
+    assert ledger.statement().releases == 0
+
+
+def test_nothing_is_reserved_for_unconfirmed_data(ledger, path, tools):
+    with Ledger.open(path, compose=tools.compose) as unconfirmed:
+        with pytest.raises(LedgerError, match="data="):
+            tools.reserve(unconfirmed, tools.gaussian())
+        unconfirmed.confirm(tools.data)
+        tools.reserve(unconfirmed, tools.gaussian())
+    assert ledger.statement().releases == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"run": ""}, "run"),
+        ({"run": "a\nb"}, "run"),
+        ({"algorithm": " "}, "algorithm"),
+        ({"slot": -1}, "slot"),
+        ({"releases": []}, "at least one"),
+        ({"releases": ["x"]}, "release"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_recorded(ledger, tools, arguments, match):
+    good = {"releases": [tools.gaussian()], "run": "r", "algorithm": "a", "origin": Origin.SECURE}
+    head = ledger.head
+    with pytest.raises(InputError, match=match):
+        ledger.reserve(**(good | arguments))
+    assert ledger.head == head
+
+
+@pytest.mark.parametrize(
+    "release_change", [{"noise_std": 0.0}, {"noise_std": -1.0}, {"noise_std": 1e-320}, {"count": 0}]
+)
+def test_noise_that_protects_nothing_is_refused(ledger, tools, release_change):
+    with pytest.raises(InputError):
+        tools.reserve(ledger, replace(tools.gaussian(), **{name: value}))
+    assert ledger.statement().entries == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_covered"),
+    [
+        ({}, True),
+        ({"unit": Unit.USER}, True),
+        ({"unit": Unit.FUNCTION}, False),
+        ({"relation": Relation.ADD_OR_REMOVE}, False),
+        ({"view": View.EAVESDROPPER}, True),
+        ({"view": View.PUBLIC}, False),
+        ({"view": View.PEER}, False),
+        ({"records_per_person": 1}, False),
+        ({"records_per_person": 3}, True),
+    ],
+)
+def test_only_certificates_that_cover_the_terms_are_counted(path, tools, changes, is_covered):
+    terms = Terms(view=View.COORDINATOR, records_per_person=2)
+    asked = tools.gaussian(**({"view": View.COORDINATOR, "records_per_person": 2} | changes))
+    with Ledger.create(path, tools.data, tools.budget, terms=terms, compose=tools.compose) as ledger:
+        if is_covered:
+            tools.reserve(ledger, asked)
+        else:
+            with pytest.raises(InputError, match="does not cover"):
+                tools.reserve(ledger, asked)
+        assert ledger.statement().releases == is_covered
+
+
+def test_agents_add_up_unless_people_are_apart(tmp_path, tools):
+    fit = tools.most_releases(0.1, tools.budget)
+    for holding, agents in ((Holding.TOGETHER, 1), (Holding.APART, 3)):
+        place = tmp_path / holding.name
+        terms = Terms(holding=holding)
+        with Ledger.create(place, tools.data, tools.budget, terms=terms, compose=tools.compose) as ledger:
+            for agent in range(agents):
+                tools.reserve(ledger, *(tools.gaussian(k, agent=agent) for k in range(fit)))
+            for agent in (0, 2):
+                if holding is Holding.TOGETHER or agent < agents:
+                    with pytest.raises(BudgetError):
+                        tools.reserve(ledger, tools.gaussian(fit, agent=agent))
+            statement = ledger.statement()
+            assert statement.releases == agents * fit
+            assert [spending.agent for spending in statement.agents] == list(range(agents))
+            assert statement.spent_epsilon == pytest.approx(statement.agents[0].spent_epsilon, rel=1e-9)
+
+
+def test_a_release_over_everyones_data_counts_for_each_agent(path, tools):
+    fit = tools.most_releases(0.1, tools.budget)
+    terms = Terms(holding=Holding.APART)
+    with Ledger.create(path, tools.data, tools.budget, terms=terms, compose=tools.compose) as ledger:
+        tools.reserve(ledger, tools.gaussian(0, agent=7), *(tools.gaussian(k, agent=-1) for k in range(fit - 1)))
+        for agent in (-1, 7):
+            with pytest.raises(BudgetError):
+                tools.reserve(ledger, tools.gaussian(fit, agent=agent))
+        tools.reserve(ledger, tools.gaussian(fit, agent=8))
+        expected = tools.compose([tools.gaussian(count=fit)]).epsilon(1e-5)
+        assert ledger.statement().spent_epsilon == pytest.approx(expected, rel=1e-9)
+
+
+def test_budget_changes_are_entries_and_never_fall_below_what_is_spent(ledger, path, tools):
+    tools.reserve(ledger, tools.gaussian(ratio=0.2))
+    spent = ledger.statement().spent_epsilon
+    with pytest.raises(BudgetError, match="already spent"):
+        ledger.set_budget(Budget(epsilon=0.99 * spent, delta=1e-5), reason="save")
+    with pytest.raises(BudgetError):
+        ledger.set_budget(Budget(epsilon=1.0, delta=1e-30), reason="stricter delta")
+    ledger.set_budget(Budget(epsilon=1.01 * spent, delta=1e-5), reason="close the account")
+    with pytest.raises(InputError, match="reason"):
+        ledger.set_budget(tools.budget, reason="")
+    assert ledger.budget == Budget(epsilon=1.01 * spent, delta=1e-5)
+    events = [(entry["event"], entry.get("reason")) for entry in entries(path)[2:]]
+    assert events == [("refusal", "save"), ("refusal", "stricter delta"), ("budget", "close the account")]
+    with Ledger.open(path, data=tools.data, compose=tools.compose) as again:
+        assert again.budget.epsilon == 1.01 * spent
+        with pytest.raises(BudgetError):
+            tools.reserve(again, tools.gaussian(1, ratio=0.2))
+
+
+def test_pure_budget(path, tools):
+    with Ledger.create(path, tools.data, Budget(epsilon=0.35, delta=0.0), compose=tools.compose) as ledger:
+        for k in range(3):
+            tools.reserve(ledger, tools.pure(k))
+        with pytest.raises(BudgetError):
+            tools.reserve(ledger, tools.pure(3))
+        with pytest.raises(BudgetError):
+            tools.reserve(ledger, tools.gaussian(4, ratio=1e-9))
+        assert ledger.statement().holds_adaptively
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (math.inf, 0.1), (1.0, 1.0), (1.0, -0.1)])
+def test_budgets_that_are_none(epsilon, delta):
+    with pytest.raises(InputError):
+        Budget(epsilon=epsilon, delta=delta)
+
+
+def test_two_ledgers_of_one_file_see_each_others_entries(ledger, path, tools):
+    fit = tools.most_releases(0.1, tools.budget)
+    with Ledger.open(path, data=tools.data, compose=tools.compose) as other:
+        for k in range(fit):
+            tools.reserve((ledger, other)[k % 2], tools.gaussian(k))
+        for each in (ledger, other):
+            with pytest.raises(BudgetError):
+                tools.reserve(each, tools.gaussian(fit))
+        assert ledger.statement() == other.statement()
+
+
+def test_an_accountant_that_fails_leaves_nothing_behind(path, tools):
+    def failing(releases):
+        raise ArithmeticError("no figure")
+
+    with Ledger.create(path, tools.data, tools.budget, compose=failing) as ledger:
+        with pytest.raises(ArithmeticError):
+            tools.reserve(ledger, tools.gaussian())
+        with pytest.raises(ArithmeticError):
+            tools.reserve(ledger, tools.gaussian())
+    assert len(entries(path)) == 1
+
+
+def test_a_nan_from_the_accountant_is_a_refusal(path, tools):
+    class Nan:
+        def delta(self, epsilon):
+            return math.nan
+
+        def epsilon(self, delta):
+            return math.nan
+
+    with (
+        Ledger.create(path, tools.data, tools.budget, compose=lambda releases: Nan()) as ledger,
+        pytest.raises(BudgetError),
+    ):
+        tools.reserve(ledger, tools.gaussian())
+
+
+@settings(deadline=None, derandomize=True, max_examples=8)
+@given(st.lists(st.tuples(st.sampled_from("gp"), st.floats(0.01, 0.5)), min_size=1, max_size=12))
+def test_never_overspent_and_every_refusal_was_needed(tmp_path_factory, tools, steps):
+    place = tmp_path_factory.mktemp("filter") / "ledger"
+    kept = []
+    with Ledger.create(place, tools.data, tools.budget, compose=tools.compose) as ledger:
+        for k, (kind, size) in enumerate(steps):
+            asked = tools.gaussian(k, ratio=size) if kind == "g" else tools.pure(k, epsilon=size)
+            together = tools.compose([*kept, asked]).delta(tools.budget.epsilon)
+            try:
+                tools.reserve(ledger, asked)
+            except BudgetError:
+                assert together > tools.budget.delta * (1 - 1e-9)
+            else:
+                assert together <= tools.budget.delta * (1 + 1e-9)
+                kept.append(asked)
+        assert ledger.statement().releases == len(kept)
+        assert json.dumps(ledger.verify())

@@ -1,0 +1,135 @@
+"""Merging releases changes no figure, and the shortcut never lets through what the accountant would refuse."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpadmm.privacy.accounting import compose
+from dpadmm.privacy.ledger import Budget, Holding, Ledger, Terms
+from dpadmm.privacy.ledger.meter import Meter
+from dpadmm.privacy.ledger.tally import Pile, Tally
+from dpadmm.privacy.records import (
+    CoordinateLaplaceRelease,
+    Norm,
+    ObjectiveRelease,
+    PoissonSampling,
+    SampledGaussianRelease,
+    Strength,
+    Unit,
+)
+
+QUICK = settings(deadline=None, derandomize=True, max_examples=40)
+SIZES = st.floats(0.001, 0.3)
+
+
+def piled(releases, terms=None):
+    pile = Pile(terms or Terms())
+    for release in releases:
+        pile.add(release)
+    return pile
+
+
+@QUICK
+@given(st.lists(st.tuples(SIZES, st.integers(1, 5)), min_size=1, max_size=30))
+def test_gaussians_merge_into_one_of_the_same_cost_rounded_up(tools, sizes):
+    releases = [tools.gaussian(k, ratio=ratio, count=count) for k, (ratio, count) in enumerate(sizes)]
+    (merged,) = piled(releases).merged()
+    exact = math.fsum(count * ratio**2 for ratio, count in sizes)
+    m = merged.certificate.bound / merged.noise_std
+    assert m**2 >= exact * (1 - 1e-16)
+    assert m**2 == pytest.approx(exact, rel=1e-14)
+    assert compose([merged]).epsilon(1e-5) == pytest.approx(compose(releases).epsilon(1e-5), rel=1e-10)
+
+
+def test_others_are_counted_by_what_they_cost(tools):
+    same = [replace(tools.pure(k, agent=k), count=2) for k in range(4)]
+    weaker = replace(same[0], certificate=replace(same[0].certificate, unit=Unit.USER, theorem="C9"))
+    (merged,) = piled([*same, weaker]).merged()
+    assert merged.count == 10
+    assert merged.certificate.unit is Unit.RECORD
+    assert len(piled([*same, tools.pure(epsilon=0.2)]).merged()) == 2
+
+
+def test_merging_leaves_the_real_accountants_figure(tools):
+    objective = tools.certificate(0.02, log_jacobian=0.01, jacobian_free_rate=9.0)
+    releases = [
+        *(tools.gaussian(k, ratio=0.05, strength=Strength.UP_TO_SOLVER_ERROR) for k in range(9)),
+        *(ObjectiveRelease(certificate=objective, rate=2.0, agent=0, round=k) for k in range(4)),
+        CoordinateLaplaceRelease(certificate=tools.certificate(0.1, norm=Norm.L1), scale=2.0, agent=0, round=0),
+    ]
+    plain = [replace(r, certificate=replace(r.certificate, strength=Strength.FULL)) for r in releases]
+    merged = piled(releases).merged()
+    assert len(merged) == 3
+    for delta in (1e-3, 1e-6):
+        assert compose(merged).epsilon(delta) == pytest.approx(compose(plain).epsilon(delta), rel=1e-6)
+
+
+@QUICK
+@given(st.lists(SIZES, max_size=6), st.lists(SIZES, min_size=1, max_size=6), st.sampled_from([0.0, 1e-9, 1e-5, 0.1]))
+def test_the_shortcut_never_allows_more_than_the_accountant(tools, ratios, epsilons, delta):
+    releases = [tools.gaussian(ratio=r) for r in ratios] + [tools.pure(epsilon=e) for e in epsilons]
+    curve = tools.compose(releases)
+    pile, meter = piled(releases), Meter(tools.compose)
+    edge = curve.epsilon(delta)
+    for epsilon in (0.5, edge * (1 - 1e-12), edge * 0.99, edge * 1.01):
+        if not math.isfinite(epsilon) or epsilon <= 0:
+            continue
+        budget = Budget(epsilon=epsilon, delta=delta)
+        if meter._is_clearly_within(pile, budget):
+            assert budget.allows(curve)
+
+
+def test_the_shortcut_spares_the_accountant(tools):
+    asked = []
+
+    def counting(releases):
+        asked.append(len(releases))
+        return tools.compose(releases)
+
+    pile = piled([tools.gaussian(), *(tools.pure(epsilon=0.001 + k * 1e-6) for k in range(50))])
+    meter = Meter(counting)
+    assert meter.is_within(pile, Budget(epsilon=5.0, delta=1e-5))
+    assert max(asked) == 1
+    assert not meter.is_within(pile, Budget(epsilon=0.1, delta=1e-5))
+    assert max(asked) == 51
+
+
+def test_adding_piles_leaves_both_as_they_were(tools):
+    one, other = piled([tools.pure()]), piled([tools.pure(), tools.gaussian()])
+    both = one + other
+    assert (one.releases, other.releases, both.releases) == (1, 2, 3)
+    assert sum(one.others.values()) == 1
+    assert sum(both.others.values()) == 2
+    assert both.squares == other.squares
+
+
+def test_groups_of_people_apart(tools):
+    tally = Tally(Terms(holding=Holding.APART))
+    for agent in (0, 0, 1, -1):
+        tally.add(tools.gaussian(agent=agent))
+    assert sorted(pile.releases for pile in tally.groups()) == [1, 2, 3]
+    assert tally.whole.releases == 4
+
+
+def test_with_the_real_accountant(path, tools):
+    """Golden: m = 0.5 at delta 1e-5 costs 1.993091 (closed form); a sampled run goes through its loss distribution."""
+    with Ledger.create(path, tools.data, Budget(epsilon=2.5, delta=1e-5)) as ledger:
+        tools.reserve(ledger, *(tools.gaussian(k, ratio=0.1) for k in range(25)))
+        assert ledger.statement().spent_epsilon == pytest.approx(1.993091, abs=1e-6)
+        sampled = SampledGaussianRelease(
+            certificate=tools.certificate(1.0),
+            noise_std=10.0,
+            sampling=PoissonSampling(rate=0.01),
+            agent=0,
+            round=25,
+            count=100,
+        )
+        tools.reserve(ledger, sampled)
+        statement = ledger.statement()
+        direct = compose([tools.gaussian(ratio=0.1, count=25), sampled]).epsilon(1e-5)
+        assert statement.spent_epsilon == pytest.approx(direct, rel=1e-6)
+        assert 1.993091 < statement.spent_epsilon < 2.5
+        assert not statement.holds_adaptively

@@ -1,0 +1,246 @@
+"""Accountants: closed forms, merging, refusals, people in several silos."""
+
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpadmm.errors import BudgetError, InputError
+from dpadmm.privacy.accounting import (
+    GdpFilter,
+    by_agent,
+    compose,
+    objective_epsilon,
+    statement,
+    weakest_strength,
+    worst_person,
+)
+from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, PureCurve
+from dpadmm.privacy.records import (
+    BareRelease,
+    Certificate,
+    CoordinateLaplaceRelease,
+    FixedSizeSampling,
+    GaussianRelease,
+    Norm,
+    ObjectiveRelease,
+    PoissonSampling,
+    Relation,
+    SampledGaussianRelease,
+    SphericalLaplaceRelease,
+    Strength,
+    Unit,
+    View,
+)
+
+quick = settings(deadline=None, derandomize=True, max_examples=100)
+BASE = Certificate(bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("norm <= 1",))
+
+
+def gaussian(bound=1.0, std=1.0, agent=0, count=1, **terms):
+    certificate = replace(BASE, bound=bound, **terms)
+    return GaussianRelease(certificate=certificate, noise_std=std, agent=agent, round=0, count=count)
+
+
+def spherical(bound=1.0, rate=1.0, agent=0, count=1, **terms):
+    certificate = replace(BASE, bound=bound, **terms)
+    return SphericalLaplaceRelease(certificate=certificate, rate=rate, agent=agent, round=0, count=count)
+
+
+def sampled(std=2.0, rate=0.1, agent=0, count=1, **terms):
+    return SampledGaussianRelease(
+        certificate=replace(BASE, **terms),
+        noise_std=std,
+        sampling=PoissonSampling(rate=rate),
+        agent=agent,
+        round=0,
+        count=count,
+    )
+
+
+@quick
+@given(st.lists(st.tuples(st.floats(1e-3, 10), st.floats(1e-2, 100), st.integers(1, 50)), min_size=1, max_size=8))
+def test_gaussians_add_in_squares(parts):
+    curve = compose(gaussian(bound, std, count=count) for bound, std, count in parts)
+    assert curve.m == pytest.approx(math.sqrt(sum(c * (b / s) ** 2 for b, s, c in parts)), rel=1e-14)
+
+
+@pytest.mark.parametrize("make", [gaussian, spherical], ids=["gaussian", "spherical"])
+def test_k_releases_equal_one_of_count_k(make):
+    for k in (2, 7, 10_000):
+        assert compose([make(bound=0.3)] * k) == compose([make(bound=0.3, count=k)])
+
+
+def test_k_sampled_or_mixed_releases_equal_one_of_count_k():
+    for make in (sampled, lambda count=1: spherical(rate=0.1, count=count)):
+        many = compose([make()] * 6 + [gaussian(std=5.0)])
+        once = compose([gaussian(std=5.0), make(count=6)])
+        assert many.epsilon(1e-5) == once.epsilon(1e-5)
+
+
+def test_noise_is_monotone():
+    assert compose([gaussian(std=1.1)]).epsilon(1e-5) < compose([gaussian(std=1.0)]).epsilon(1e-5)
+    assert compose([sampled(std=2.2, count=20)]).epsilon(1e-5) < compose([sampled(std=2.0, count=20)]).epsilon(1e-5)
+    mixed = [compose([gaussian(std=s), spherical(rate=0.2)]).epsilon(1e-5) for s in (2.0, 2.2)]
+    assert mixed[1] < mixed[0]
+    assert compose([spherical(rate=0.9)]).epsilon(0.0) < compose([spherical(rate=1.0)]).epsilon(0.0)
+
+
+def test_pure_releases_add_up():
+    coordinate = CoordinateLaplaceRelease(
+        certificate=replace(BASE, bound=3.0, norm=Norm.L1), scale=6.0, agent=0, round=0, count=2
+    )
+    curve = compose([spherical(bound=0.5, rate=0.4, count=3), coordinate])
+    assert isinstance(curve, PureCurve)
+    assert curve.total == pytest.approx(0.6 + 1.0)
+
+
+def test_objective_perturbation_pays_its_jacobian_only_below_the_free_rate():
+    # C2, logistic: bound 2G/n, t = 1/(4 n s), free from alpha = 1/s on.
+    n, s = 50, 0.2
+    certificate = replace(BASE, bound=2 / n, log_jacobian=math.log1p(0.25 / (n * s)), jacobian_free_rate=1 / s)
+    below, above = 0.99 / s, 1 / s
+    assert objective_epsilon(certificate, below) == pytest.approx(below * 2 / n + math.log1p(0.25 / (n * s)))
+    assert objective_epsilon(certificate, above) == pytest.approx(2 * above / n)
+    releases = [ObjectiveRelease(certificate=certificate, rate=r, agent=0, round=0, count=2) for r in (below, above)]
+    expected = 2 * (below + above) * 2 / n + 2 * math.log1p(0.25 / (n * s))
+    assert compose(releases).epsilon(0.0) == pytest.approx(expected)
+    never_free = replace(certificate, jacobian_free_rate=None)
+    assert objective_epsilon(never_free, 1e6) == pytest.approx(1e6 * 2 / n + certificate.log_jacobian)
+
+
+def test_mixtures_cost_at_least_each_part_and_at_most_the_sum():
+    parts = [gaussian(std=3.0), spherical(rate=0.2, count=2), sampled(count=5)]
+    whole = compose(parts).epsilon(1e-5)
+    assert whole > max(compose([part]).epsilon(1e-5) for part in parts)
+    assert whole < sum(compose([part]).epsilon(1e-5 / 3) for part in parts)
+
+
+def test_sampling_amplifies_and_never_hurts():
+    full = compose([sampled(rate=1.0, count=10)])
+    assert full.m == pytest.approx(math.sqrt(10))
+    fixed = replace(sampled(count=10), sampling=FixedSizeSampling(size=10, population=100))
+    poisson, fixed = compose([sampled(count=10)]).epsilon(1e-5), compose([fixed]).epsilon(1e-5)
+    assert poisson < fixed < full.epsilon(1e-5)
+    add = compose([sampled(count=10, relation=Relation.ADD_OR_REMOVE)]).epsilon(1e-5)
+    assert add < poisson
+
+
+def test_several_records_take_part_more_often():
+    three = compose([sampled(rate=0.1, records_per_person=3)])
+    assert three.epsilon(1e-5) == compose([sampled(rate=-math.expm1(3 * math.log1p(-0.1)))]).epsilon(1e-5)
+    with pytest.raises(InputError, match="Poisson"):
+        compose([replace(sampled(records_per_person=3), sampling=FixedSizeSampling(size=1, population=10))])
+
+
+def test_bare_and_noiseless_releases_are_infinite():
+    bare = BareRelease(reason="debug", agent=0, round=0)
+    for releases in ([bare], [gaussian(), bare], [gaussian(std=0.0)], [sampled(std=0.0)]):
+        assert compose(releases) == InfiniteCurve()
+        assert worst_person(releases) == InfiniteCurve()
+
+
+def test_nothing_to_hide_costs_nothing():
+    assert compose([]).epsilon(0.0) == 0.0
+    assert compose([gaussian(bound=0.0, std=0.0), sampled(std=0.0, bound=0.0)]).epsilon(0.0) == 0.0
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    agent: int = 0
+
+
+@pytest.mark.parametrize(
+    ("releases", "message"),
+    [
+        ([_Unknown()], "no accounting rule for _Unknown"),
+        ([gaussian(), gaussian(unit=Unit.USER)], "unit"),
+        ([gaussian(), gaussian(view=View.PUBLIC)], "view"),
+        ([gaussian(), gaussian(relation=Relation.ADD_OR_REMOVE)], "relation"),
+        ([gaussian(), gaussian(silos_per_person=2)], "silos_per_person"),
+        ([gaussian(std=-1.0)], "noise_std"),
+        ([gaussian(std=math.nan)], "noise_std"),
+        ([gaussian(count=0)], "count"),
+        ([gaussian(log_jacobian=0.1)], "objective"),
+        ([spherical(rate=0.0)], "rate"),
+        ([CoordinateLaplaceRelease(certificate=BASE, scale=1.0, agent=0, round=0)], "l1"),
+        ([replace(sampled(), sampling="half of them")], "sampling"),
+    ],
+)
+def test_refusals(releases, message):
+    with pytest.raises(InputError, match=message):
+        compose(releases)
+
+
+def test_by_agent_is_parallel():
+    curves = by_agent([gaussian(std=1.0, agent=0), gaussian(std=2.0, agent=1), gaussian(std=2.0, agent=1)])
+    assert {agent: curve.m for agent, curve in curves.items()} == pytest.approx({0: 1.0, 1: math.sqrt(0.5)})
+
+
+def test_worst_person_in_several_silos():
+    gaussians = [gaussian(std=s, agent=i, silos_per_person=2) for i, s in enumerate((1.0, 2.0, 0.5, 4.0))]
+    assert worst_person(gaussians).m == pytest.approx(math.sqrt(4.0 + 1.0))
+    pures = [spherical(rate=r, agent=i, silos_per_person=2) for i, r in enumerate((0.1, 0.5, 0.5, 0.2))]
+    assert worst_person(pures) == PureCurve(1.0)
+    one = worst_person([gaussian(std=1.0, agent=0), gaussian(std=2.0, agent=1)])
+    assert one == GaussianCurve(1.0)
+
+
+def test_worst_person_of_unlike_agents_is_the_envelope():
+    releases = [gaussian(std=1.0, agent=0), spherical(rate=2.0, agent=1), spherical(rate=2.0, agent=2)]
+    worst = worst_person(releases)
+    for delta in (0.2, 1e-2, 1e-6):
+        assert worst.epsilon(delta) == max(curve.epsilon(delta) for curve in by_agent(releases).values())
+    pairs = worst_person([replace(r, certificate=replace(r.certificate, silos_per_person=2)) for r in releases])
+    both = compose([spherical(rate=2.0, count=2)])
+    assert pairs.epsilon(1e-6) == max(compose(releases[:2]).epsilon(1e-6), both.epsilon(1e-6))
+
+
+def test_too_many_coalitions_are_refused():
+    releases = [sampled(std=1 + i / 100, agent=i, silos_per_person=5) for i in range(30)]
+    with pytest.raises(InputError, match="coalitions"):
+        worst_person(releases)
+
+
+def test_strength_is_the_weakest():
+    full, floats = gaussian(), gaussian(strength=Strength.UP_TO_FLOATING_POINT)
+    solver = gaussian(strength=Strength.UP_TO_SOLVER_ERROR)
+    assert weakest_strength([full, full]) is Strength.FULL
+    assert weakest_strength([full, floats]) is Strength.UP_TO_FLOATING_POINT
+    assert weakest_strength([solver, full, floats]) is Strength.UP_TO_SOLVER_ERROR
+
+
+def test_statement_names_everything():
+    other = gaussian(std=2.0, agent=1, theorem="C6", assumptions=("lam <= 1/2", "norm <= 1"))
+    said = statement([gaussian(), other])
+    assert said.curve == GaussianCurve(1.0)
+    assert (said.unit, said.relation, said.view) == (Unit.RECORD, Relation.REPLACE_ONE, View.EAVESDROPPER)
+    assert said.theorems == ("C1", "C6")
+    assert said.assumptions == ("norm <= 1", "lam <= 1/2")
+    with pytest.raises(InputError):
+        statement([BareRelease(reason="debug", agent=0, round=0)])
+
+
+def test_filter_never_passes_its_budget():
+    budget = GdpFilter(budget_m=1.0)
+    for _ in range(4):
+        budget = budget.spend(bound=1.0, noise_std=2.0)
+    assert budget.remaining_m == 0.0
+    assert budget.least_noise_std(1.0) == math.inf
+    with pytest.raises(BudgetError, match="budget"):
+        budget.spend(bound=1.0, noise_std=1e6)
+    with pytest.raises(InputError):
+        GdpFilter(budget_m=0.0)
+
+
+@quick
+@given(st.floats(0.01, 10), st.lists(st.floats(0.05, 0.95), min_size=1, max_size=10))
+def test_filter_offers_noise_it_accepts(budget_m, parts):
+    budget = GdpFilter(budget_m)
+    for part in parts:
+        budget = budget.spend(bound=0.7, noise_std=budget.least_noise_std(0.7) / part)
+    budget = budget.spend(bound=0.7, noise_std=budget.least_noise_std(0.7))
+    assert budget.spent_m_squared <= budget_m**2
+    assert budget.spent_m_squared == pytest.approx(budget_m**2, rel=1e-9)

@@ -1,0 +1,158 @@
+"""The closed form of Gaussian DP against golden numbers, mpmath and dp-accounting."""
+
+import json
+import math
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.gaussian import (
+    delta_of_epsilon,
+    epsilon_of_delta,
+    log_delta,
+    m_of,
+    rho_of,
+    zcdp_epsilon,
+    zcdp_epsilon_classical,
+    zcdp_log_delta,
+)
+
+# Origin: mpmath with 60 digits, as named in the file.
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "gdp.json").read_text())["rows"]
+quick = settings(deadline=None, derandomize=True, max_examples=300)
+
+
+def exact(m: float, eps: float) -> mp.mpf:
+    """The two-term formula of C0 with enough digits to survive its cancellation."""
+    with mp.workdps(80):
+        m_, eps_ = mp.mpf(m), mp.mpf(eps)
+        phi = lambda x: mp.erfc(-x / mp.sqrt(2)) / 2  # noqa: E731
+        return phi(-eps_ / m_ + m_ / 2) - mp.exp(eps_) * phi(-eps_ / m_ - m_ / 2)
+
+
+def test_golden_rows_are_read():
+    assert len(GOLDEN) >= 50
+
+
+@pytest.mark.parametrize("row", GOLDEN, ids=lambda row: f"m{row['m']}-eps{row['eps']}")
+def test_golden(row):
+    m, eps, delta = float(row["m"]), float(row["eps"]), mp.mpf(row["delta"])
+    assert log_delta(m, eps) == pytest.approx(float(mp.log(delta)), rel=1e-12, abs=1e-13)
+    if delta > 1e-300:
+        assert delta_of_epsilon(m, eps) == pytest.approx(float(delta), rel=1e-10)
+    else:
+        assert delta_of_epsilon(m, eps) < 1e-300
+
+
+@quick
+@given(st.floats(-4, 2), st.floats(-3, 2), st.floats(-2, 7.2), st.booleans())
+def test_delta_matches_mpmath(log_m, log_eps, sigmas, free):
+    m = 10**log_m
+    # Half of the points at random, half where delta lies between 1e-13 and 1.
+    eps = 10**log_eps if free else min(max(m * sigmas + m * m / 2, 1e-3), 100.0)
+    reference = exact(m, eps)
+    assert log_delta(m, eps) == pytest.approx(float(mp.log(reference)), rel=1e-11, abs=1e-11)
+    if reference > 1e-300:
+        assert delta_of_epsilon(m, eps) == pytest.approx(float(reference), rel=1e-10)
+
+
+def test_ends_of_the_range():
+    assert delta_of_epsilon(0.0, 1.0) == 0.0
+    assert delta_of_epsilon(math.inf, 1.0) == 1.0
+    assert log_delta(0.0, 0.0) == -math.inf
+    assert delta_of_epsilon(1.0, 0.0) == pytest.approx(math.erf(1 / (2 * math.sqrt(2))), rel=1e-14)
+    assert delta_of_epsilon(1e-9, 0.0) == pytest.approx(1e-9 / math.sqrt(2 * math.pi), rel=1e-12)
+    assert delta_of_epsilon(1e200, 1.0) == 1.0
+
+
+def test_arrays_broadcast():
+    m, eps = np.array([[0.1], [1.0]]), np.array([0.5, 1.0, 2.0])
+    grid = delta_of_epsilon(m, eps)
+    assert grid.shape == (2, 3)
+    assert grid[1, 2] == delta_of_epsilon(1.0, 2.0)
+    assert isinstance(delta_of_epsilon(1.0, 2.0), float)
+
+
+@quick
+@given(st.floats(-4, 2), st.floats(-30, -0.01))
+def test_epsilon_inverts_delta(log_m, log_d):
+    m, delta = 10**log_m, 10**log_d
+    eps = epsilon_of_delta(m, delta)
+    if eps == 0.0:
+        assert log_delta(m, 0.0) <= math.log(delta)
+    else:
+        assert exact(m, eps * (1 + 1e-9) + 1e-14) < delta
+        assert exact(m, max(eps * (1 - 1e-9) - 1e-14, 0.0)) > delta
+
+
+def test_epsilon_at_the_ends():
+    assert epsilon_of_delta(0.0, 0.0) == 0.0
+    assert epsilon_of_delta(1.0, 0.0) == math.inf
+    assert epsilon_of_delta(1.0, 1.0) == 0.0
+    assert epsilon_of_delta(math.inf, 0.5) == math.inf
+
+
+@quick
+@given(st.floats(-3, 2), st.floats(-12, -0.05))
+def test_m_is_rounded_down_and_tight(log_eps, log_d):
+    eps, delta = 10**log_eps, 10**log_d
+    m = m_of(eps, delta)
+    assert delta_of_epsilon(m, eps) <= delta
+    assert exact(m, eps) <= mp.mpf(delta)
+    assert exact(m * (1 + 1e-9), eps) > mp.mpf(delta)
+
+
+def test_m_for_zero_epsilon_is_a_total_variation_budget():
+    # delta(0) = 2 Phi(m/2) - 1
+    assert m_of(0.0, 0.1) == pytest.approx(2 * 0.12566134685507416, rel=1e-9)
+
+
+@quick
+@given(st.floats(-6, 1.5), st.floats(-12, -1))
+def test_zcdp_conversions_are_ordered(log_rho, log_d):
+    rho, delta = 10**log_rho, 10**log_d
+    true = epsilon_of_delta(math.sqrt(2 * rho), delta)
+    tight, classical = zcdp_epsilon(rho, delta), zcdp_epsilon_classical(rho, delta)
+    assert true <= tight * (1 + 1e-9) + 1e-12
+    assert tight <= classical
+    assert zcdp_log_delta(rho, tight) <= math.log(delta) + 1e-3 or tight == 0.0
+    assert zcdp_log_delta(rho, tight) >= float(log_delta(math.sqrt(2 * rho), tight)) - 1e-9
+
+
+def test_tight_zcdp_matches_dp_accounting_on_a_fine_grid():
+    orders = 1 + np.geomspace(0.05, 2000, 20001)
+    for rho, delta in [(1e-3, 1e-5), (0.1, 1e-6), (2.0, 1e-9)]:
+        reference, _ = compute_epsilon(list(orders), list(rho * orders), delta)
+        assert zcdp_epsilon(rho, delta) == pytest.approx(reference, rel=1e-5)
+        assert zcdp_epsilon(rho, delta) <= reference * (1 + 1e-9)
+
+
+def test_papers_formula():
+    assert zcdp_epsilon_classical(0.5, 1e-5) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * math.log(1e5)))
+    assert rho_of(3.0) == 4.5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: delta_of_epsilon(-1.0, 1.0),
+        lambda: delta_of_epsilon(1.0, -1.0),
+        lambda: delta_of_epsilon(math.nan, 1.0),
+        lambda: epsilon_of_delta(1.0, 1.5),
+        lambda: epsilon_of_delta(1.0, -1e-9),
+        lambda: m_of(1.0, 0.0),
+        lambda: m_of(1.0, 1.0),
+        lambda: m_of(math.inf, 1e-5),
+        lambda: zcdp_epsilon(-1.0, 1e-5),
+        lambda: zcdp_epsilon_classical(1.0, 0.0),
+    ],
+)
+def test_bad_input_is_refused(call):
+    with pytest.raises(InputError):
+        call()

@@ -1,0 +1,163 @@
+"""Regularisers: the contract for each, closed forms, scikit-learn's lasso, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import ElasticNet as SklearnElasticNet
+from tests.contracts.regulariser_contract import RegulariserContract
+
+from dpadmm.errors import InputError
+from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
+
+
+class TestNoRegulariser(RegulariserContract):
+    instances = (NoRegulariser(),)
+
+    def test_constants(self):
+        g = NoRegulariser()
+        assert (g.strong_convexity, g.smoothness, g.lipschitz(4), g.is_smooth) == (0, 0, 0, True)
+
+
+class TestRidge(RegulariserContract):
+    instances = (Ridge(0.5), Ridge(3.0), Ridge(0.0))
+
+    def test_constants(self):
+        g = Ridge(2.0)
+        assert (g.strong_convexity, g.smoothness, g.lipschitz(4), g.is_smooth) == (2, 2, math.inf, True)
+        assert Ridge(0.0).lipschitz(4) == 0
+
+    def test_values(self):
+        np.testing.assert_array_equal(Ridge(2.0).value([[3.0, 1.0], [4.0, 0.0]]), [25, 1])
+
+
+class TestL1(RegulariserContract):
+    instances = (L1(0.5), L1(2.0), L1(0.0))
+
+    def test_constants(self):
+        g = L1(2.0)
+        assert (g.strong_convexity, g.smoothness, g.lipschitz(9), g.is_smooth) == (0, math.inf, 6, False)
+        assert (L1(0.0).smoothness, L1(0.0).lipschitz(9), L1(0.0).is_smooth) == (0, 0, True)
+
+    def test_values(self):
+        np.testing.assert_array_equal(L1(2.0).value([[3.0, -1.0], [-4.0, 0.0]]), [14, 2])
+
+    def test_prox_has_exact_zeros(self):
+        p = L1(1.0).prox([[0.3, -0.3, -0.0, 0.1 + 0.2]], step=0.1 + 0.2)
+        assert (p == 0).all()
+        assert not np.signbit(p).any()
+
+
+class TestElasticNet(RegulariserContract):
+    instances = (ElasticNet(0.5, 2.0), ElasticNet(1.0, 0.0), ElasticNet(0.0, 1.5), ElasticNet(0.0, 0.0))
+
+    def test_constants(self):
+        g = ElasticNet(1.0, 2.0)
+        assert (g.strong_convexity, g.smoothness, g.lipschitz(9), g.is_smooth) == (2, math.inf, math.inf, False)
+
+    @pytest.mark.parametrize(("l1", "l2"), [(0.3, 0.7), (0.0, 1.2), (0.9, 0.0)])
+    def test_ends_are_ridge_and_l1(self, l1, l2):
+        rng = np.random.default_rng(0)
+        x, g = rng.standard_normal((2, 5, 4))
+        net, lasso, ridge = ElasticNet(l1, l2), L1(l1), Ridge(l2)
+        np.testing.assert_allclose(net.value(x), lasso.value(x) + ridge.value(x), rtol=1e-14)
+        # The proximal map of the sum is the ridge map after the lasso map.
+        expected = ridge.prox(lasso.prox(x, 0.4), 0.4)
+        np.testing.assert_allclose(net.prox(x, 0.4), expected, rtol=1e-14)
+        if l1 == 0:
+            np.testing.assert_allclose(net.subgradient_residual(x, g), ridge.subgradient_residual(x, g), rtol=1e-14)
+
+    def test_residual_certifies_the_optimum_of_scikit_learn(self):
+        rng = np.random.default_rng(1)
+        a = rng.standard_normal((60, 8))
+        b = a @ np.r_[2.0, -1.0, 0.5, np.zeros(5)] + 0.1 * rng.standard_normal(60)
+        theirs = SklearnElasticNet(alpha=0.3, l1_ratio=0.6, fit_intercept=False, tol=1e-14, max_iter=100_000)
+        x = theirs.fit(a, b).coef_[:, None]
+        ours = ElasticNet(0.3 * 0.6, 0.3 * 0.4)
+        gradient = a.T @ (a @ x - b[:, None]) / 60
+        assert (x == 0).any()
+        assert ours.subgradient_residual(x, gradient)[0] < 1e-7
+        assert ours.subgradient_residual(x + 0.01, gradient)[0] > 0.1
+        assert ElasticNet(0.19, 0.12).subgradient_residual(x, gradient)[0] > 0.01
+
+
+class TestBox(RegulariserContract):
+    instances = (
+        Box(-1.0, 2.0),
+        Box([-1.0, 0.0, 0.5], [0.5, 2.0, math.inf]),
+        Box(-math.inf, [1.0, -0.5, 2.0]),
+        Box(0.5, 0.5),
+    )
+
+    def test_constants(self):
+        g = Box(0.0, 1.0)
+        assert (g.strong_convexity, g.smoothness, g.lipschitz(4), g.is_smooth) == (0, math.inf, math.inf, False)
+
+    def test_values_at_the_walls(self):
+        x = [[0.0, 1.0, 1.0 + 1e-15, -1e-300, math.nan, 0.5]]
+        np.testing.assert_array_equal(Box(0.0, 1.0).value(x), [0, 0, math.inf, math.inf, math.inf, 0])
+
+    def test_residual_outside_is_infinite(self):
+        np.testing.assert_array_equal(Box(0.0, 1.0).subgradient_residual([[2.0, 0.5]], [[0.0, 0.0]]), [math.inf, 0])
+
+    def test_bounds_are_kept_as_values(self):
+        assert Box(np.zeros(2), np.ones(2)) == Box([0.0, 0.0], (1.0, 1.0))
+        assert Box(0, 1) == Box(0.0, 1.0)
+        assert Box(0.0, 1.0) != Box(0.0, 2.0)
+        bounds = np.ones(2)
+        box = Box(0.0, bounds)
+        bounds[:] = -1
+        np.testing.assert_array_equal(box.prox([[5.0], [5.0]], 1.0), [[1.0], [1.0]])
+
+    @pytest.mark.parametrize(
+        ("lower", "upper", "message"),
+        [
+            (1.0, 0.0, r"\[1.0, 0.0\] at coordinate 0"),
+            ([0.0, 3.0], 2.0, r"\[3.0, 2.0\] at coordinate 1"),
+            ([0.0, 0.0], [1.0, -1.0], r"\[0.0, -1.0\] at coordinate 1"),
+            (math.nan, 1.0, "lower must be a number"),
+            (0.0, [1.0, math.nan], "upper must be a number"),
+            (math.inf, math.inf, "hold a finite point"),
+            (-math.inf, -math.inf, "hold a finite point"),
+            ([0.0, 0.0], [1.0, 1.0, 1.0], "one length, got 2 and 3"),
+            ([], 1.0, "lower"),
+            ([[0.0]], 1.0, "lower"),
+        ],
+    )
+    def test_refusals(self, lower, upper, message):
+        with pytest.raises(InputError, match=message):
+            Box(lower, upper)
+
+    def test_points_of_another_dimension_are_refused(self):
+        box = Box([0.0, 0.0], 1.0)
+        x = np.zeros((3, 1))
+        calls = [lambda: box.value(x), lambda: box.prox(x, 1.0), lambda: box.subgradient_residual(x, x)]
+        for call in calls:
+            with pytest.raises(InputError, match="must have 2 coordinates"):
+                call()
+
+
+class TestNonNegative(RegulariserContract):
+    instances = (NonNegative(),)
+
+    def test_constants(self):
+        g = NonNegative()
+        assert (g.strong_convexity, g.smoothness, g.lipschitz(4), g.is_smooth) == (0, math.inf, math.inf, False)
+
+    def test_values(self):
+        np.testing.assert_array_equal(NonNegative().value([[0.0, 1.0, -1.0], [2.0, 0.0, 3.0]]), [0, 0, math.inf])
+
+
+@pytest.mark.parametrize("bad", [-1e-9, math.nan, math.inf, "1", None, True])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Ridge, "strength"),
+        (L1, "strength"),
+        (lambda s: ElasticNet(s, 1.0), "l1"),
+        (lambda s: ElasticNet(1.0, s), "l2"),
+    ],
+)
+def test_weights_are_checked(make, name, bad):
+    with pytest.raises(InputError, match=f"{name} must be"):
+        make(bad)
