@@ -15,7 +15,7 @@ def test_pair_codes_cover_all_pairs_once():
     assert sorted(map(tuple, pairs.tolist())) == sorted(itertools.combinations(range(10), 2))
 
 
-@pytest.mark.parametrize("n", [3, 1000, 10**6, 40_000_000])
+@pytest.mark.parametrize("n", [3, 1000, 10**6, 10**8 + 1, 3 * 10**8, 2**30 - 1, 2**30])
 def test_pair_codes_stay_exact_where_the_square_root_rounds(n):
     last_row = n * (n - 1) // 2
     codes = np.array([last_row - 1, last_row, last_row + 1, last_row + n - 1, last_row + n])

@@ -25,7 +25,8 @@ from tests.contracts.noise_contract import (
 
 from dpadmm.errors import InputError
 from dpadmm.noise import Origin, SecureSampler, grid_for
-from dpadmm.privacy.records import Strength
+from dpadmm.privacy.certificates import full_gradient, secure_grid
+from dpadmm.privacy.records import GaussianRelease, Strength
 
 DISCRETE = [gaussian, sampled_gaussian, laplace]
 SAMPLER = SecureSampler()
@@ -149,6 +150,19 @@ def test_large_values_that_fit_are_kept():
     values = np.array([2.0**38, -(2.0**38)]).reshape(1, 2, 1)
     result = SAMPLER.perturb(values, gaussian(1.0), message(agents=1)).values
     assert np.max(np.abs(result - values)) < 10
+
+
+def test_from_certificate_to_release():
+    """Calibrate roughly, choose the grid, widen, calibrate on the widened bound, draw."""
+    d, gdp = 105, 0.1
+    plain = full_gradient(gradient_bound=1, n_records=1000)
+    release = GaussianRelease(certificate=plain, noise_std=plain.bound / gdp, agent=0, round=1)
+    with pytest.raises(InputError, match="rounding"):
+        SAMPLER.perturb(np.zeros((1, d, 1)), release, message(agents=1))
+    widened = secure_grid(plain, grid=grid_for(plain.bound / gdp), dimension=d)
+    assert plain.bound < widened.bound < 1.0001 * plain.bound
+    release = GaussianRelease(certificate=widened, noise_std=widened.bound / gdp, agent=0, round=1)
+    assert SAMPLER.perturb(np.zeros((1, d, 1)), release, message(agents=1)).strength is Strength.FULL
 
 
 def test_replicas_are_refused():

@@ -19,7 +19,7 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Batch, Draw, Origin, Silence, SimulatedSampler, Slot
+from dpadmm.noise import COORDINATOR, Batch, Draw, Origin, Silence, SimulatedSampler, Slot, kernels
 
 LARGEST = 2**32 - 2
 
@@ -167,7 +167,17 @@ def test_simulated_noise_is_no_private_release(make):
     assert result.grids is None
 
 
-@pytest.mark.parametrize("arguments", [{"seed": -1}, {"seed": 1.5}, {"seed": 1, "threads": 0}])
+def test_the_kernels_are_compiled_once():
+    """A second compilation, for read-only arrays say, would cost seconds."""
+    values = np.zeros((2, 3, 2))
+    values.flags.writeable = False
+    for make in (gaussian, laplace, spherical):
+        for releases in (make(), [make(agent=0), make(agent=1)]):
+            SimulatedSampler(1).perturb(values, releases, message(agents=2, replicas=2))
+    assert len(kernels.add_noise.signatures) == len(kernels.add_spherical.signatures) == 1
+
+
+@pytest.mark.parametrize("arguments", [{"seed": True}, {"seed": -1}, {"seed": 1.5}, {"seed": 1, "threads": 0}])
 def test_bad_samplers_are_refused(arguments):
     with pytest.raises(InputError):
         SimulatedSampler(**arguments)

@@ -45,7 +45,7 @@ def test_golden(row):
     m, eps, delta = float(row["m"]), float(row["eps"]), mp.mpf(row["delta"])
     assert log_delta(m, eps) == pytest.approx(float(mp.log(delta)), rel=1e-12, abs=1e-13)
     if delta > 1e-300:
-        assert delta_of_epsilon(m, eps) == pytest.approx(float(delta), rel=1e-10)
+        assert delta_of_epsilon(m, eps) == pytest.approx(float(delta), rel=1e-10, abs=0)
     else:
         assert delta_of_epsilon(m, eps) < 1e-300
 
@@ -59,7 +59,14 @@ def test_delta_matches_mpmath(log_m, log_eps, sigmas, free):
     reference = exact(m, eps)
     assert log_delta(m, eps) == pytest.approx(float(mp.log(reference)), rel=1e-11, abs=1e-11)
     if reference > 1e-300:
-        assert delta_of_epsilon(m, eps) == pytest.approx(float(reference), rel=1e-10)
+        assert delta_of_epsilon(m, eps) == pytest.approx(float(reference), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("m", [1e-4, 1e-3, 1e-2, 0.1, 0.999, 1.001, 5.0, 100.0])
+def test_no_digits_are_lost_where_the_two_terms_nearly_cancel(m):
+    for sigmas in np.linspace(-0.5, 7.0, 31):
+        eps = max(m * sigmas + m * m / 2, 0.0)
+        assert delta_of_epsilon(m, eps) == pytest.approx(float(exact(m, eps)), rel=1e-12, abs=0)
 
 
 def test_ends_of_the_range():
@@ -67,7 +74,7 @@ def test_ends_of_the_range():
     assert delta_of_epsilon(math.inf, 1.0) == 1.0
     assert log_delta(0.0, 0.0) == -math.inf
     assert delta_of_epsilon(1.0, 0.0) == pytest.approx(math.erf(1 / (2 * math.sqrt(2))), rel=1e-14)
-    assert delta_of_epsilon(1e-9, 0.0) == pytest.approx(1e-9 / math.sqrt(2 * math.pi), rel=1e-12)
+    assert delta_of_epsilon(1e-9, 0.0) == pytest.approx(1e-9 / math.sqrt(2 * math.pi), rel=1e-12, abs=0)
     assert delta_of_epsilon(1e200, 1.0) == 1.0
 
 

@@ -48,7 +48,7 @@ class Checkpoint:
     def load(cls, path: Path, passport: str) -> "Checkpoint":
         """Read a file written by `save` for the same run; anything else is refused by name."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 header = json.loads(bytes(file["header"]).decode())
                 state = tuple(file[f"state_{i}"] for i in range(sum(n.startswith("state_") for n in file.files)))
                 inbox = file["inbox"]

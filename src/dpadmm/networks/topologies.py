@@ -105,9 +105,8 @@ def random_geometric(n: int, radius: float, seed: int) -> Network:
 def _pairs(codes: IntArray) -> IntArray:
     """Decode c = i(i-1)/2 + j, j < i, into the pairs (j, i)."""
     i = ((1 + np.sqrt(1 + 8 * codes.astype(np.float64))) / 2).astype(np.int64)
-    # The square root may be off by one unit of i for large codes.
+    # At the end of a long row the square root may round up into the next one.
     i -= i * (i - 1) // 2 > codes
-    i += i * (i + 1) // 2 <= codes
     return np.stack([codes - i * (i - 1) // 2, i], axis=1)
 
 

@@ -168,7 +168,7 @@ def promised_noise(releases: Releases, draw: Draw) -> Noise:
     scales = np.array([distribution.scale for distribution in distributions])
     # distribution_of has refused the records that carry no certificate
     certificates = tuple(record.certificate for record in records)  # type: ignore[union-attr]
-    return Noise(families.pop(), np.ascontiguousarray(np.broadcast_to(scales, agents.shape)), certificates)
+    return Noise(families.pop(), np.broadcast_to(scales, agents.shape).copy(), certificates)
 
 
 def checked_values(values: Values, draw: Draw) -> Values:

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
+from dpadmm.errors import InputError
 from dpadmm.noise import kernels
 from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace
 from dpadmm.noise.draws import (
@@ -38,7 +40,7 @@ class SimulatedSampler:
 
     Parameters
     ----------
-    seed : whole number >= 0.
+    seed : whole number >= 0, of any size.
     threads : number of threads that share the agents of a draw, >= 1.
 
     >>> from dpadmm.noise import Batch, Draw, Slot
@@ -58,7 +60,8 @@ class SimulatedSampler:
 
     def __post_init__(self) -> None:
         """Refuse seeds and thread counts that are none."""
-        checks.count("seed", self.seed, least=0)
+        if not _is_whole(self.seed) or self.seed < 0:
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {self.seed!r}.")
         checks.count("threads", self.threads)
 
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
@@ -80,6 +83,10 @@ class SimulatedSampler:
             with ThreadPoolExecutor(len(parts)) as pool:
                 list(pool.map(work, parts))
         return Perturbed(result, Origin.SIMULATED, noise.idealisations | {Strength.UP_TO_FLOATING_POINT})
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def _key(seed: int, draw: Draw, purpose: int) -> NDArray[np.uint64]:

@@ -5,7 +5,7 @@ A loss declares the bounds of its slope and curvature; a record's gradient is `s
 `G = slope_bound * row_norm`, and its Hessian is at most `curvature_bound * row_norm^2`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -84,10 +84,11 @@ class Logistic:
     array([-0.5])
     """
 
-    target: Target = Target.SIGNS
-    slope_bound: float = 1.0
-    curvature_bound: float = 0.25
-    line: ClippedLine | None = None
+    # Not arguments: a caller's own bound would make every constant and certificate built on it false.
+    target: Target = field(default=Target.SIGNS, init=False, repr=False)
+    slope_bound: float = field(default=1.0, init=False, repr=False)
+    curvature_bound: float = field(default=0.25, init=False, repr=False)
+    line: ClippedLine | None = field(default=None, init=False, repr=False)
 
     def value(self, t: Floats) -> Floats:
         """Return log(1 + exp(-t)) without overflow."""
@@ -121,10 +122,10 @@ class Logistic:
 class Squared:
     """`t^2 / 2` of the residual. Its slope has no bound, so no record-level guarantee exists: use `Huber`."""
 
-    target: Target = Target.REALS
-    slope_bound: float = float("inf")
-    curvature_bound: float = 1.0
-    line: ClippedLine | None = ClippedLine(0.0, 1.0, -float("inf"), float("inf"))
+    target: Target = field(default=Target.REALS, init=False, repr=False)
+    slope_bound: float = field(default=float("inf"), init=False, repr=False)
+    curvature_bound: float = field(default=1.0, init=False, repr=False)
+    line: ClippedLine | None = field(default=ClippedLine(0.0, 1.0, -float("inf"), float("inf")), init=False, repr=False)
 
     def value(self, t: Floats) -> Floats:
         """Return t^2 / 2."""
@@ -226,8 +227,10 @@ class SmoothedHinge:
 
     def value(self, t: Floats) -> Floats:
         """Return the rounded hinge."""
-        gap = 1.0 - t
-        return np.where(gap > self.width, gap - 0.5 * self.width, 0.5 * np.maximum(gap, 0.0) ** 2 / self.width)
+        gap = np.maximum(1.0 - t, 0.0)
+        # The part of the gap on the parabola; squaring the whole gap would overflow far out.
+        curved = np.minimum(gap, self.width)
+        return 0.5 * curved**2 / self.width + (gap - curved)
 
     def slope(self, t: Floats) -> Floats:
         """Return clip((t - 1) / width, -1, 0)."""

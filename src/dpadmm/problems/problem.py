@@ -44,7 +44,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         """Check the weights."""
-        weights = np.asarray(self.weights, dtype=np.float64)
+        try:
+            weights = np.asarray(self.weights, dtype=np.float64)
+        except (TypeError, ValueError) as problem:
+            raise InputError(f"weights must be numbers, got something else ({problem}).") from problem
         if weights.shape != (self.functions.n_agents,):
             raise InputError(
                 f"weights must hold one number per agent ({self.functions.n_agents}), got {weights.shape}."

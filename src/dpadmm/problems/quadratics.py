@@ -4,9 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import Constants
+
+# Eigenvalues come out with rounding of this order, relative to the largest one.
+_EIGENVALUE_SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,7 @@ class QuadraticAgents:
 
     def __post_init__(self) -> None:
         """Check shapes, symmetry, finiteness and convexity before anything is computed."""
-        curvatures = np.ascontiguousarray(self.curvatures, dtype=np.float64)
-        slopes = np.ascontiguousarray(self.slopes, dtype=np.float64)
+        curvatures, slopes = _as_floats("curvatures", self.curvatures), _as_floats("slopes", self.slopes)
         if curvatures.ndim != 3 or curvatures.shape[1] != curvatures.shape[2] or 0 in curvatures.shape:
             raise InputError(f"curvatures must have shape (agents, d, d), got {curvatures.shape}.")
         if slopes.shape != curvatures.shape[:2]:
@@ -37,12 +40,19 @@ class QuadraticAgents:
             raise InputError("Quadratic agents hold NaN or infinite values.")
         if not np.allclose(curvatures, curvatures.transpose(0, 2, 1), rtol=1e-9, atol=1e-12):
             raise InputError("Every curvature matrix must be symmetric; use (B + B') / 2.")
-        low, high = self.bounds if self.bounds is not None else _eigenvalue_range(curvatures)
-        if not -1e-9 * max(high, 1.0) <= low <= high < float("inf"):
-            raise InputError(f"Curvature matrices must be positive semidefinite; eigenvalues in [{low:g}, {high:g}].")
+        least, most = _eigenvalue_range(curvatures)
+        slack = _EIGENVALUE_SLACK * max(most, 1.0)
+        if least < -slack:
+            raise InputError(f"Curvature matrices must be positive semidefinite; eigenvalues in [{least:g}, {most:g}].")
+        low, high = _checked_bounds(self.bounds) if self.bounds is not None else (least, most)
+        if least < low - slack or most > high + slack:
+            raise InputError(
+                f"Curvature matrices have eigenvalues in [{least:g}, {most:g}], outside the declared bounds "
+                f"[{low:g}, {high:g}]. Declare wider public bounds, or scale the matrices."
+            )
         object.__setattr__(self, "curvatures", curvatures)
         object.__setattr__(self, "slopes", slopes)
-        object.__setattr__(self, "bounds", (max(float(low), 0.0), float(high)))
+        object.__setattr__(self, "bounds", (max(low, 0.0), high))
 
     @property
     def n_agents(self) -> int:
@@ -83,6 +93,22 @@ class QuadraticAgents:
     def take(self, agents: Ints) -> "QuadraticAgents":
         """Return the functions of `agents` only."""
         return QuadraticAgents(self.curvatures[agents], self.slopes[agents], self.bounds)
+
+
+def _as_floats(name: str, values: Floats) -> Floats:
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"{name}: expected numbers, got something else ({problem}).") from problem
+
+
+def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    if len(bounds) != 2:
+        raise InputError(f"bounds must be two numbers (tau, L), got {bounds!r}.")
+    low, high = checks.non_negative("bounds[0]", bounds[0]), checks.non_negative("bounds[1]", bounds[1])
+    if low > high:
+        raise InputError(f"bounds must be (tau, L) with tau <= L, got {bounds!r}.")
+    return low, high
 
 
 def _eigenvalue_range(matrices: Floats) -> tuple[float, float]:

@@ -115,11 +115,15 @@ class Silos:
 
     def part(self, agent: int) -> tuple[Matrix, Floats]:
         """Return the features and labels of one agent."""
+        agent = range(self.n_agents)[agent]
         rows = slice(int(self.offsets[agent]), int(self.offsets[agent + 1]))
         return self.features[rows], self.labels[rows]
 
     def take(self, agents: Ints) -> "Silos":
         """Return the silos of `agents` only, in that order."""
+        agents = np.arange(self.n_agents)[agents]  # counts negative numbers from the end, refuses foreign ones
+        if len(agents) == 0:
+            raise InputError("At least one silo is needed; got none.")
         index = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in agents])
         offsets = np.concatenate([[0], np.cumsum(self.sizes[agents])]).astype(np.int64)
         features = self.features[index]

@@ -7,9 +7,9 @@ from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.risk import EmpiricalRisk, gram
 from dpadmm.solvers import kernels
 from dpadmm.solvers.solution import Solution, Subproblem, require_converged
 from dpadmm.solvers.spectrum import Spectrum
@@ -32,6 +32,7 @@ class QuadraticSolver:
     def __post_init__(self) -> None:
         """Nothing is inverted before the first solve tells the penalties."""
         checks.positive("tolerance", self.tolerance)
+        checks.count("threads", self.threads)
         self._pull: Floats | None = None
         self._inverses = np.empty((0, 0, 0))
         self._defects = np.empty(0)
@@ -53,7 +54,7 @@ class QuadraticSolver:
             self.threads,
         )
         norms *= self._defects[seats, None]
-        return require_converged(Solution(out, norms, np.zeros(len(lin))), self.tolerance)
+        return require_converged(Solution(out, norms, np.zeros(len(lin))), self.tolerance, subproblem.seats())
 
     def _invert_for(self, subproblem: Subproblem) -> None:
         """Invert every agent's matrix unless the penalties are those of the last call."""
@@ -101,15 +102,19 @@ class SquaredSolver:
     def __post_init__(self) -> None:
         """Decompose every agent's Gram matrix and keep X'y / n_i."""
         checks.positive("tolerance", self.tolerance)
+        checks.count("threads", self.threads)
         self._spectra: list[Spectrum] = []
+        self._matrices: list[Matrix] = []
         self._moments = np.empty((self.risk.n_agents, self.risk.dimension))
         for i in range(self.risk.n_agents):
             rows, labels = self.risk.silos.part(i)
-            self._spectra.append(Spectrum.of_rows(rows, self.weights[i] / len(labels)))
+            scale = self.weights[i] / len(labels)
+            self._spectra.append(Spectrum.of_rows(rows, scale))
+            self._matrices.append(rows if rows.shape[0] < rows.shape[1] else scale * gram(rows))
             self._moments[i] = self.weights[i] * (rows.T @ labels) / len(labels)
 
     def solve(self, subproblem: Subproblem) -> Solution:
-        """Solve by the spectrum, with one refinement; the residual is measured against the decomposed matrix."""
+        """Solve by the spectrum, with one refinement; the residual is that of the matrix itself, not its spectrum."""
         point, norm = np.empty_like(subproblem.lin), np.empty((len(subproblem.lin), subproblem.lin.shape[2]))
         seats = subproblem.seats()
 
@@ -119,12 +124,19 @@ class SquaredSolver:
                 spectrum, sigma = self._spectra[agent], pull + float(self.weights[agent]) * self.risk.mu
                 rhs = pull * subproblem.centre[row] - subproblem.lin[row] + self._moments[agent][:, None]
                 x = spectrum.solve(rhs, sigma)
-                x += spectrum.solve(rhs - spectrum.times(x) - sigma * x, sigma)
+                x += spectrum.solve(rhs - self._times(agent, x) - sigma * x, sigma)
                 point[row] = x
-                norm[row] = np.linalg.norm(rhs - spectrum.times(x) - sigma * x, axis=0)
+                norm[row] = np.linalg.norm(rhs - self._times(agent, x) - sigma * x, axis=0)
 
         over_blocks(work, len(point), 1, self.threads)
-        return require_converged(Solution(point, norm, np.zeros(len(point))), self.tolerance)
+        return require_converged(Solution(point, norm, np.zeros(len(point))), self.tolerance, seats)
+
+    def _times(self, agent: int, x: Floats) -> Floats:
+        """Return w_i X'X x / n_i, by the Gram matrix or, where n_i < d, by the rows."""
+        matrix = self._matrices[agent]
+        if matrix.shape[0] == matrix.shape[1]:
+            return matrix @ x
+        return (matrix.T @ (matrix @ x)) * (self.weights[agent] / matrix.shape[0])
 
 
 @dataclass
@@ -139,6 +151,7 @@ class RankOneSolver:
     def __post_init__(self) -> None:
         """Keep the rows dense: with one record per agent every row is used once a round."""
         checks.positive("tolerance", self.tolerance)
+        checks.count("threads", self.threads)
         rows = self.risk.rows
         self._rows = np.ascontiguousarray(rows.todense() if sparse.issparse(rows) else rows)
         self._shifts = self.risk.shifts
@@ -161,7 +174,7 @@ class RankOneSolver:
             self.threads,
         )
         norm = self._rounding(subproblem, seats, out)
-        return require_converged(Solution(out, norm, np.zeros(len(lin))), self.tolerance)
+        return require_converged(Solution(out, norm, np.zeros(len(lin))), self.tolerance, subproblem.seats())
 
     def _rounding(self, sub: Subproblem, seats: Ints | slice, x: Floats) -> Floats:
         """Bound the gradient left by rounding: d eps times the sizes of the terms that cancel in it."""

@@ -5,7 +5,8 @@ For agent i the subproblem's Hessian lies everywhere below the fixed majoriser
 of P^-1: that is the safe step. The fast step is L-BFGS started from the inverse Hessian at a reference point (the
 minimiser of the agent's own function), decomposed once. Every decision is taken per column: a fast step that does not
 shrink the gradient enough is undone and replaced by the safe one, and a column stops as soon as its own gradient is
-below the tolerance. So a silo alone and a batch of replicas get the same point.
+below the tolerance. So a silo alone and a batch of replicas get the same point. Columns that are not done after
+`_FAST_PASSES` passes are finished by Newton's method.
 """
 
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.risk import EmpiricalRisk, scaled_rows
 from dpadmm.solvers import kernels
+from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.solution import Solution, Subproblem, require_converged
 from dpadmm.solvers.spectrum import Spectrum
 from dpadmm.solvers.threads import over_blocks
@@ -25,6 +27,7 @@ from dpadmm.solvers.threads import over_blocks
 _ENOUGH = 0.8
 _MEMORY = 5
 _DENSE_ROWS = 2048
+_FAST_PASSES = 60
 # The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
 _REFERENCE_PULL = 1e-3
 _REFERENCE_PASSES = 12
@@ -45,6 +48,8 @@ class MajoriserSolver:
     def __post_init__(self) -> None:
         """Fold the labels into the rows and decompose every agent's majoriser and reference Hessian once."""
         checks.positive("tolerance", self.tolerance)
+        checks.count("threads", self.threads)
+        checks.count("max_passes", self.max_passes)
         self._rows = self.risk.rows
         self._shifts = self.risk.shifts
         self._line = kernels.line_numbers(_numbers(self.risk))
@@ -93,7 +98,7 @@ class MajoriserSolver:
                 point[row], norm[row], passes[row] = self._solve_agent(int(seats[row]), row, subproblem)
 
         over_blocks(work, len(point), 1, self.threads)
-        return require_converged(Solution(point, norm, passes), self.tolerance)
+        return require_converged(Solution(point, norm, passes), self.tolerance, seats)
 
     def _gradient(self, agent: int, x: Floats, sigma: float, constant: Floats) -> Floats:
         """Return the gradient of the subproblem: loss part + sigma x + constant."""
@@ -125,12 +130,34 @@ class MajoriserSolver:
         columns = self._columns(agent, sigma, np.ascontiguousarray(sub.start[row]))
         columns.gradient = self._gradient(agent, columns.x, sigma, constant)
         passes = 1
-        while columns.retire(self.tolerance) and passes < self.max_passes:
+        while columns.retire(self.tolerance) and passes < min(self.max_passes, _FAST_PASSES):
             proposal = columns.propose()
             active = constant[:, columns.index] if len(columns.index) < constant.shape[1] else constant
             columns.judge(proposal, self._gradient(agent, proposal, sigma, active))
             passes += 1
-        return columns.point, columns.norm, passes
+        steps = self._finish(agent, sigma, constant, columns, self.max_passes - passes)
+        return columns.point, columns.norm, passes + steps
+
+    def _finish(self, agent: int, sigma: float, constant: Floats, columns: "_Columns", max_steps: int) -> int:
+        """Finish the columns that are left by Newton's method; return the steps of the slowest."""
+        if len(columns.index) == 0 or max_steps <= 0:
+            return 0
+        part = slice(int(self.risk.silos.offsets[agent]), int(self.risk.silos.offsets[agent + 1]))
+        scale = float(self.weights[agent]) / int(self.risk.sizes[agent])
+        newton = NewtonColumns(
+            self._rows[part],
+            self._shifts[part],
+            self.risk.loss,
+            scale,
+            sigma,
+            lambda x, push: self._gradient(agent, x, sigma, push),
+        )
+        slowest = 0
+        for r in columns.index:
+            x, norm, steps = newton.solve(columns.point[:, r], constant[:, r], self.tolerance, max_steps)
+            columns.point[:, r], columns.norm[r] = x, norm
+            slowest = max(slowest, steps)
+        return slowest
 
 
 class _Columns:

@@ -53,12 +53,12 @@ class Solver(Protocol):
         ...
 
 
-def require_converged(solution: Solution, tolerance: float) -> Solution:
+def require_converged(solution: Solution, tolerance: float, seats: Ints) -> Solution:
     """Return the solution, or raise: a column that misses the tolerance has no certified sensitivity."""
     missed = ~(solution.gradient_norm <= tolerance)
     if missed.any():
-        worst = np.nanmax(np.where(missed, solution.gradient_norm, -np.inf))
-        agents = np.unique(np.nonzero(missed)[0])
+        worst = solution.gradient_norm[missed].max()
+        agents = np.unique(seats[np.nonzero(missed)[0]])
         raise SolverError(
             f"{missed.sum()} of {missed.size} local solves missed the gradient tolerance {tolerance:.1e} "
             f"(worst {worst:.1e}; agents {agents[:5].tolist()}). Raise the tolerance, the penalty or the ridge term."

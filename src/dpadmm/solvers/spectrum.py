@@ -28,10 +28,6 @@ class Spectrum:
         _, singular, vt = np.linalg.svd(dense, full_matrices=False)
         return cls(np.ascontiguousarray(vt.T), scale * singular**2)
 
-    def times(self, x: Floats) -> Floats:
-        """Return M x for x (d, R)."""
-        return self.vectors @ (self.values[:, None] * (self.vectors.T @ x))
-
     def solve(self, rhs: Floats, sigma: float) -> Floats:
         """Return (M + sigma I)^-1 rhs for rhs (d, R); by Woodbury where the decomposition is thin."""
         if len(self.values) == len(self.vectors):

@@ -172,9 +172,9 @@ def test_bad_arguments_are_refused_before_anything_is_recorded(ledger, tools, ar
 
 
 @pytest.mark.parametrize(
-    "release_change", [{"noise_std": 0.0}, {"noise_std": -1.0}, {"noise_std": 1e-320}, {"count": 0}]
+    ("name", "value"), [("noise_std", 0.0), ("noise_std", -1.0), ("noise_std", 1e-320), ("count", 0)]
 )
-def test_noise_that_protects_nothing_is_refused(ledger, tools, release_change):
+def test_noise_that_protects_nothing_is_refused(ledger, tools, name, value):
     with pytest.raises(InputError):
         tools.reserve(ledger, replace(tools.gaussian(), **{name: value}))
     assert ledger.statement().entries == 1

@@ -60,7 +60,7 @@ def create(path: Path, data: Mapping[str, ArrayLike], content: Mapping[str, Any]
 
 def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
     """Return a connection for writing and the account, once the file, its chain and its anchor are found sound."""
-    store.inspect(path)
+    store.inspect(path, timeout)
     anchor = chain.read_anchor(anchor_path(path))  # before the log, which can only be ahead of it
     if anchor is None and expected_head is None:
         raise LedgerError(

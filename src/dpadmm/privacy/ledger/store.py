@@ -96,7 +96,12 @@ def create_file(path: Path, first: Entry) -> None:
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def inspect(path: Path) -> None:
+def _application_id(path: Path, mode: str, timeout: float) -> int:
+    with closing(connect(path, mode, timeout)) as connection:
+        return int(connection.execute("PRAGMA application_id").fetchone()[0])
+
+
+def inspect(path: Path, timeout: float) -> None:
     """Refuse a file that is not a ledger, touching nothing: no lock, no side file, no recovery.
 
     This goes through SQLite, not `open`: closing a plain descriptor would drop the locks that other ledgers of this
@@ -104,8 +109,14 @@ def inspect(path: Path) -> None:
     """
     if not path.is_file():
         raise LedgerError(f"{path} is not there or not a file. Create a ledger, or give the path of one.")
-    with clear_errors(path), closing(connect(path, "mode=ro&immutable=1", 0.0)) as connection:
-        found = connection.execute("PRAGMA application_id").fetchone()[0]
+    with clear_errors(path):
+        try:
+            found = _application_id(path, "mode=ro&immutable=1", 0.0)
+        except sqlite3.DatabaseError as error:
+            # While its log is written back, or if that was cut short, the file alone is torn: look at it with its log.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            found = _application_id(path, "mode=ro", timeout)
     if found != APPLICATION_ID:
         raise LedgerError(
             f"{path} is not a ledger (application id {found:#x}, a ledger has {APPLICATION_ID:#x}). "

@@ -1,0 +1,89 @@
+"""Quadratic agents: stored inverses streamed once a round, against np.linalg.solve and the memory bandwidth."""
+
+import resource
+
+import numpy as np
+from numba import njit
+from table import Row, seconds
+
+from dpadmm.algorithms.consensus import ConsensusADMM
+from dpadmm.datasets import random_quadratics
+from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.solvers.closed_forms import QuadraticSolver
+from dpadmm.solvers.solution import Subproblem
+
+D, RHO = 5, 5.0
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def _sum(values):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(values.size):
+        total += values[i]
+    return total
+
+
+def read_bandwidth() -> float:
+    """Return bytes per second of one thread summing an array far larger than the caches."""
+    values = np.ones(60_000_000)
+    return values.nbytes / seconds(lambda: _sum(values), repeats=5)
+
+
+def _subproblem(n: int) -> Subproblem:
+    rng = np.random.default_rng(0)
+    centre = rng.standard_normal((n, D, 1))
+    return Subproblem(np.zeros_like(centre), centre, np.full(n, RHO), centre)
+
+
+def _solver(n: int, threads: int) -> QuadraticSolver:
+    agents = random_quadratics(n, D, rng=np.random.default_rng(1))
+    return QuadraticSolver(agents, np.ones(n), 1e-6, threads)
+
+
+def rows() -> list[Row]:
+    """Measure speed against bandwidth and linear solves, and scaling in the number of agents."""
+    n = 1_000_000
+    bandwidth = read_bandwidth()
+    solver, task = _solver(n, 1), _subproblem(n)
+    spent = seconds(lambda: solver.solve(task), repeats=5)
+    # Counted: the inverses once; slopes, weights, penalties, lin and centre read; point and norms written.
+    moved = 8.0 * n * (D * D + D + 1 + 1 + D + D + D + 1)
+    table = [
+        Row(
+            "quadratic, 1e6 agents x 5, 1 thread",
+            moved / spent / 1e9,
+            "GB/s",
+            "measured read bandwidth of one thread",
+            bandwidth / 1e9,
+            moved / spent / bandwidth,
+            0.85,
+        )
+    ]
+    matrices = solver.functions.curvatures + RHO * np.eye(D)
+    direct = seconds(lambda: np.linalg.solve(matrices, RHO * task.centre - solver.functions.slopes[:, :, None]), 2)
+    del matrices
+    for threads in (1, 2):
+        solver.threads = threads
+        fast = seconds(lambda: solver.solve(task), repeats=5)
+        name = f"quadratic, 1e6 agents x 5, {threads} thread{'s' * (threads > 1)}"
+        table.append(Row(name, 1e3 * fast, "ms/round", "np.linalg.solve each round", 1e3 * direct, direct / fast))
+    del solver, task
+    base = None
+    for size in (1_000, 10_000, 100_000, 1_000_000):
+        solver, task = _solver(size, 1), _subproblem(size)
+        fast = seconds(lambda s=solver, t=task: s.solve(t), repeats=5) / size * 1e9
+        base = fast if base is None else base
+        table.append(Row(f"quadratic, {size:.0e} agents, 1 thread", fast, "ns/agent", "1e3 agents", base, base / fast))
+    table.append(_memory())
+    return table
+
+
+def _memory() -> Row:
+    agents = random_quadratics(1_000_000, D, rng=np.random.default_rng(1))
+    engine = LocalEngine(progress=False, recording=Recording(every=10), tolerance=1e-6)
+    engine.run(ConsensusADMM(rho=RHO), Problem.of(agents, Weighting.EQUAL), Stopping(rounds=10))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    return Row(
+        "consensus ADMM, 1e6 agents x 10 rounds, peak of the whole bench", peak, "GB", "limit", 2.0, 2.0 / peak, 1.0
+    )

@@ -1,0 +1,33 @@
+"""One row of the benchmark table, and how times are taken."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured figure beside its reference, both taken in this run; ratio > 1 means ours is better."""
+
+    name: str
+    value: float
+    unit: str
+    reference: str
+    reference_value: float | None = None
+    ratio: float | None = None
+    target: float | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the row for JSON."""
+        return asdict(self)
+
+
+def seconds(work: Callable[[], object], repeats: int = 3) -> float:
+    """Return the best of several timings, after one unmeasured call that compiles and warms up."""
+    work()
+    best = float("inf")
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - begin)
+    return best
