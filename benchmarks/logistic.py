@@ -5,7 +5,6 @@ import time
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
-from table import Row
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.datasets import adult_like
@@ -14,8 +13,9 @@ from dpadmm.networks import ring
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.risk import EmpiricalRisk
+from table import Row
 
-N, MU, ETA, TOLERANCE, ROUNDS = 5, 2e-4, 1e-2, 1e-9, 12
+N, MU, ETA, TOLERANCE, ROUNDS = 5, 2e-4, 1e-2, 1e-9, 40
 NOISE_STD = 0.05
 
 
@@ -55,7 +55,7 @@ def scipy_loop(task: Problem, replicas: int) -> float:
     x = np.zeros((N, task.dimension, replicas))
     a, sent, heard = x.copy(), x.copy(), x.copy()
     pull, spent = 4 * ETA, []
-    for _ in range(ROUNDS // 2):
+    for _ in range(ROUNDS):
         begin = time.perf_counter()
         new = np.empty_like(x)
         for i in range(N):

@@ -1,13 +1,14 @@
 """Users with one record each: the closed form against a plain per-user NumPy loop."""
 
 import numpy as np
-from table import Row, seconds
 
 from dpadmm.datasets import sparse_regression
 from dpadmm.problems.losses import Logistic, Squared
 from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
 from dpadmm.solvers.closed_forms import RankOneSolver
 from dpadmm.solvers.solution import Subproblem
+from table import Row, seconds
 
 N, D, PULL = 1000, 64, 1.0
 
@@ -51,8 +52,6 @@ def rows() -> list[Row]:
     task = Subproblem(np.zeros_like(centre), centre, np.full(len(centre), PULL), centre)
     for loss in (Squared(), Logistic()):
         signs = many.labels if isinstance(loss, Squared) else np.sign(many.labels)
-        from dpadmm.problems.silos import Silos
-
         risk = EmpiricalRisk(Silos.one_record_each(many.features, signs, many.row_norm), loss)
         solver = RankOneSolver(risk, np.ones(len(centre)), 1e-8, 1)
         fast = seconds(lambda s=solver: s.solve(task), repeats=3) / len(centre) * 1e9
@@ -61,6 +60,4 @@ def rows() -> list[Row]:
 
 
 def _users(data, who):
-    from dpadmm.problems.silos import Silos
-
     return Silos.one_record_each(data.features[who], data.labels[who], data.row_norm)

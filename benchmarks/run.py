@@ -5,15 +5,15 @@ import platform
 import sys
 from pathlib import Path
 
-import logistic
 import numpy
-import quadratic
-import rank_one
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import dpadmm
+import logistic
+import quadratic
+import rank_one
 
 PARTS = {"quadratic": quadratic, "rank-one": rank_one, "logistic": logistic}
 

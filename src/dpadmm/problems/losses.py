@@ -103,16 +103,19 @@ class Logistic:
         return np.asarray(expit(t) * expit(-t))
 
     def prox(self, t: Floats, step: Floats) -> Floats:
-        """Solve s = t + step * sigma(-s) by Newton kept inside the bracket [t, t + step]."""
+        """Solve s = t + step * sigma(-s) by Newton kept inside the bracket [t, t + step], or else by bisection."""
         t, step = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(step, dtype=float))
         low, high = t.copy(), t + step
-        s = 0.5 * (low + high)
-        for _ in range(100):
+        s, move = 0.5 * (low + high), step
+        for _ in range(200):
             residual = s - t - step * expit(-s)
             low, high = np.where(residual <= 0, s, low), np.where(residual >= 0, s, high)
             newton = s - residual / (1.0 + step * self.curvature(s))
-            proposal = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
-            if np.all(np.abs(proposal - s) <= 4e-16 * np.maximum(1.0, np.abs(s))):
+            # Newton alone can jump from one end of the bracket to the other for ever: each move must halve the last.
+            settles = (newton >= low) & (newton <= high) & (np.abs(newton - s) <= 0.5 * move)
+            proposal = np.where(settles, newton, 0.5 * (low + high))
+            move = np.abs(proposal - s)
+            if np.all(move <= 4e-16 * np.maximum(1.0, np.abs(s))):
                 return proposal
             s = proposal
         return s
@@ -188,8 +191,9 @@ class Huber:
         return np.where(np.abs(t) <= self.threshold, 1.0, 0.0)
 
     def prox(self, t: Floats, step: Floats) -> Floats:
-        """Return t - step * clip(t / (1 + step), threshold)."""
-        return t - step * np.clip(t / (1.0 + step), -self.threshold, self.threshold)
+        """Return t / (1 + step) where that is inside the threshold, else t moved by step * threshold towards 0."""
+        inside = t / (1.0 + step)
+        return np.where(np.abs(inside) <= self.threshold, inside, t - step * np.copysign(self.threshold, t))
 
 
 @dataclass(frozen=True)
@@ -241,5 +245,6 @@ class SmoothedHinge:
         return np.where((t <= 1.0) & (t >= 1.0 - self.width), 1.0 / self.width, 0.0)
 
     def prox(self, t: Floats, step: Floats) -> Floats:
-        """Return t - step * clip((t - 1) / (width + step), -1, 0)."""
-        return t - step * np.clip((t - 1.0) / (self.width + step), -1.0, 0.0)
+        """Return t above 1, t + step below 1 - width - step, and in between the point on the parabola."""
+        slope = (t - 1.0) / (self.width + step)
+        return np.where(slope >= 0, t, np.where(slope <= -1, t + step, 1.0 + self.width * slope))

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.risk import EmpiricalRisk, gram
 from dpadmm.solvers import kernels
@@ -16,8 +16,10 @@ from dpadmm.solvers.spectrum import Spectrum
 from dpadmm.solvers.threads import over_blocks
 
 _EPS = float(np.finfo(np.float64).eps)
-_AGENTS_PER_BLOCK = 65_536
-_INVERSION_BLOCK = 16_384
+# Agents per task of the thread pool.
+_PER_TASK = 16_384
+# Products up to this length are unrolled, at the price of compiling once per dimension.
+_UNROLLED = 16
 
 
 @dataclass
@@ -40,21 +42,26 @@ class QuadraticSolver:
     def solve(self, subproblem: Subproblem) -> Solution:
         """One fused batched matrix-vector product; the error bound comes from the inverses' measured defects."""
         self._invert_for(subproblem)
-        seats = subproblem.agents if subproblem.agents is not None else slice(None)
+        seats = subproblem.agents
         lin = np.ascontiguousarray(subproblem.lin)
         centre = np.ascontiguousarray(subproblem.centre)
-        out = np.empty_like(lin)
+        out = _room_for(subproblem)
         norms = np.empty((len(lin), lin.shape[2]))
-        mine = (self._inverses[seats], self.functions.slopes[seats], self.weights[seats])
-        fixed = (*mine, subproblem.pull, lin, centre)
-        over_blocks(
-            lambda first, last: kernels.inverse_times(*fixed, first, last, out, norms),
-            len(lin),
-            _AGENTS_PER_BLOCK,
-            self.threads,
-        )
-        norms *= self._defects[seats, None]
-        return require_converged(Solution(out, norms, np.zeros(len(lin))), self.tolerance, subproblem.seats())
+        inverses, slopes, weights, defects = self._inverses, self.functions.slopes, self.weights, self._defects
+        if seats is not None:
+            inverses, slopes, weights, defects = inverses[seats], slopes[seats], weights[seats], defects[seats]
+        known = (inverses, slopes, weights, subproblem.pull)
+
+        def work(first: int, last: int) -> None:
+            if lin.shape[2] == 1:
+                unroll = (0,) * lin.shape[1] if lin.shape[1] <= _UNROLLED else ()
+                flat = (lin[:, :, 0], centre[:, :, 0], defects, first, last, out[:, :, 0], norms)
+                kernels.inverse_times_one(unroll, *known, *flat)
+            else:
+                kernels.inverse_times(*known, lin, centre, defects, first, last, out, norms)
+
+        over_blocks(work, len(lin), _PER_TASK, self.threads)
+        return require_converged(Solution(out, norms, np.zeros(len(lin))), self.tolerance, subproblem)
 
     def _invert_for(self, subproblem: Subproblem) -> None:
         """Invert every agent's matrix unless the penalties are those of the last call."""
@@ -86,7 +93,7 @@ class QuadraticSolver:
             rounding = 2 * (d + 3) * _EPS * _frobenius(matrix) * _frobenius(inverses[first:last])
             defects[first:last] = _frobenius(defect) + rounding
 
-        over_blocks(work, n, _INVERSION_BLOCK, self.threads)
+        over_blocks(work, n, _PER_TASK, self.threads)
         self._pull, self._inverses, self._defects = pull.copy(), inverses, defects
 
 
@@ -129,7 +136,7 @@ class SquaredSolver:
                 norm[row] = np.linalg.norm(rhs - self._times(agent, x) - sigma * x, axis=0)
 
         over_blocks(work, len(point), 1, self.threads)
-        return require_converged(Solution(point, norm, np.zeros(len(point))), self.tolerance, seats)
+        return require_converged(Solution(point, norm, np.zeros(len(point))), self.tolerance, subproblem)
 
     def _times(self, agent: int, x: Floats) -> Floats:
         """Return w_i X'X x / n_i, by the Gram matrix or, where n_i < d, by the rows."""
@@ -155,40 +162,36 @@ class RankOneSolver:
         rows = self.risk.rows
         self._rows = np.ascontiguousarray(rows.todense() if sparse.issparse(rows) else rows)
         self._shifts = self.risk.shifts
-        self._norms = np.sqrt((self._rows**2).sum(axis=1))
+        self._squares = np.einsum("ij,ij->i", self._rows, self._rows)
         line = self.risk.loss.line
         self._line = kernels.line_numbers(None if line is None else (line.shift, line.gain, line.low, line.high))
 
     def solve(self, subproblem: Subproblem) -> Solution:
-        """One streaming pass over users; the error bound is that of the arithmetic (see `_rounding`)."""
+        """One streaming pass over users; the error bound is that of the arithmetic."""
         lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
-        out = np.empty_like(lin)
-        seats = subproblem.agents if subproblem.agents is not None else slice(None)
-        mine = (self._rows[seats], self._shifts[seats], self.weights[seats])
-        fixed = (*mine, self.risk.mu, subproblem.pull, lin, centre)
-        is_logistic = self.risk.loss.line is None
-        over_blocks(
-            lambda first, last: kernels.rank_one_prox(*fixed, self._line, is_logistic, first, last, out),
-            len(lin),
-            512,
-            self.threads,
-        )
-        norm = self._rounding(subproblem, seats, out)
-        return require_converged(Solution(out, norm, np.zeros(len(lin))), self.tolerance, subproblem.seats())
+        out = _room_for(subproblem)
+        norms = np.empty((len(lin), lin.shape[2]))
+        user = (self._rows, self._squares, self._shifts, self.weights)
+        if subproblem.agents is not None:
+            user = tuple(part[subproblem.agents] for part in user)
+        loss = self.risk.loss
+        numbers = (self.risk.mu, loss.curvature_bound, subproblem.pull)
 
-    def _rounding(self, sub: Subproblem, seats: Ints | slice, x: Floats) -> Floats:
-        """Bound the gradient left by rounding: d eps times the sizes of the terms that cancel in it."""
-        weights, lengths = self.weights[seats], self._norms[seats]
-        sigma = sub.pull + weights * self.risk.mu
-        curvature = weights * self.risk.loss.curvature_bound * lengths**2
-        forces = _column_norms(sub.lin) + sub.pull[:, None] * _column_norms(sub.centre)
-        labels = (weights * lengths * np.abs(self._shifts[seats]))[:, None]
-        sizes = (sigma + curvature)[:, None] * _column_norms(x) + forces + labels
-        return 4 * (self.risk.dimension + 8) * _EPS * sizes
+        def work(first: int, last: int) -> None:
+            rest = (self._line, loss.line is None, first, last)
+            if lin.shape[2] == 1:
+                flat = (lin[:, :, 0], centre[:, :, 0], *rest, out[:, :, 0], norms)
+                kernels.rank_one_prox_one(*user, *numbers, *flat)
+            else:
+                kernels.rank_one_prox(*user, *numbers, lin, centre, *rest, out, norms)
+
+        over_blocks(work, len(lin), _PER_TASK, self.threads)
+        return require_converged(Solution(out, norms, np.zeros(len(lin))), self.tolerance, subproblem)
 
 
-def _column_norms(x: Floats) -> Floats:
-    return np.sqrt(np.einsum("idr,idr->ir", x, x))
+def _room_for(subproblem: Subproblem) -> Floats:
+    """Return where the point is to be written."""
+    return subproblem.out if subproblem.out is not None else np.empty(subproblem.lin.shape)
 
 
 def _frobenius(matrices: Floats) -> Floats:

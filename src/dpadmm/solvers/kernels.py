@@ -15,8 +15,6 @@ _LN2_HIGH = 6.93145751953125e-1
 _LN2_LOW = 1.42860682030941723212e-6
 _ROUND = 6755399441055744.0  # 1.5 * 2^52
 _VALUES_PER_BLOCK = 256
-# Agents side by side in the quadratic kernel.
-LANES = 64
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -122,38 +120,55 @@ def slopes_in_place(t, shifts, line, is_logistic):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def inverse_times(inverses, slopes, weights, pull, lin, centre, first, last, out, norms):  # type: ignore[no-untyped-def]
-    """out_i = inverse_i (s_i centre_i - lin_i - w_i c_i), and norms_i = norm of that right-hand side.
+def inverse_times_one(unroll, inverses, slopes, weights, pull, lin, centre, defects, first, last, out, norms):  # type: ignore[no-untyped-def]
+    """As `inverse_times`, for one replica: lin, centre and out are (agents, d).
 
-    `inverses` is (blocks, d, d, LANES): LANES agents lie side by side, so that the inner loops run over agents and
-    the matrices are streamed once, whatever d is. first and last are blocks of agents.
+    `unroll` is a tuple of d zeros, or empty: its length is known when compiling, so short products are unrolled
+    (this is what brings d = 5 to the speed of memory).
     """
-    number, d, columns = lin.shape
-    rhs = np.empty((d, LANES))
-    x = np.empty((d, LANES))
-    square = np.empty(LANES)
-    for block in range(first, last):
-        start = block * LANES
-        stop = min(start + LANES, number)
-        for r in range(columns):
-            square[:] = 0.0
-            for i in range(start, stop):
-                s, w = pull[i], weights[i]
-                for j in range(d):
-                    rhs[j, i - start] = s * centre[i, j, r] - lin[i, j, r] - w * slopes[i, j]
+    d = len(unroll) if len(unroll) > 0 else slopes.shape[1]
+    rhs = np.empty(d)
+    for i in range(first, last):
+        s, w, square = pull[i], weights[i], 0.0
+        for j in range(d):
+            p, q, c = s * centre[i, j], lin[i, j], w * slopes[i, j]
+            rhs[j] = p - q - c
+            square += (abs(p) + abs(q) + abs(c)) ** 2
+        norms[i, 0] = defects[i] * np.sqrt(square)
+        for k in range(d):
+            total = 0.0
             for j in range(d):
-                for lane in range(LANES):
-                    square[lane] += rhs[j, lane] * rhs[j, lane]
-            for k in range(d):
-                for lane in range(LANES):
-                    x[k, lane] = inverses[block, k, 0, lane] * rhs[0, lane]
-                for j in range(1, d):
-                    for lane in range(LANES):
-                        x[k, lane] += inverses[block, k, j, lane] * rhs[j, lane]
-            for i in range(start, stop):
-                for k in range(d):
-                    out[i, k, r] = x[k, i - start]
-                norms[i, r] = np.sqrt(square[i - start])
+                total += inverses[i, k, j] * rhs[j]
+            out[i, k] = total
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def inverse_times(inverses, slopes, weights, pull, lin, centre, defects, first, last, out, norms):  # type: ignore[no-untyped-def]
+    """out_i = inverse_i (s_i centre_i - lin_i - w_i c_i); norms_i bounds the gradient left there.
+
+    It is defect_i times the norm of the three terms' sizes: rounding is relative to them, not to what is left of them
+    where they cancel.
+    """
+    d, columns = lin.shape[1], lin.shape[2]
+    rhs = np.empty((d, columns))
+    for i in range(first, last):
+        s, w = pull[i], weights[i]
+        for r in range(columns):
+            norms[i, r] = 0.0
+        for j in range(d):
+            for r in range(columns):
+                p, q, c = s * centre[i, j, r], lin[i, j, r], w * slopes[i, j]
+                rhs[j, r] = p - q - c
+                norms[i, r] += (abs(p) + abs(q) + abs(c)) ** 2
+        for r in range(columns):
+            norms[i, r] = defects[i] * np.sqrt(norms[i, r])
+        for k in range(d):
+            for r in range(columns):
+                out[i, k, r] = inverses[i, k, 0] * rhs[0, r]
+            for j in range(1, d):
+                v = inverses[i, k, j]
+                for r in range(columns):
+                    out[i, k, r] += v * rhs[j, r]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -181,7 +196,8 @@ def _logistic_prox_slope(t, step):  # type: ignore[no-untyped-def]
     low = t
     high = t + step
     s = 0.5 * (low + high)
-    for _ in range(100):
+    move = step
+    for _ in range(200):
         slope = -1.0 / (1.0 + np.exp(s)) if s < 700.0 else 0.0
         residual = s - t + step * slope
         if residual <= 0.0:
@@ -189,8 +205,10 @@ def _logistic_prox_slope(t, step):  # type: ignore[no-untyped-def]
         if residual >= 0.0:
             high = s
         new = s - residual / (1.0 - step * slope * (1.0 + slope))
-        if not (low <= new <= high):
+        # Newton alone can jump from one end of the bracket to the other for ever: each move must halve the last.
+        if not (low <= new <= high) or abs(new - s) > 0.5 * move:
             new = 0.5 * (low + high)
+        move = abs(new - s)
         if abs(new - s) <= 4e-16 * max(1.0, abs(s)):
             s = new
             break
@@ -199,68 +217,90 @@ def _logistic_prox_slope(t, step):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def rank_one_prox(rows, shifts, weights, mu, pull, lin, centre, line, is_logistic, first, last, out):  # type: ignore[no-untyped-def]
+def _prox_slope(t, step, line, is_logistic):  # type: ignore[no-untyped-def]
+    """Return the loss's slope at the scalar prox of t."""
+    if is_logistic:
+        return _logistic_prox_slope(t, step)
+    slope = (t - line[0]) * (line[1] / (1.0 + step * line[1]))
+    slope = line[3] if slope > line[3] else slope
+    return line[2] if slope < line[2] else slope
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _rank_one_error(d, sigma, w, bound, square, shift, size, move):  # type: ignore[no-untyped-def]
+    """Bound the gradient that rounding leaves: d eps times the sizes of the terms that cancel in it.
+
+    `size` bounds v and the forces behind it, `move` is the step along the record, so ||x|| <= size + move ||a||.
+    """
+    length = np.sqrt(square)
+    reach = 2.0 * size + move * length
+    return 4.0 * (d + 8) * 2.220446049250313e-16 * ((sigma + w * bound * square) * reach + w * length * abs(shift))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _combine(keep, centre, scale, lin, x):  # type: ignore[no-untyped-def]
+    """x = keep centre - scale lin; return a bound on the norm of |keep centre| + |scale lin| (rounding's measure)."""
+    for j in range(x.size):
+        x[j] = keep * centre[j] - scale * lin[j]
+    largest = 0.0
+    for j in range(x.size):
+        size = abs(keep * centre[j]) + abs(scale * lin[j])
+        largest = size if size > largest else largest
+    return largest * np.sqrt(x.size)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def rank_one_prox_one(
+    rows, squares, shifts, weights, mu, bound, pull, lin, centre, line, is_logistic, first, last, out, norms
+):  # type: ignore[no-untyped-def]
+    """As `rank_one_prox`, for one replica: lin, centre and out are (agents, d); sums run along the record."""
+    d = lin.shape[1]
+    for i in range(first, last):
+        w = weights[i]
+        sigma = pull[i] + w * mu
+        a, x = rows[i], out[i]
+        size = _combine(pull[i] / sigma, centre[i], 1.0 / sigma, lin[i], x)
+        slope = _prox_slope(_dot(a, x) - shifts[i], w * squares[i] / sigma, line, is_logistic)
+        move = -slope * w / sigma
+        for j in range(d):
+            x[j] += move * a[j]
+        norms[i, 0] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(move))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def rank_one_prox(
+    rows, squares, shifts, weights, mu, bound, pull, lin, centre, line, is_logistic, first, last, out, norms
+):  # type: ignore[no-untyped-def]
     """Solve agents first..last that hold one dense row each: out = v - (w/sigma) slope(t*) a.
 
     v = (s c - lin)/sigma, sigma = s + w mu, and t* is the scalar prox of the loss at a'v - shift with
-    step w ||a||^2 / sigma.
+    step w ||a||^2 / sigma (`squares` holds ||a||^2). norms bounds the gradient left at the point; `bound` is the
+    loss's curvature bound.
     """
     d, columns = lin.shape[1], lin.shape[2]
     t = np.empty(columns)
     for i in range(first, last):
-        sigma = pull[i] + weights[i] * mu
-        keep = pull[i] / sigma
-        scale = 1.0 / sigma
-        if columns == 1:
-            # One replica: the sums run along the record, eight partial sums side by side.
-            for j in range(d):
-                out[i, j, 0] = keep * centre[i, j, 0] - scale * lin[i, j, 0]
-            square = _dot(rows[i], rows[i])
-            t[0] = _dot(rows[i], out[i, :, 0]) - shifts[i]
-        else:
-            square = 0.0
-            for r in range(columns):
-                t[r] = -shifts[i]
-            for j in range(d):
-                a = rows[i, j]
-                square += a * a
-                for r in range(columns):
-                    v = keep * centre[i, j, r] - scale * lin[i, j, r]
-                    out[i, j, r] = v
-                    t[r] += a * v
-        step = weights[i] * square / sigma
+        w = weights[i]
+        sigma = pull[i] + w * mu
+        keep, scale = pull[i] / sigma, 1.0 / sigma
         for r in range(columns):
-            if is_logistic:
-                slope = _logistic_prox_slope(t[r], step)
-            else:
-                slope = (t[r] - line[0]) * (line[1] / (1.0 + step * line[1]))
-                slope = line[3] if slope > line[3] else slope
-                slope = line[2] if slope < line[2] else slope
-            t[r] = -slope * weights[i] / sigma
-        if columns == 1:
-            for j in range(d):
-                out[i, j, 0] += t[0] * rows[i, j]
-        else:
-            for j in range(d):
-                a = rows[i, j]
-                for r in range(columns):
-                    out[i, j, r] += t[r] * a
-
-
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def largest_entries(values, first, last, out):  # type: ignore[no-untyped-def]
-    """out[i, r] = sqrt(d) max_j |values[i, j, r]|, an upper bound of the column's norm in one cheap sweep."""
-    d, columns = values.shape[1], values.shape[2]
-    root = np.sqrt(d)
-    for i in range(first, last):
-        for r in range(columns):
-            out[i, r] = 0.0
+            t[r] = -shifts[i]
+            norms[i, r] = 0.0
         for j in range(d):
+            a = rows[i, j]
             for r in range(columns):
-                v = abs(values[i, j, r])
-                out[i, r] = v if v > out[i, r] else out[i, r]
+                p, q = keep * centre[i, j, r], scale * lin[i, j, r]
+                out[i, j, r] = p - q
+                t[r] += a * (p - q)
+                norms[i, r] += (abs(p) + abs(q)) ** 2
         for r in range(columns):
-            out[i, r] *= root
+            t[r] = -_prox_slope(t[r], w * squares[i] / sigma, line, is_logistic) * w / sigma
+            size = np.sqrt(norms[i, r])
+            norms[i, r] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(t[r]))
+        for j in range(d):
+            a = rows[i, j]
+            for r in range(columns):
+                out[i, j, r] += t[r] * a
 
 
 def line_numbers(line: tuple[float, float, float, float] | None) -> Floats:

@@ -98,7 +98,7 @@ class MajoriserSolver:
                 point[row], norm[row], passes[row] = self._solve_agent(int(seats[row]), row, subproblem)
 
         over_blocks(work, len(point), 1, self.threads)
-        return require_converged(Solution(point, norm, passes), self.tolerance, seats)
+        return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
     def _gradient(self, agent: int, x: Floats, sigma: float, constant: Floats) -> Floats:
         """Return the gradient of the subproblem: loss part + sigma x + constant."""

@@ -15,6 +15,7 @@ class Subproblem:
 
     lin, centre: (m, d, R); pull: (m,), greater than 0; start: (m, d, R), where iterative solvers begin.
     agents: (m,) which of the solver's agents these rows belong to; all of them, in order, if left out.
+    out: (m, d, R), C order, where closed forms write the point; a fresh array if left out.
     """
 
     lin: Floats
@@ -22,6 +23,7 @@ class Subproblem:
     pull: Floats
     start: Floats
     agents: Ints | None = None
+    out: Floats | None = None
 
     def seats(self) -> Ints:
         """Return the agents as an index array."""
@@ -53,12 +55,13 @@ class Solver(Protocol):
         ...
 
 
-def require_converged(solution: Solution, tolerance: float, seats: Ints) -> Solution:
+def require_converged(solution: Solution, tolerance: float, subproblem: Subproblem) -> Solution:
     """Return the solution, or raise: a column that misses the tolerance has no certified sensitivity."""
-    missed = ~(solution.gradient_norm <= tolerance)
-    if missed.any():
+    # A NaN makes the maximum a NaN, which is not below the tolerance.
+    if not solution.gradient_norm.max() <= tolerance:
+        missed = ~(solution.gradient_norm <= tolerance)
         worst = solution.gradient_norm[missed].max()
-        agents = np.unique(seats[np.nonzero(missed)[0]])
+        agents = np.unique(subproblem.seats()[np.nonzero(missed)[0]])
         raise SolverError(
             f"{missed.sum()} of {missed.size} local solves missed the gradient tolerance {tolerance:.1e} "
             f"(worst {worst:.1e}; agents {agents[:5].tolist()}). Raise the tolerance, the penalty or the ridge term."

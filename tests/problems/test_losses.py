@@ -1,0 +1,102 @@
+"""Losses: the contract for each, closed forms and SciPy's own functions, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+from tests.contracts.loss_contract import POINTS, LossContract
+
+from dpadmm.errors import InputError
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared, Target
+
+
+class TestLogistic(LossContract):
+    instances = (Logistic(),)
+
+    def test_values(self):
+        expected = [math.log1p(math.exp(-t)) if t > -30 else -t for t in POINTS]
+        np.testing.assert_allclose(Logistic().value(POINTS), expected, rtol=1e-13)
+        np.testing.assert_allclose(Logistic().slope(POINTS), -special.expit(-POINTS), rtol=1e-15)
+
+    def test_tails_keep_relative_accuracy(self):
+        np.testing.assert_allclose(Logistic().value(np.array([700.0])), math.exp(-700), rtol=1e-12)
+        np.testing.assert_allclose(Logistic().curvature(np.array([-600.0, 600.0])), math.exp(-600), rtol=1e-12)
+
+    def test_declares(self):
+        loss = Logistic()
+        assert (loss.target, loss.slope_bound, loss.curvature_bound, loss.line) == (Target.SIGNS, 1.0, 0.25, None)
+
+    def test_prox_against_bisection(self):
+        """Among them t = -3, step = 26, where Newton kept inside its bracket alone jumps to and fro."""
+        t, step = np.meshgrid(np.linspace(-60, 60, 121), np.logspace(-2, 4, 61))
+        low, high = t, t + step
+        for _ in range(120):
+            middle = 0.5 * (low + high)
+            too_high = middle - t - step * special.expit(-middle) > 0
+            low, high = np.where(too_high, low, middle), np.where(too_high, middle, high)
+        np.testing.assert_allclose(Logistic().prox(t, step), low, rtol=1e-12, atol=1e-11)
+        # scipy.optimize.brentq
+        assert abs(Logistic().prox(np.array([-3.0]), np.array([26.0]))[0] - 1.5504717446447127) <= 1e-14
+
+
+class TestSquared(LossContract):
+    instances = (Squared(),)
+
+    def test_values(self):
+        np.testing.assert_array_equal(Squared().value(POINTS), POINTS**2 / 2)
+
+    def test_has_no_slope_bound(self):
+        assert Squared().slope_bound == math.inf
+        assert Squared().target is Target.REALS
+
+
+class TestHuber(LossContract):
+    instances = (Huber(1.0), Huber(0.05), Huber(30.0))
+
+    def kinks(self, loss):
+        return [-loss.threshold, loss.threshold]
+
+    @pytest.mark.parametrize("threshold", [0.05, 1.0, 30.0])
+    def test_values(self, threshold):
+        np.testing.assert_allclose(Huber(threshold).value(POINTS), special.huber(threshold, POINTS), rtol=1e-14)
+
+    @pytest.mark.parametrize("threshold", [0.0, -1.0, math.nan, math.inf, "1", None, True])
+    def test_refuses_bad_thresholds(self, threshold):
+        with pytest.raises(InputError, match="threshold"):
+            Huber(threshold)
+
+    def test_declares(self):
+        loss = Huber(0.3)
+        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (Target.REALS, 0.3, 1.0)
+
+
+class TestSmoothedHinge(LossContract):
+    instances = (SmoothedHinge(), SmoothedHinge(0.01), SmoothedHinge(2.0))
+
+    def kinks(self, loss):
+        return [1.0 - loss.width, 1.0]
+
+    @pytest.mark.parametrize("width", [0.01, 0.5, 2.0])
+    def test_lies_just_below_the_hinge(self, width):
+        gap = np.maximum(0.0, 1.0 - POINTS) - SmoothedHinge(width).value(POINTS)
+        assert (gap >= -1e-11).all()
+        assert (gap <= width / 2 + 1e-11).all()
+        assert gap[POINTS >= 1].max() == 0
+
+    @pytest.mark.parametrize("width", [0.0, -0.5, math.nan, math.inf, "wide", False])
+    def test_refuses_bad_widths(self, width):
+        with pytest.raises(InputError, match="width"):
+            SmoothedHinge(width)
+
+    def test_declares(self):
+        loss = SmoothedHinge(0.25)
+        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (Target.SIGNS, 1.0, 4.0)
+
+
+def test_losses_of_equal_parameters_are_equal():
+    assert Logistic() == Logistic()
+    assert Squared() == Squared()
+    assert Huber(1.0) == Huber(1.0) != Huber(2.0)
+    assert SmoothedHinge(0.5) != SmoothedHinge(0.4)
+    assert len({Logistic(), Logistic(), Squared(), Huber(1.0), Huber(1.0)}) == 3

@@ -1,0 +1,197 @@
+"""Silos: stacking, dense and CSR alike, the promise about row norms, and every refusal."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dpadmm.errors import InputError
+from dpadmm.problems.silos import ROW_NORM_SLACK, Silos, row_norms
+
+KINDS = [np.asarray, sparse.csr_array, sparse.csr_matrix, sparse.coo_array]
+
+
+def tables(seed=0, sizes=(4, 2, 7), d=3, largest=1.0):
+    """One table and one label vector per silo, with rows of norm at most `largest`."""
+    rng = np.random.default_rng(seed)
+    parts = [rng.normal(size=(n, d)) for n in sizes]
+    parts = [largest * part / np.maximum(1, np.linalg.norm(part, axis=1, keepdims=True)) for part in parts]
+    return parts, [rng.choice([-1.0, 1.0], size=n) for n in sizes]
+
+
+def dense(features):
+    """The table as an array, whatever it is stored as."""
+    return features.toarray() if sparse.issparse(features) else features
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestStacking:
+    def test_parts_come_back(self, kind):
+        parts, labels = tables()
+        silos = Silos.from_parts([kind(part) for part in parts], labels, 1.0, ["a", "b", "c"])
+        assert (silos.n_agents, silos.dimension, silos.names) == (3, 3, ("a", "b", "c"))
+        assert silos.sizes.tolist() == [4, 2, 7]
+        assert silos.offsets.tolist() == [0, 4, 6, 13]
+        assert silos.is_sparse == (kind is not np.asarray)
+        for i in range(3):
+            features, y = silos.part(i)
+            np.testing.assert_array_equal(dense(features), parts[i])
+            np.testing.assert_array_equal(y, labels[i])
+
+    def test_storage_is_what_the_kernels_need(self, kind):
+        parts, labels = tables()
+        features = Silos.from_parts([kind(part) for part in parts], labels, 1.0).features
+        if kind is np.asarray:
+            assert features.dtype == np.float64
+            assert features.flags.c_contiguous
+        else:
+            assert (features.format, features.dtype) == ("csr", np.float64)
+            assert (features.indices.dtype, features.indptr.dtype) == (np.int32, np.int32)
+
+    def test_take_keeps_the_given_order(self, kind):
+        parts, labels = tables()
+        silos = Silos.from_parts([kind(part) for part in parts], labels, 1.0).take(np.array([2, 0]))
+        assert silos.names == ("silo 2", "silo 0")
+        assert silos.sizes.tolist() == [7, 4]
+        assert silos.row_norm == 1.0
+        for i, j in enumerate((2, 0)):
+            features, y = silos.part(i)
+            np.testing.assert_array_equal(dense(features), parts[j])
+            np.testing.assert_array_equal(y, labels[j])
+
+    def test_negative_numbers_count_from_the_end_and_foreign_ones_are_refused(self, kind):
+        parts, labels = tables()
+        silos = Silos.from_parts([kind(part) for part in parts], labels, 1.0)
+        np.testing.assert_array_equal(dense(silos.part(-1)[0]), parts[2])
+        last = silos.take(np.array([-1]))
+        np.testing.assert_array_equal(dense(last.features), parts[2])
+        assert last.offsets.tolist() == [0, 7]
+        for wrong in (3, -4):
+            with pytest.raises(IndexError):
+                silos.take(np.array([wrong]))
+            with pytest.raises(IndexError):
+                silos.part(wrong)
+
+    def test_one_record_each(self, kind):
+        parts, labels = tables()
+        users = Silos.one_record_each(kind(parts[2]), labels[2], 1.0)
+        assert users.n_agents == 7
+        assert (users.sizes == 1).all()
+        assert len(users.names) == 7
+        assert (users.names[3], users.names[-1]) == ("user 3", "user 6")
+        np.testing.assert_array_equal(dense(users.part(3)[0]), parts[2][3:4])
+        chosen = users.take(np.array([5, 1]))
+        np.testing.assert_array_equal(dense(chosen.features), parts[2][[5, 1]])
+        assert chosen.names == ("user 5", "user 1")
+
+    def test_row_norms(self, kind):
+        parts, _ = tables(largest=3.0)
+        norms = row_norms(Silos.from_parts([kind(parts[0])], [np.ones(4)], 3.0).features)
+        np.testing.assert_allclose(norms, np.linalg.norm(parts[0], axis=1), rtol=1e-15)
+
+    def test_a_row_above_the_promise_is_refused_and_its_silo_named(self, kind):
+        parts, labels = tables()
+        parts[1][1] = [0.0, 1.5, 2.0]
+        with pytest.raises(InputError, match=r"clinic B has a row of norm 2\.5, above the declared row_norm 1\."):
+            Silos.from_parts([kind(part) for part in parts], labels, 1.0, ["clinic A", "clinic B", "clinic C"])
+        with pytest.raises(InputError, match=r"user 1 has a row of norm 2\.5.*larger public bound"):
+            Silos.one_record_each(kind(parts[1]), labels[1], 1.0)
+        assert Silos.from_parts([kind(part) for part in parts], labels, 2.5).row_norm == 2.5
+
+    def test_rounding_is_not_a_broken_promise(self, kind):
+        edge = np.array([[1.0 + 0.5 * ROW_NORM_SLACK, 0.0]])
+        assert Silos.from_parts([kind(edge)], [np.ones(1)], 1.0).n_agents == 1
+        with pytest.raises(InputError, match="row_norm"):
+            Silos.from_parts([kind(edge * (1 + 10 * ROW_NORM_SLACK))], [np.ones(1)], 1.0)
+
+    @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+    def test_values_that_are_not_finite(self, kind, bad):
+        parts, labels = tables()
+        parts[1][0, 2] = bad
+        with pytest.raises(InputError, match=r"silo 1: features hold NaN or infinite"):
+            Silos.from_parts([kind(part) for part in parts], labels, 1.0)
+        with pytest.raises(InputError, match=r"the table: features hold NaN"):
+            Silos.one_record_each(kind(parts[1]), labels[1], 1.0)
+
+    def test_empty_silo(self, kind):
+        parts, labels = tables()
+        with pytest.raises(InputError, match=r"silo 2 has no records"):
+            Silos.from_parts([kind(p) for p in (*parts[:2], np.empty((0, 3)))], [*labels[:2], np.empty(0)], 1.0)
+
+    def test_different_columns(self, kind):
+        with pytest.raises(InputError, match=r"same columns; got tables with \[2, 3\] columns"):
+            Silos.from_parts([kind(np.eye(3)), kind(np.eye(2))], [np.ones(3), np.ones(2)], 1.0)
+
+
+class TestSparse:
+    def test_one_sparse_part_makes_all_sparse(self):
+        parts, labels = tables()
+        silos = Silos.from_parts([parts[0], sparse.csr_array(parts[1]), parts[2]], labels, 1.0)
+        assert silos.is_sparse
+        np.testing.assert_array_equal(silos.features.toarray(), np.vstack(parts))
+
+    def test_duplicate_entries_add_up_before_the_norm_is_checked(self):
+        """Two entries of 0.8 in one place are a row of norm 1.6, not of norm 1.13."""
+        doubled = sparse.csr_array((np.array([0.8, 0.8]), np.array([1, 1]), np.array([0, 2])), shape=(1, 2))
+        with pytest.raises(InputError, match=r"norm 1\.6"):
+            Silos.from_parts([doubled.copy()], [np.ones(1)], 1.0)
+        with pytest.raises(InputError, match=r"norm 1\.6"):
+            Silos.one_record_each(doubled.copy(), np.ones(1), 1.0)
+
+    def test_the_callers_table_keeps_its_meaning(self):
+        table = sparse.csr_array((np.array([0.3, 0.4, 0.1]), np.array([2, 0, 2]), np.array([0, 3, 3])), shape=(2, 3))
+        before = table.toarray()
+        Silos.one_record_each(table, np.ones(2), 1.0)
+        Silos.from_parts([table], [np.ones(2)], 1.0)
+        np.testing.assert_array_equal(table.toarray(), before)
+
+
+class TestRefusals:
+    def test_no_silos(self):
+        with pytest.raises(InputError, match="At least one silo"):
+            Silos.from_parts([], [], 1.0)
+        with pytest.raises(InputError, match="At least one silo"):
+            Silos.from_parts([np.eye(2)], [np.ones(2)], 1.0).take(np.array([], dtype=int))
+
+    def test_missing_label_vectors_and_names(self):
+        with pytest.raises(InputError, match="2 tables, 1 label vectors"):
+            Silos.from_parts([np.eye(2)] * 2, [np.ones(2)], 1.0)
+        with pytest.raises(InputError, match="2 silos and 1 names"):
+            Silos.from_parts([np.eye(2)] * 2, [np.ones(2)] * 2, 1.0, ["only"])
+
+    @pytest.mark.parametrize("row_norm", [0, -1.0, math.nan, math.inf, "1", None, True])
+    def test_row_norms_that_are_no_bound(self, row_norm):
+        with pytest.raises(InputError, match="row_norm"):
+            Silos.from_parts([np.eye(2)], [np.ones(2)], row_norm)
+        with pytest.raises(InputError, match="row_norm"):
+            Silos.one_record_each(np.eye(2), np.ones(2), row_norm)
+
+    @pytest.mark.parametrize("table", [np.ones(3), np.ones((2, 2, 2)), 1.0])
+    def test_features_that_are_no_table(self, table):
+        with pytest.raises(InputError, match=rf"silo 0: features must be a table.*{np.ndim(table)} dimension"):
+            Silos.from_parts([table], [np.ones(3)], 1.0)
+
+    def test_no_columns(self):
+        with pytest.raises(InputError, match="silo 0 has no columns"):
+            Silos.from_parts([np.empty((2, 0))], [np.ones(2)], 1.0)
+
+    @pytest.mark.parametrize("table", [[["a", "b"]], [[1.0, "x"]], [[1.0, None], [{}, 2.0]], [[1.0], [1.0, 2.0]]])
+    def test_features_that_are_no_numbers(self, table):
+        with pytest.raises(InputError, match="silo 0: expected numbers"):
+            Silos.from_parts([table], [np.ones(len(table))], 1.0)
+
+    @pytest.mark.parametrize("labels", [["yes", "no"], [{}, 1.0]])
+    def test_labels_that_are_no_numbers(self, labels):
+        with pytest.raises(InputError, match="silo 0: expected numbers"):
+            Silos.from_parts([np.eye(2)], [labels], 1.0)
+
+    @pytest.mark.parametrize("labels", [np.ones(3), np.ones((2, 1)), 1.0])
+    def test_labels_of_another_shape(self, labels):
+        with pytest.raises(InputError, match=r"silo 0: needs one label per row, 2 in one column; got shape"):
+            Silos.from_parts([np.eye(2)], [labels], 1.0)
+
+    @pytest.mark.parametrize("bad", [math.nan, math.inf])
+    def test_labels_that_are_not_finite(self, bad):
+        with pytest.raises(InputError, match="silo 1: labels hold NaN or infinite"):
+            Silos.from_parts([np.eye(2)] * 2, [np.ones(2), np.array([1.0, bad])], 1.0)
