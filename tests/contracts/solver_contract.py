@@ -263,6 +263,14 @@ class SolverContract:
             warm = solver.solve(Subproblem(sub.lin, sub.centre, sub.pull, start)).point
             np.testing.assert_allclose(warm, cold, rtol=0, atol=1e-10)
 
+    def test_one_replica(self, functions):
+        """The closed forms have kernels of their own for it."""
+        solver, sub = self.make(functions), subproblem(functions, replicas=1, seed=5)
+        self.check(functions, sub, solver.solve(sub))
+        sub.lin[0, 0, 0] = np.nan
+        with pytest.raises(SolverError, match=r"\(worst nan; agents \[0\]\)"):
+            solver.solve(sub)
+
     def test_inputs_are_left_alone(self, functions):
         sub = subproblem(functions)
         arrays = (sub.lin, sub.centre, sub.pull, sub.start)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dpadmm.algorithms.anatomy import Residuals, Silence, spread
+from dpadmm.algorithms.anatomy import MESSAGE, Residuals, Silence, spread
 from dpadmm.algorithms.consensus import ConsensusADMM
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.datasets import random_quadratics
@@ -35,7 +35,7 @@ class KeyedNoise:
     """Noise that is a pure function of (slot, round, agent), as the counter-based samplers are."""
 
     def perturb(self, slot, k, agents, values):
-        noise = [np.random.default_rng([len(slot), k, int(i) + 1]).standard_normal(values.shape[1:]) for i in agents]
+        noise = [np.random.default_rng([len(slot.name), k, int(i) + 1]).standard_normal(values.shape[1:]) for i in agents]
         return values + 0.01 * np.stack(noise)
 
 
@@ -106,6 +106,16 @@ class TestStopping:
             Recording(every=-1)
 
 
+class TestTailAverage:
+    @pytest.mark.parametrize(("method", "network"), METHODS)
+    def test_mean_of_the_second_half(self, problem, method, network):
+        seen = [
+            QUIET.run(method, problem, Stopping(rounds=k), network, noise=KeyedNoise()).estimate for k in range(1, 8)
+        ]
+        run = QUIET.run(method, problem, Stopping(rounds=7), network, noise=KeyedNoise())
+        np.testing.assert_allclose(run.tail_average, np.mean(seen[3:], axis=0), atol=1e-14)
+
+
 class TestSolverErrorsAreSeen:
     def test_unreachable_tolerance(self, problem):
         with pytest.raises(SolverError, match="missed the gradient tolerance"):
@@ -124,6 +134,7 @@ class TestResume:
         assert rest.history.rounds.tolist() == list(range(6, 13))
         np.testing.assert_array_equal(rest.models, whole.models)
         np.testing.assert_array_equal(rest.estimate, whole.estimate)
+        np.testing.assert_array_equal(rest.tail_average, whole.tail_average)
 
     def test_another_run_is_refused(self, problem, tmp_path):
         file = tmp_path / "run.npz"
@@ -279,4 +290,4 @@ class TestProgress:
 
     def test_silence_returns_values_unchanged(self):
         values = np.ones((2, 3, 1))
-        assert Silence().perturb("message", 1, np.arange(2), values) is values
+        assert Silence().perturb(MESSAGE, 1, np.arange(2), values) is values

@@ -1,5 +1,7 @@
 """Closed forms: the solver contract for quadratics, least squares and single records, and their hard cases."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -18,6 +20,7 @@ from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
+from dpadmm.solvers.prepare import prepare
 from dpadmm.solvers.solution import Subproblem
 
 
@@ -33,6 +36,8 @@ def users(loss, n=150, d=6, is_sparse=False, seed=0, row_norm=1.0, mu=0.05):
 
 
 class TestQuadraticSolver(SolverContract):
+    # The bound counts every rounding at its worst.
+    tolerance = 1e-9
     # 150 agents fill two blocks of the kernel and part of a third.
     cases = (quadratics(150, 4), quadratics(3, 1, shift=1.0), quadratics(2, 11))
 
@@ -184,6 +189,24 @@ class TestRankOneSolver(SolverContract):
         x = RankOneSolver(functions, np.ones(n), 1e-3).solve(sub).point[:, 0, 0]
         gradient = pulls * (x - margins) - expit(-x)
         assert (np.abs(gradient) <= 1e-14 * (1 + pulls * (np.abs(x) + np.abs(margins)) + np.abs(x))).all()
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("functions", [quadratics(70, 4), risk(Squared(), (5, 2), 3), users(Logistic(), n=9)])
+def test_points_are_written_where_they_are_wanted(functions, replicas):
+    """Also over the centre or the linear term, which are then read before they are lost."""
+    sub = subproblem(functions, replicas=replicas, spread=10.0)
+    solver = prepare(functions, weights_of(functions))
+    expected = solver.solve(sub)
+    room = np.empty_like(sub.lin)
+    found = solver.solve(replace(sub, out=room))
+    assert found.point is room
+    np.testing.assert_array_equal(room, expected.point)
+    for name in ("centre", "lin"):
+        over = replace(sub, **{name: getattr(sub, name).copy()})
+        found = solver.solve(replace(over, out=getattr(over, name)))
+        np.testing.assert_array_equal(found.point, expected.point)
+        np.testing.assert_array_equal(found.gradient_norm, expected.gradient_norm)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan])

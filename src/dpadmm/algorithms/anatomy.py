@@ -18,12 +18,16 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import Slot
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.solvers.prepare import prepare
 from dpadmm.solvers.solution import Solution, Solver, Subproblem
+
+MESSAGE = Slot("message")
+BROADCAST = Slot("broadcast")
 
 State = TypeVar("State", bound=tuple[Floats, ...])
 
@@ -99,7 +103,7 @@ class Agents:
 class NoiseHook(Protocol):
     """Where noise enters a step; the engine supplies it."""
 
-    def perturb(self, slot: str, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
         """Return `values` (agents, d, R) with the noise of round k for this slot added."""
         ...
 
@@ -107,7 +111,7 @@ class NoiseHook(Protocol):
 class Silence:
     """No noise: the non-private run."""
 
-    def perturb(self, slot: str, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
         """Return the values unchanged."""
         return values
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.anatomy import Agents, NoiseHook, Residuals
+from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Residuals
 from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import COORDINATOR
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 
@@ -73,7 +74,7 @@ class ConsensusADMM:
         pull = np.full(len(agents.index), self.rho)
         x = agents.minimise(np.zeros_like(centre), centre, pull, start=state.x).point
         a = state.a + self.rho * (x - inbox)
-        return StarState(x=x, a=a), noise.perturb("message", k, agents.index, x + a / self.rho)
+        return StarState(x=x, a=a), x + a / self.rho
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
@@ -81,7 +82,7 @@ class ConsensusADMM:
         """The z step of the coordinator."""
         mean = messages.mean(axis=0, keepdims=True)
         z = problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents))
-        return noise.perturb("broadcast", k, np.array([-1]), z)
+        return noise.perturb(BROADCAST, k, np.array([COORDINATOR]), z)
 
     def update(self, k: int, agents: Agents, state: StarState, inbox: Floats) -> StarState:
         """Nothing is left to do once z is out."""

@@ -19,20 +19,24 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The whole state of a run after `round` rounds; the arrays of `state` in the order of its fields."""
+    """The whole state of a run after `round` rounds; the arrays of `state` in the order of its fields.
+
+    tail: sum of the estimates of rounds `tail_from`.. up to `round` (zeros before).
+    """
 
     round: int
     state: tuple[Floats, ...]
     inbox: Floats
+    tail: Floats
+    tail_from: int
     passport: str
 
     def save(self, path: Path) -> None:
         """Write the file atomically: a crash or a full disk leaves the older file as it was."""
         arrays: dict[str, Any] = {f"state_{i}": part for i, part in enumerate(self.state)}
-        arrays["inbox"] = self.inbox
-        arrays["header"] = np.frombuffer(
-            json.dumps({"format": FORMAT, "round": self.round, "passport": self.passport}).encode(), dtype=np.uint8
-        )
+        arrays["inbox"], arrays["tail"] = self.inbox, self.tail
+        header = {"format": FORMAT, "round": self.round, "tail_from": self.tail_from, "passport": self.passport}
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -51,7 +55,7 @@ class Checkpoint:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 header = json.loads(bytes(file["header"]).decode())
                 state = tuple(file[f"state_{i}"] for i in range(sum(n.startswith("state_") for n in file.files)))
-                inbox = file["inbox"]
+                inbox, tail = file["inbox"], file["tail"]
         except FileNotFoundError as problem:
             raise ResumeError(f"There is no checkpoint at {path}.") from problem
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
@@ -63,7 +67,7 @@ class Checkpoint:
                 f"{path} belongs to another run (algorithm, problem, network, replicas or noise differ). "
                 "Use the settings of the saved run, or another file."
             )
-        return cls(round=int(header["round"]), state=state, inbox=inbox, passport=passport)
+        return cls(int(header["round"]), state, inbox, tail, int(header["tail_from"]), passport)
 
 
 def passport(*parts: object) -> str:

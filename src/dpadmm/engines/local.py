@@ -5,6 +5,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, put, take
 from dpadmm.engines.checkpoint import Checkpoint, passport
@@ -63,10 +65,15 @@ class Recording:
 
 @dataclass(frozen=True)
 class Run:
-    """The outcome: models (N, d, R), the estimate (d, R), the history, and why it stopped after `rounds`."""
+    """The outcome: models (N, d, R), the estimate (d, R), the history, and why it stopped after `rounds`.
+
+    `tail_average` is the mean of the estimates over the second half of the rounds: free post-processing of what was
+    broadcast, and far less noisy in a private run.
+    """
 
     models: Floats
     estimate: Floats
+    tail_average: Floats
     rounds: int
     ending: Ending
     history: History = field(repr=False)
@@ -179,6 +186,7 @@ class _Trip:
         self.noise, self.agents, self.stamp = noise, agents, stamp
         self.history, self.ending, self.k = History(), Ending.ROUNDS, 0
         self.state, self.inbox = algorithm.start(agents, engine.replicas)
+        self.tail, self.tail_from = np.zeros((agents.dimension, engine.replicas)), 1
         if resume is not None:
             self._restore(resume)
 
@@ -187,10 +195,12 @@ class _Trip:
         if saved.passport != self.stamp:
             raise ResumeError("The checkpoint belongs to another run; use the settings of the saved run.")
         self.k, self.state, self.inbox = saved.round, type(self.state)(*saved.state), saved.inbox
+        self.tail, self.tail_from = saved.tail.copy(), saved.tail_from
 
     def travel(self, stopping: Stopping) -> None:
         """Run rounds; the variables change only when a round is complete, so an interrupt loses one round at most."""
         title = type(self.algorithm).__name__
+        self._aim_tail(stopping.rounds // 2 + 1)
         with progress_bar(title, stopping.rounds, done=self.k, is_wanted=self.engine.progress) as tick:
             while self.k < stopping.rounds:
                 state, inbox, residuals = self._round(self.k + 1)
@@ -199,11 +209,19 @@ class _Trip:
                 if self.engine.recording.wants(self.k + 1, is_last):
                     row = snapshot(self.k + 1, self.algorithm, self.problem, state, inbox, residuals)
                     self.history.snapshots.append(row)
-                self.k, self.state, self.inbox = self.k + 1, state, inbox
+                estimate = self.algorithm.estimate(state, inbox)
+                tail = self.tail + estimate if self.k + 1 >= self.tail_from else self.tail
+                self.k, self.state, self.inbox, self.tail = self.k + 1, state, inbox, tail
                 tick()
                 if is_done:
                     self.ending = Ending.RESIDUAL
                     return
+
+    def _aim_tail(self, first: int) -> None:
+        """Begin the tail average at round `first`; a resumed run with another length begins it where it is."""
+        if first != self.tail_from:
+            self.tail = np.zeros_like(self.tail)
+            self.tail_from = max(first, self.k + 1)
 
     def _round(self, k: int) -> tuple[Any, Floats, Residuals]:
         who = self.algorithm.participants(k)
@@ -217,11 +235,14 @@ class _Trip:
 
     def outcome(self, ending: Ending) -> Run:
         """Return what the run has reached."""
+        estimate = self.algorithm.estimate(self.state, self.inbox)
+        averaged = self.k + 1 - self.tail_from
         return Run(
             models=self.algorithm.models(self.state, self.inbox),
-            estimate=self.algorithm.estimate(self.state, self.inbox),
+            estimate=estimate,
+            tail_average=self.tail / averaged if averaged > 0 else estimate,
             rounds=self.k,
             ending=ending,
             history=self.history,
-            checkpoint=Checkpoint(self.k, tuple(self.state), self.inbox, self.stamp),
+            checkpoint=Checkpoint(self.k, tuple(self.state), self.inbox, self.tail, self.tail_from, self.stamp),
         )

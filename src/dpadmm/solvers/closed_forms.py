@@ -122,7 +122,7 @@ class SquaredSolver:
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve by the spectrum, with one refinement; the residual is that of the matrix itself, not its spectrum."""
-        point, norm = np.empty_like(subproblem.lin), np.empty((len(subproblem.lin), subproblem.lin.shape[2]))
+        point, norm = _room_for(subproblem), np.empty((len(subproblem.lin), subproblem.lin.shape[2]))
         seats = subproblem.seats()
 
         def work(first: int, last: int) -> None:
@@ -171,7 +171,7 @@ class RankOneSolver:
         lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
         out = _room_for(subproblem)
         norms = np.empty((len(lin), lin.shape[2]))
-        user = (self._rows, self._squares, self._shifts, self.weights)
+        user: tuple[Floats, ...] = (self._rows, self._squares, self._shifts, self.weights)
         if subproblem.agents is not None:
             user = tuple(part[subproblem.agents] for part in user)
         loss = self.risk.loss

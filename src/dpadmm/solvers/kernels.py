@@ -240,19 +240,19 @@ def _rank_one_error(d, sigma, w, bound, square, shift, size, move):  # type: ign
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _combine(keep, centre, scale, lin, x):  # type: ignore[no-untyped-def]
     """x = keep centre - scale lin; return a bound on the norm of |keep centre| + |scale lin| (rounding's measure)."""
-    for j in range(x.size):
-        x[j] = keep * centre[j] - scale * lin[j]
     largest = 0.0
     for j in range(x.size):
         size = abs(keep * centre[j]) + abs(scale * lin[j])
         largest = size if size > largest else largest
+    for j in range(x.size):  # last: x may be the memory of centre or lin
+        x[j] = keep * centre[j] - scale * lin[j]
     return largest * np.sqrt(x.size)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def rank_one_prox_one(
+def rank_one_prox_one(  # type: ignore[no-untyped-def]
     rows, squares, shifts, weights, mu, bound, pull, lin, centre, line, is_logistic, first, last, out, norms
-):  # type: ignore[no-untyped-def]
+):
     """As `rank_one_prox`, for one replica: lin, centre and out are (agents, d); sums run along the record."""
     d = lin.shape[1]
     for i in range(first, last):
@@ -268,9 +268,9 @@ def rank_one_prox_one(
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def rank_one_prox(
+def rank_one_prox(  # type: ignore[no-untyped-def]
     rows, squares, shifts, weights, mu, bound, pull, lin, centre, line, is_logistic, first, last, out, norms
-):  # type: ignore[no-untyped-def]
+):
     """Solve agents first..last that hold one dense row each: out = v - (w/sigma) slope(t*) a.
 
     v = (s c - lin)/sigma, sigma = s + w mu, and t* is the scalar prox of the loss at a'v - shift with

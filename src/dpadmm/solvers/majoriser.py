@@ -28,6 +28,8 @@ _ENOUGH = 0.8
 _MEMORY = 5
 _DENSE_ROWS = 2048
 _FAST_PASSES = 60
+# Hard columns take a few dozen Newton steps; many more mean that the tolerance lies below the rounding.
+_NEWTON_STEPS = 200
 # The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
 _REFERENCE_PULL = 1e-3
 _REFERENCE_PASSES = 12
@@ -135,7 +137,7 @@ class MajoriserSolver:
             active = constant[:, columns.index] if len(columns.index) < constant.shape[1] else constant
             columns.judge(proposal, self._gradient(agent, proposal, sigma, active))
             passes += 1
-        steps = self._finish(agent, sigma, constant, columns, self.max_passes - passes)
+        steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
         return columns.point, columns.norm, passes + steps
 
     def _finish(self, agent: int, sigma: float, constant: Floats, columns: "_Columns", max_steps: int) -> int:

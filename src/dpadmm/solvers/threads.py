@@ -23,7 +23,7 @@ def one_blas_thread() -> Iterator[None]:
 def over_blocks(work: Callable[[int, int], None], number: int, block: int, threads: int) -> None:
     """Call `work(first, last)` for consecutive blocks of 0..number; blocks must not share output."""
     bounds = [(first, min(first + block, number)) for first in range(0, number, block)]
-    if threads == 1 or len(bounds) == 1:
+    if threads == 1 or len(bounds) <= 1:
         for first, last in bounds:
             work(first, last)
         return

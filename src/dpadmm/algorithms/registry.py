@@ -1,0 +1,41 @@
+"""Every method under one name; the command line and the docs read this table."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from dpadmm.algorithms.consensus import ConsensusADMM
+from dpadmm.algorithms.decentralised import DecentralisedADMM
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.algorithms.recycled import RecycledPADMM
+
+
+class Topology(Enum):
+    """Who talks to whom."""
+
+    GRAPH = "graph of peers"
+    STAR = "coordinator"
+    WALK = "walking token"
+    ALONE = "each silo once"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method: its name at the edges, how to build it, who talks to whom, what protects it, one line on it."""
+
+    name: str
+    build: Callable[..., Any]
+    topology: Topology
+    certificate: str
+    summary: str
+
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry("admm", DecentralisedADMM, Topology.GRAPH, "none", "decentralised ADMM, not private"),
+    Entry("consensus-admm", ConsensusADMM, Topology.STAR, "none", "consensus ADMM, not private"),
+    Entry("p-admm", PADMM, Topology.GRAPH, "C1", "Gaussian noise on every broadcast"),
+    Entry("p-admm-recycled", RecycledPADMM, Topology.GRAPH, "C1", "P-ADMM with a free step after every private one"),
+)
+
+BY_NAME: dict[str, Entry] = {entry.name: entry for entry in ENTRIES}

@@ -1,0 +1,96 @@
+"""A private run from a budget: certificates first, then noise, then data."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dpadmm.algorithms.anatomy import Algorithm
+from dpadmm.algorithms.setting import Private, Setting
+from dpadmm.engines.local import LocalEngine, Run, Stopping
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import Sampler
+from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
+from dpadmm.noise.schedules import Schedule
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.privacy.accounting import Statement
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.problems.problem import Problem
+
+
+class PrivateAlgorithm(Algorithm[Any], Private, Protocol):
+    """An algorithm that declares its releases."""
+
+
+@dataclass(frozen=True)
+class PrivateRun:
+    """A run with the plan of its noise and the statement of what it cost."""
+
+    run: Run
+    plan: NoisePlan = field(repr=False)
+    statement: Statement
+
+
+def plan_noise(
+    algorithm: PrivateAlgorithm,
+    problem: Problem,
+    rounds: int,
+    target: Target | PureTarget,
+    network: Network | None = None,
+    schedule: Schedule | None = None,
+    engine: LocalEngine | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+    is_secure: bool = False,
+) -> NoisePlan:
+    """Return the noise that spends exactly the target; looks at public facts only."""
+    engine = engine if engine is not None else LocalEngine()
+    algorithm.check(problem, network)
+    setting = Setting(problem, rounds, engine.tolerance, network, records_per_person, silos_per_person)
+    dimension = problem.dimension if is_secure else None
+    return calibrated(
+        algorithm.promises(setting), target, schedule, silos_per_person=silos_per_person, secure_dimension=dimension
+    )
+
+
+def run_private(
+    algorithm: PrivateAlgorithm,
+    problem: Problem,
+    rounds: int,
+    target: Target | PureTarget,
+    sampler: Sampler,
+    network: Network | None = None,
+    schedule: Schedule | None = None,
+    engine: LocalEngine | None = None,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> PrivateRun:
+    """Plan the noise for the target, run, and state the cost.
+
+    >>> import numpy as np
+    >>> from dpadmm.algorithms.p_admm import PADMM
+    >>> from dpadmm.datasets import load_breast_cancer
+    >>> from dpadmm.networks import ring
+    >>> from dpadmm.noise import SimulatedSampler
+    >>> from dpadmm.problems.losses import Logistic
+    >>> from dpadmm.problems.risk import EmpiricalRisk
+    >>> problem = Problem.of(EmpiricalRisk(load_breast_cancer().silos(), Logistic(), mu=0.01))
+    >>> target = Target(epsilon=1.0, delta=1e-5)
+    >>> done = run_private(PADMM(eta=0.01), problem, 10, target, SimulatedSampler(seed=0), ring(4))
+    >>> round(done.statement.curve.epsilon(1e-5), 6), done.statement.theorems
+    (1.0, ('C1',))
+    """
+    engine = engine if engine is not None else LocalEngine()
+    plan = plan_noise(
+        algorithm,
+        problem,
+        rounds,
+        target,
+        network,
+        schedule,
+        engine,
+        records_per_person,
+        silos_per_person,
+        is_secure=isinstance(sampler, SecureSampler),
+    )
+    noise = PlannedNoise(plan, sampler, engine.replicas)
+    run = engine.run(algorithm, problem, Stopping(rounds=rounds), network, noise)
+    return PrivateRun(run, plan, plan.statement())

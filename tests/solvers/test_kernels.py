@@ -1,0 +1,105 @@
+"""The compiled kernels against NumPy and SciPy."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.solvers import kernels
+
+
+def logistic_slopes(t):
+    t = np.array(t, dtype=float)
+    bits = np.empty(t.size, np.int64)
+    kernels.logistic_slopes(t, bits, bits.view(np.float64))
+    return t
+
+
+def line_of(loss):
+    line = loss.line
+    return kernels.line_numbers(None if line is None else (line.shift, line.gain, line.low, line.high))
+
+
+LOSSES = (Logistic(), Squared(), Huber(0.3), SmoothedHinge(0.25))
+
+
+class TestLogisticSlopes:
+    def test_against_scipy(self):
+        """Relative accuracy of a few units in the last place, as far as the slope is a normal number."""
+        rng = np.random.default_rng(0)
+        t = np.concatenate([np.linspace(-700, 700, 200_001), rng.normal(size=20_000), rng.uniform(-40, 40, 20_000)])
+        np.testing.assert_allclose(logistic_slopes(t), -expit(-t), rtol=1.5e-15, atol=0)
+
+    def test_beyond_the_range_of_exp(self):
+        t = np.linspace(-800, 800, 3201)
+        np.testing.assert_allclose(logistic_slopes(t), -expit(-t), rtol=1e-15, atol=1e-303)
+        assert logistic_slopes([-1e300, -np.inf]).tolist() == [-1.0, -1.0]
+        assert (np.abs(logistic_slopes([1e300, np.inf])) < 1e-300).all()
+
+    def test_small_numbers_and_the_edges_between_powers_of_two(self):
+        edges = np.log(2) * (np.arange(-60, 61) + 0.5)
+        t = np.concatenate(
+            [edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), [0.0, -0.0, 1e-300, 1e-17]]
+        )
+        np.testing.assert_allclose(logistic_slopes(t), -expit(-t), rtol=1.5e-15, atol=0)
+        assert logistic_slopes([0.0])[0] == -0.5
+
+    def test_slopes_never_leave_their_bounds(self):
+        """G = row_norm rests on |slope| <= 1."""
+        slopes = logistic_slopes(np.concatenate([np.linspace(-800, 800, 100_001), np.linspace(-40, -30, 10_001)]))
+        assert (slopes >= -1.0).all()
+        assert (slopes <= 0.0).all()
+
+    def test_nan_stays_nan(self):
+        slopes = logistic_slopes([0.0, np.nan, 1.0])
+        assert np.isnan(slopes[1])
+        np.testing.assert_allclose(slopes[[0, 2]], [-0.5, -expit(-1.0)], rtol=1e-15)
+
+    @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 64, 257])
+    def test_a_number_gets_the_same_slope_wherever_it_stands(self, size):
+        """Vector lanes and the remainder agree to the last bit or nearly so."""
+        t = np.random.default_rng(1).normal(size=size) * 5
+        alone = np.array([logistic_slopes([v])[0] for v in t])
+        np.testing.assert_allclose(logistic_slopes(t), alone, rtol=4.5e-16, atol=0)
+
+
+@pytest.mark.parametrize("loss", LOSSES[1:], ids=repr)
+def test_line_slopes(loss):
+    t = np.concatenate([np.linspace(-3, 3, 1001), [-1e300, 1e300]])
+    found = t.copy()
+    kernels.line_slopes(found, *line_of(loss))
+    np.testing.assert_allclose(found, loss.slope(t), rtol=1e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("columns", [1, 3, 8, 300])
+def test_slopes_in_place(loss, columns):
+    rng = np.random.default_rng(2)
+    t, shifts = 2 * rng.normal(size=(7, columns)), rng.normal(size=7)
+    found = t.copy()
+    kernels.slopes_in_place(found, shifts, line_of(loss), loss.line is None)
+    np.testing.assert_allclose(found, loss.slope(t - shifts[:, None]), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("columns", [1, 2, 7, 300])
+def test_csr_slope_sum(loss, columns):
+    """Rows with 0 to 11 non-zeros, a zero column, an inner range of rows longer than one block."""
+    rng = np.random.default_rng(3)
+    dense = rng.normal(size=(700, 11)) * (rng.random((700, 11)) < rng.random((700, 1)))
+    dense[:, 4] = 0.0
+    dense[5] = 0.0
+    dense[6] = 1.0
+    rows, shifts, w = sparse.csr_array(dense), rng.normal(size=700), rng.normal(size=(11, columns))
+    parts = (rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data, shifts)
+    for first, last in ((3, 700), (0, 1), (5, 6), (17, 17)):
+        found = kernels.csr_slope_sum(*parts, first, last, w, line_of(loss), loss.line is None)
+        part = dense[first:last]
+        expected = part.T @ loss.slope(part @ w - shifts[first:last, None])
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_line_numbers():
+    assert kernels.line_numbers((1.0, 2.0, -1.0, 0.0)).tolist() == [1.0, 2.0, -1.0, 0.0]
+    assert kernels.line_numbers(None).shape == (4,)

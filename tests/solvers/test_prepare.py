@@ -1,0 +1,127 @@
+"""Which solver is chosen for what, and the small parts around the solvers."""
+
+import threading
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.contracts.solver_contract import risk
+from threadpoolctl import threadpool_info
+
+from dpadmm.errors import InputError, SolverError
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.quadratics import QuadraticAgents
+from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
+from dpadmm.solvers.majoriser import MajoriserSolver
+from dpadmm.solvers.prepare import DEFAULT_TOLERANCE, prepare
+from dpadmm.solvers.solution import Solution, Subproblem, require_converged
+from dpadmm.solvers.spectrum import Spectrum
+from dpadmm.solvers.threads import available_threads, one_blas_thread, over_blocks
+
+
+class TestPrepare:
+    @pytest.mark.parametrize(
+        ("functions", "kind"),
+        [
+            (QuadraticAgents(np.ones((2, 1, 1)), np.ones((2, 1))), QuadraticSolver),
+            (risk(Squared(), (3, 1), 2), SquaredSolver),
+            (risk(Squared(), (1, 1), 2), RankOneSolver),
+            (risk(Logistic(), (1, 1), 2), RankOneSolver),
+            (risk(SmoothedHinge(0.5), (1,), 2, is_sparse=True), RankOneSolver),
+            (risk(Logistic(), (3, 1), 2), MajoriserSolver),
+            (risk(Huber(1.0), (3, 4), 2, is_sparse=True), MajoriserSolver),
+            (risk(SmoothedHinge(0.5), (3, 4), 2), MajoriserSolver),
+        ],
+    )
+    def test_picks_the_solver(self, functions, kind):
+        solver = prepare(functions, np.ones(functions.n_agents), 1e-7, threads=2)
+        assert type(solver) is kind
+        assert (solver.tolerance, solver.threads) == (1e-7, 2)
+        assert prepare(functions, np.ones(functions.n_agents)).tolerance == DEFAULT_TOLERANCE
+
+    @pytest.mark.parametrize("thing", [object(), None, 3, "logistic"])
+    def test_unknown_functions(self, thing):
+        with pytest.raises(InputError, match=rf"No solver is known for {type(thing).__name__}; register one"):
+            prepare(thing, np.ones(1))
+
+    def test_a_new_kind_can_register(self):
+        class Mine:
+            pass
+
+        prepare.register(Mine, lambda functions, weights, tolerance=1e-9, threads=1: "my solver")
+        assert prepare(Mine(), np.ones(1)) == "my solver"
+
+
+class TestRequireConverged:
+    sub = Subproblem(*(np.zeros((3, 2, 2)),) * 2, np.ones(3), np.zeros((3, 2, 2)), np.array([4, 9, 6]))
+
+    def solution(self, norms):
+        return Solution(np.zeros((3, 2, 2)), np.array(norms), np.zeros(3))
+
+    def test_passes_what_reached_the_tolerance(self):
+        solution = self.solution([[0.0, 1e-9]] * 3)
+        assert require_converged(solution, 1e-9, self.sub) is solution
+
+    @pytest.mark.parametrize(("bad", "shown"), [(2e-9, r"2\.0e-09"), (np.inf, "inf"), (np.nan, "nan")])
+    def test_raises_for_what_missed_it(self, bad, shown):
+        with pytest.raises(SolverError, match=rf"1 of 6 .*1\.0e-09 \(worst {shown}; agents \[9\]\)"):
+            require_converged(self.solution([[0, 0], [0, bad], [1e-9, 0]]), 1e-9, self.sub)
+
+    def test_seats(self):
+        assert self.sub.seats().tolist() == [4, 9, 6]
+        everyone = Subproblem(self.sub.lin, self.sub.centre, self.sub.pull, self.sub.start)
+        assert everyone.seats().tolist() == [0, 1, 2]
+
+
+class TestSpectrum:
+    @pytest.mark.parametrize("is_sparse", [False, True])
+    @pytest.mark.parametrize("shape", [(9, 4), (4, 4), (3, 7), (1, 5), (6, 1)])
+    @pytest.mark.parametrize("sigma", [1e-3, 1.0, 1e3])
+    def test_solve_against_linear_algebra(self, shape, is_sparse, sigma):
+        rng = np.random.default_rng(0)
+        rows = rng.normal(size=shape)
+        rows[0] = rows[-1]  # repeated rows: rank below min(n, d)
+        rhs = rng.normal(size=(shape[1], 3))
+        spectrum = Spectrum.of_rows(sparse.csr_array(rows) if is_sparse else rows, 0.3)
+        expected = np.linalg.solve(0.3 * rows.T @ rows + sigma * np.eye(shape[1]), rhs)
+        np.testing.assert_allclose(spectrum.solve(rhs, sigma), expected, rtol=1e-9, atol=1e-11 / sigma)
+        rebuilt = spectrum.vectors * spectrum.values @ spectrum.vectors.T
+        np.testing.assert_allclose(rebuilt, 0.3 * rows.T @ rows, rtol=0, atol=1e-13)
+        assert (spectrum.values >= 0).all()
+        assert spectrum.vectors.shape == (shape[1], min(shape))
+
+    @pytest.mark.parametrize("shape", [(5, 3), (2, 4)])
+    def test_zero_rows(self, shape):
+        rhs = np.ones((shape[1], 1))
+        np.testing.assert_allclose(Spectrum.of_rows(np.zeros(shape), 1.0).solve(rhs, 0.5), 2 * rhs, rtol=1e-14)
+
+
+class TestThreads:
+    @pytest.mark.parametrize("threads", [1, 2, 3])
+    @pytest.mark.parametrize(("number", "block"), [(10, 3), (3, 10), (7, 1), (8, 4), (0, 5)])
+    def test_every_block_once(self, threads, number, block):
+        seen, lock = [], threading.Lock()
+
+        def work(first, last):
+            with lock:
+                seen.extend(range(first, last))
+            assert 0 < last - first <= block
+
+        over_blocks(work, number, block, threads)
+        assert sorted(seen) == list(range(number))
+
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_errors_come_back_to_the_caller(self, threads):
+        def work(first, last):
+            if first == 2:
+                raise SolverError("block 2")
+
+        with pytest.raises(SolverError, match="block 2"):
+            over_blocks(work, 5, 1, threads)
+
+    def test_counts(self):
+        assert available_threads() >= 1
+
+    def test_one_blas_thread(self):
+        with one_blas_thread():
+            assert all(pool["num_threads"] == 1 for pool in threadpool_info() if pool["user_api"] == "blas")

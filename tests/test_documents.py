@@ -1,0 +1,56 @@
+"""Every snippet and command that the documents show is run here."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+# Long commands that have tests, or runs, of their own.
+ELSEWHERE = ("make ", "pre-commit ")
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d, "python")], ids=lambda d: d.name)
+def test_python_snippets_run(document, tmp_path):
+    script = tmp_path / "snippet.py"
+    script.write_text("\n".join(blocks(document, "python")))
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def commands():
+    for document in DOCUMENTS:
+        lines = [line[2:] for block in blocks(document, "console") for line in block.splitlines() if line[:2] == "$ "]
+        for line in lines:
+            if not line.startswith(ELSEWHERE):
+                yield pytest.param(line, id=f"{document.name}: {line[:50]}")
+
+
+@pytest.mark.parametrize("command", list(commands()))
+def test_commands_run(command, tmp_path):
+    words = shlex.split(command)
+    assert words[0] == "dpadmm", f"only dpadmm and make commands are shown, got {command!r}"
+    program = Path(sys.executable).parent / "dpadmm"
+    done = subprocess.run(
+        [program, *words[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ}
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_snippets_to_run():
+    assert blocks(ROOT / "README.md", "python")
+    assert list(commands())
+
+
+def test_no_line_names_a_machine_path():
+    for document in [*DOCUMENTS, *ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py")]:
+        assert not re.search(r"(?<![\w.])/(work|root|home)/\w", document.read_text()), document
