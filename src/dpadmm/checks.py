@@ -6,7 +6,7 @@ from numbers import Real
 from dpadmm.errors import InputError
 
 
-def finite(name: str, value: float) -> float:
+def finite(name: str, value: object) -> float:
     """Return `value` as a float if it is a finite real number (booleans are not numbers here)."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name} must be a finite number, got {value!r}.")

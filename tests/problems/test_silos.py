@@ -139,6 +139,15 @@ class TestSparse:
         with pytest.raises(InputError, match=r"norm 1\.6"):
             Silos.one_record_each(doubled.copy(), np.ones(1), 1.0)
 
+    def test_duplicate_entries_are_stored_as_one(self):
+        doubled = sparse.csr_array((np.array([0.3, 0.4]), np.array([1, 1]), np.array([0, 2])), shape=(1, 2))
+        for silos in (
+            Silos.from_parts([doubled.copy()], [np.ones(1)], 1.0),
+            Silos.one_record_each(doubled.copy(), np.ones(1), 1.0),
+        ):
+            assert silos.features.nnz == 1
+            np.testing.assert_allclose(silos.features.toarray(), [[0.0, 0.7]], rtol=1e-15)
+
     def test_the_callers_table_keeps_its_meaning(self):
         table = sparse.csr_array((np.array([0.3, 0.4, 0.1]), np.array([2, 0, 2]), np.array([0, 3, 3])), shape=(2, 3))
         before = table.toarray()

@@ -78,6 +78,16 @@ class TestQuadraticSolver(SolverContract):
         sub = subproblem(functions)
         self.check(functions, sub, solver.solve(sub))
 
+    @pytest.mark.parametrize("replicas", [1, 3])
+    def test_bound_holds_where_the_agents_own_slope_cancels_the_forces(self, replicas):
+        """All three terms are large and leave little, so the rounding is not relative to what is left."""
+        plain, rng = quadratics(60, 1, shift=1.0), np.random.default_rng(6)
+        functions = QuadraticAgents(plain.curvatures, 1e4 * rng.normal(size=(60, 1)))
+        weights, sub = weights_of(functions), subproblem(functions, replicas=replicas, spread=1e4)
+        forces = sub.pull[:, None, None] * sub.centre - (weights[:, None] * functions.slopes)[:, :, None]
+        sub = Subproblem(forces + 1e-3 * sub.lin, sub.centre, sub.pull, sub.start)
+        self.check(functions, sub, self.make(functions).solve(sub))
+
     @pytest.mark.parametrize("pull", [1e-6, 1.0, 1e6])
     def test_bound_holds_for_ill_conditioned_agents(self, pull):
         """Either the true gradient is below the reported one, or the solve is refused."""
@@ -117,6 +127,14 @@ class TestSquaredSolver(SolverContract):
             moment = weights[i] * rows.T @ labels / len(labels)
             forces = sub.pull[i] * sub.centre[i] - sub.lin[i] + moment[:, None]
             np.testing.assert_allclose(point[i], np.linalg.solve(matrix, forces), rtol=1e-11, atol=1e-12)
+
+    def test_a_penalty_far_below_the_curvature(self):
+        """With n < d and a penalty of 1e-9 the first solve loses nine digits; the refinement brings them back."""
+        functions = risk(Squared(), (4, 3), 9, mu=0.0)
+        sub = subproblem(functions, pull=1e-9)
+        sub = Subproblem(1e-6 * sub.lin, sub.centre, sub.pull, sub.start)
+        solution = SquaredSolver(functions, np.ones(2), 1e-10).solve(sub)
+        assert (residual_norms(functions, np.ones(2), sub, solution.point) <= 1e-10).all()
 
     @pytest.mark.parametrize("n", [40, 5])
     def test_tiny_penalty_large_centre_and_repeated_rows(self, n):

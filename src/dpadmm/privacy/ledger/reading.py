@@ -1,0 +1,119 @@
+"""Reading a ledger without touching it: no lock left, no side file made, no migration, nothing written.
+
+For whoever has read permission only, and for commands that promise to change nothing.
+"""
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpadmm.errors import LedgerError
+from dpadmm.privacy.ledger import chain, store
+from dpadmm.privacy.ledger.account import Account, check_history, read_account
+from dpadmm.privacy.ledger.chain import Kind
+from dpadmm.privacy.ledger.codec import decode_release
+from dpadmm.privacy.ledger.files import anchor_path
+from dpadmm.privacy.ledger.ledger import Ledger
+from dpadmm.privacy.ledger.tally import Tally
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpending:
+    """What one run has in the log, and what it would have cost alone at the budget's delta."""
+
+    run: str
+    algorithm: str
+    releases: int
+    agents: int
+    alone_epsilon: float
+    first_time: str
+    last_time: str
+
+
+def open_for_reading(
+    path: str | os.PathLike[str], *, expected_head: str | None = None, timeout_seconds: float = 30.0
+) -> Ledger:
+    """Open a ledger for reading only, checked like `Ledger.open`; nothing can be reserved and no budget changed.
+
+    A file that nobody has open is read as it is. Beside a write-ahead log (`-wal`: open elsewhere, or left by a crash)
+    SQLite's own read lock is used, so that the newest entries are seen.
+    """
+    place = Path(os.path.realpath(path))
+    store.inspect(place, timeout_seconds)
+    if not place.with_name(place.name + "-wal").exists():
+        try:
+            return _open(place, "mode=ro&immutable=1", expected_head, timeout_seconds)
+        except LedgerError:
+            # Another process may have begun to write meanwhile; if not, the same error comes again.
+            if not place.with_name(place.name + "-wal").exists():
+                raise
+    return _open(place, "mode=ro", expected_head, timeout_seconds)
+
+
+def _open(place: Path, mode: str, expected_head: str | None, timeout: float) -> Ledger:
+    anchor = chain.read_anchor(anchor_path(place))  # before the log, which can only be ahead of it
+    if anchor is None and expected_head is None:
+        raise LedgerError(
+            f"The anchor file {anchor_path(place)} is missing, so an older copy of the ledger could not be told from "
+            "the true one. Restore it, or give the head of the last statement as the expected head."
+        )
+    with store.clear_errors(place):
+        connection = store.connect(place, mode, timeout)
+        try:
+            account = _checked(connection, place, anchor, expected_head)
+        except BaseException:
+            connection.close()
+            raise
+    return Ledger(place, connection, account, None)
+
+
+def _checked(
+    connection: sqlite3.Connection, place: Path, anchor: tuple[int, str] | None, expected_head: str | None
+) -> Account:
+    store.validate(connection, place)
+    account = read_account(connection)
+    check_history(connection, place, anchor, expected_head)
+    return account
+
+
+@dataclass
+class _Run:
+    tally: Tally
+    first_time: str
+    last_time: str = ""
+
+
+def runs_of(ledger: Ledger) -> tuple[RunSpending, ...]:
+    """Return what each run has spent, in order of their first release.
+
+    Epsilons of runs do not simply add up to the total of the statement, which composes all releases together.
+    """
+    budget, meter, found = ledger.budget, ledger._meter(), dict[tuple[str, str], _Run]()
+    with store.clear_errors(ledger._path):
+        for entry in store.read_entries(ledger._connection):
+            content = entry.content()
+            if Kind(content["event"]) is Kind.RELEASE:
+                key = content["run"], content["algorithm"]
+                run = found.setdefault(key, _Run(Tally(ledger._account.tally.terms), content["time"]))
+                run.tally.add(decode_release(content["release"]))
+                run.last_time = content["time"]
+    return tuple(
+        RunSpending(
+            run=name,
+            algorithm=algorithm,
+            releases=run.tally.whole.releases,
+            agents=len(run.tally.agents),
+            alone_epsilon=max(meter.epsilon(pile, budget) for pile in run.tally.groups()),
+            first_time=run.first_time,
+            last_time=run.last_time,
+        )
+        for (name, algorithm), run in found.items()
+    )
+
+
+def verify(ledger: Ledger) -> str:
+    """Check pages, chain and keys again and return the head; a file of version 1 has no table of keys to check."""
+    with store.clear_errors(ledger._path):
+        tables = ledger._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'keys'").fetchone()
+    return ledger.head if tables is None else ledger.verify()
