@@ -13,6 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import Regulariser
 
 
 class HasBroadcast(Protocol):
@@ -34,10 +35,10 @@ class GraphMethod:
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """A graph is needed, and a regulariser that can be shared out among the agents."""
-        if not problem.regulariser.is_smooth:
+        if not is_ridge(problem.regulariser, problem.dimension):
             raise InputError(
-                f"{type(self).__name__} cannot share out {type(problem.regulariser).__name__}: each agent's subproblem "
-                "must be smooth. Use ConsensusADMM, or a ridge regulariser."
+                f"{type(self).__name__} cannot share out {type(problem.regulariser).__name__}: an agent adds its part "
+                "of the regulariser to its penalty. Use ConsensusADMM, or a ridge regulariser."
             )
 
     def participants(self, k: int) -> Ints | None:
@@ -68,6 +69,13 @@ class GraphMethod:
     def dual_scale(self, agents: Agents) -> Floats:
         """Return what turns a movement of x_i into one of the gradient: the weight of the penalty."""
         raise InputError(f"{type(self).__name__} has not said how heavy its penalty is.")
+
+
+def is_ridge(regulariser: Regulariser, dimension: int) -> bool:
+    """Say whether g = (m/2)||x||^2 for some m >= 0: of one curvature in all directions, with its minimum at 0."""
+    origin = np.zeros((dimension, 1))
+    is_round = regulariser.is_smooth and regulariser.smoothness == regulariser.strong_convexity
+    return is_round and not regulariser.subgradient_residual(origin, origin).any()
 
 
 def zeros(agents: Agents, replicas: int) -> Floats:

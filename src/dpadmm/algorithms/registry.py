@@ -7,7 +7,10 @@ from typing import Any
 
 from dpadmm.algorithms.consensus import ConsensusADMM
 from dpadmm.algorithms.decentralised import DecentralisedADMM
+from dpadmm.algorithms.dvp import DVP
+from dpadmm.algorithms.m_admm import MADMM
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.algorithms.r_admm import RADMM, BareRADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
 
 
@@ -36,6 +39,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("consensus-admm", ConsensusADMM, Topology.STAR, "none", "consensus ADMM, not private"),
     Entry("p-admm", PADMM, Topology.GRAPH, "C1", "Gaussian noise on every broadcast"),
     Entry("p-admm-recycled", RecycledPADMM, Topology.GRAPH, "C1", "P-ADMM with a free step after every private one"),
+    Entry("dvp", DVP, Topology.GRAPH, "C2", "a random linear term in every local objective"),
+    Entry("m-admm", MADMM, Topology.GRAPH, "C2", "noise inside penalties that grow"),
+    Entry("r-admm", RADMM, Topology.GRAPH, "C2", "as dvp, but every even iteration recycles what is known"),
+    Entry("r-admm-bare", BareRADMM, Topology.GRAPH, "none", "recycled ADMM, not private"),
 )
 
 BY_NAME: dict[str, Entry] = {entry.name: entry for entry in ENTRIES}

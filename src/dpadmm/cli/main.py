@@ -5,12 +5,16 @@ from typing import Annotated
 import typer
 
 from dpadmm import __version__
+from dpadmm.cli import account, calibrate, ledger
 
 app = typer.Typer(
     help="Differentially private distributed optimisation by ADMM.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(account.app, name="account")
+app.add_typer(calibrate.app, name="calibrate")
+app.add_typer(ledger.app, name="ledger")
 
 
 def _version(wanted: bool) -> None:

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import Batch, Draw, Sampler, Slot
+from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
 from dpadmm.noise.promises import Family, Promise, Row, bounds_by_round, last_round
 from dpadmm.noise.schedules import Constant, Schedule
 from dpadmm.noise.secure import grid_for
+from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import Statement, statement
 from dpadmm.privacy.calibration import (
     PureTarget,
@@ -79,33 +80,63 @@ def calibrated(
 
     Parameters
     ----------
-    promises: Gaussian and sampled ones take a `Target`, spherical and objective ones a `PureTarget`.
-    schedule: relative noise over the rounds 1.. of the run (constant if left out).
+    promises: Gaussian and sampled ones take a `Target`, Laplace and objective ones a `PureTarget`.
+    schedule: relative noise over the rounds 1.. of the run (if left out, the promises' own, or else constant).
     secure_dimension: dimension of the messages if they are to leave on a grid (C8): the rounding then enters the
         certificates before the noise is chosen. Only for Gaussian noise.
-    is_noise_shared: all agents use the noise of the one who needs most (those who take part less often spend less).
+    is_noise_shared: in every promise, all agents use the noise of the one who needs most; a promise may also say so
+        for itself.
     """
     families = {promise.family for promise in promises}
-    shape = schedule if schedule is not None else Constant()
+    if all(row.agent == COORDINATOR for promise in promises for row in promise.rows):
+        silos_per_person = 1  # one noise hides all silos of a person: their changes add up in the certificates
+    shape = schedule or next((promise.schedule for promise in promises if promise.schedule is not None), Constant())
     if families <= {Family.GAUSSIAN, Family.SAMPLED}:
         if isinstance(target, PureTarget):
             raise InputError("Gaussian noise has no pure epsilon; give a delta as well (Target).")
         choose = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds
-        noise = choose(promises, target, shape, silos_per_person)
+        noise = _shared(promises, choose(promises, target, shape, silos_per_person), is_noise_shared)
         if secure_dimension is not None:
             # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
             promises = [_on_grid(p, s, secure_dimension) for p, s in zip(promises, noise, strict=True)]
-            noise = choose(promises, target, shape, silos_per_person)
-        if is_noise_shared:
-            noise = [np.broadcast_to(stds.max(axis=0), stds.shape) for stds in noise]
+            noise = _shared(promises, choose(promises, target, shape, silos_per_person), is_noise_shared)
     else:
         if secure_dimension is not None:
             raise InputError("There is no exact sampler for spherical Laplace noise (C8); use the Gaussian form.")
-        if isinstance(target, Target) or len(families) != 1:
-            raise InputError("Spherical noise is pure epsilon-DP: give a PureTarget (no delta), and one family.")
-        rates = _spherical_rates if families == {Family.SPHERICAL} else _objective_rates
-        noise = rates(promises, target, shape, silos_per_person)
+        if isinstance(target, Target) or families & {Family.GAUSSIAN, Family.SAMPLED}:
+            raise InputError("Laplace noise is pure epsilon-DP: give a PureTarget (no delta), and no Gaussian slot.")
+        choose_rates = _split_rates if len(families) > 1 else _pure_rates
+        noise = choose_rates(promises, target, shape, silos_per_person)
     return _plan(promises, noise)
+
+
+def at_levels(promises: Sequence[Promise], levels: Sequence[ArrayLike]) -> NoisePlan:
+    """Return the plan with noise levels chosen by other means, such as a paper's claim; its statement tells the cost.
+
+    levels: for each promise (rounds,) or (rows, rounds), all > 0: stds, or rates for the Laplace families; entry k-1
+        belongs to round k.
+    """
+    if len(levels) != len(promises):
+        raise InputError(f"{len(promises)} promises need as many tables of noise levels, got {len(levels)}.")
+    tables = [np.atleast_2d(np.asarray(table, dtype=np.float64)) for table in levels]
+    for promise, table in zip(promises, tables, strict=True):
+        if table.shape[1] != last_round([promise]) or len(table) not in (1, len(promise.rows)):
+            raise InputError(
+                f"{promise.slot} needs noise levels for {last_round([promise])} rounds and one or {len(promise.rows)} "
+                f"rows, got {table.shape}."
+            )
+        if not np.all(np.isfinite(table) & (table > 0)):
+            raise InputError(f"{promise.slot} needs noise levels that are finite and greater than 0.")
+    return _plan(promises, tables)
+
+
+def _shared(promises: Sequence[Promise], noise: Stds, is_everywhere: bool) -> Stds:
+    """Give all agents the largest noise among them where the promise, or the caller, asks for it."""
+    pairs = zip(promises, noise, strict=True)
+    return [
+        np.broadcast_to(stds.max(axis=0), stds.shape) if is_everywhere or promise.is_noise_shared else stds
+        for promise, stds in pairs
+    ]
 
 
 def _gaussian_stds(promises: Sequence[Promise], target: Target, schedule: Schedule, silos: int) -> Stds:
@@ -123,21 +154,39 @@ def _sampled_stds(promises: Sequence[Promise], target: Target, schedule: Schedul
         raise InputError("Sampled releases are calibrated for people with records in one silo; got more.")
     rounds = last_round(promises)
     shape = schedule.shape(rounds)
-    table = np.empty((len(promises[0].rows), 1))
-    known: dict[tuple[object, ...], float] = {}
+    table = np.empty((len(promises[0].rows), len(promises)))
+    known: dict[tuple[object, ...], Floats] = {}
     for i in range(len(table)):
         mine = [(promise, promise.rows[i if len(promise.rows) > 1 else 0]) for promise in promises]
         # The certificates and rounds decide; whose they are does not.
-        key = tuple((row.rounds, row.certificates) for _, row in mine)
+        key = tuple((row.rounds, row.certificates, row.sampling) for _, row in mine)
         if key not in known:
+            relative = best_split(mine, target, shape) if is_free_split(promises) else [p.relative for p in promises]
             releases = [
-                promise.release(replace(row, agent=0), j, promise.relative * float(shape[k - 1]))
-                for promise, row in mine
+                promise.release(replace(row, agent=0), j, level * float(shape[k - 1]))
+                for (promise, row), level in zip(mine, relative, strict=True)
                 for j, k in enumerate(row.rounds)
             ]
-            known[key] = calibrate_scale(target, releases)
+            known[key] = calibrate_scale(target, releases) * np.array(relative)
         table[i] = known[key]
-    return [table * promise.relative * shape[None, :] for promise in promises]
+    return [table[:, [p]] * shape[None, :] for p in range(len(promises))]
+
+
+def _pure_rates(promises: Sequence[Promise], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
+    rates = _objective_rates if promises[0].family is Family.OBJECTIVE else _spherical_rates
+    return rates(promises, target, schedule, silos)
+
+
+def _split_rates(promises: Sequence[Promise], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
+    """Slots of different families: each spends its own share of epsilon; pure epsilons add up."""
+    shares = [promise.share for promise in promises if promise.share is not None]
+    if len(shares) != len(promises) or abs(sum(shares) - 1) > 1e-9:
+        raise InputError(f"Slots of different pure families need shares of epsilon that sum to 1, got {shares}.")
+    tables = []
+    for promise, share in zip(promises, shares, strict=True):
+        own = PureTarget(target.epsilon * share / sum(shares))
+        tables += _pure_rates([promise], own, schedule, silos)
+    return tables
 
 
 def _spherical_rates(promises: Sequence[Promise], target: PureTarget, schedule: Schedule, silos: int) -> Stds:

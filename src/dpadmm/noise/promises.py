@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
+from dpadmm.noise.schedules import Schedule
 from dpadmm.privacy.records import (
     Certificate,
+    CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
     ObjectiveRelease,
@@ -28,16 +30,21 @@ class Family(Enum):
     GAUSSIAN = "Gaussian"
     SAMPLED = "Gaussian on a random sample"
     SPHERICAL = "spherical Laplace"
+    COORDINATE = "Laplace on every coordinate"
     OBJECTIVE = "spherical Laplace inside the objective"
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one agent releases in one slot: in round `rounds[k]`, under `certificates[k]`."""
+    """What one agent releases in one slot: in round `rounds[k]`, under `certificates[k]`.
+
+    sampling: how its records are drawn, where that differs between agents (else the promise says it).
+    """
 
     agent: int
     rounds: tuple[int, ...]
     certificates: tuple[Certificate, ...]
+    sampling: PoissonSampling | FixedSizeSampling | None = None
 
     def __post_init__(self) -> None:
         """Every round needs its certificate."""
@@ -52,8 +59,13 @@ class Promise:
     rows: one per agent; or a single one that stands for all agents alike (`is_common`), so that a million users need
         one row.
     relative: noise of this slot relative to the other slots of the same run, > 0.
-    sampling, count: for `Family.SAMPLED`, how records are drawn; `count` releases with fresh noise a round (steps
-        0..count-1 of the slot).
+    sampling, count: for `Family.SAMPLED`, how records are drawn (here or in the rows); `count` releases with fresh
+        noise a round (steps of the slot).
+    variance_weight: where a Gaussian and a sampled slot both have one, `relative` is not used: the noise is split so
+        that `sum variance_weight std^2` is about the least, for each agent (`dpadmm.noise.split`).
+    schedule: the method's own shape of the noise over the rounds, used unless the caller gives another.
+    share: part of epsilon, in (0, 1), where slots of different pure families share it; the parts sum to 1.
+    is_noise_shared: all agents use the noise of the one who needs most (those who take part less often spend less).
     """
 
     slot: Slot
@@ -63,29 +75,46 @@ class Promise:
     relative: float = 1.0
     sampling: PoissonSampling | FixedSizeSampling | None = None
     count: int = 1
+    share: float | None = None
+    is_noise_shared: bool = False
+    variance_weight: float | None = None
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         """Check that the parts fit together."""
         checks.positive("relative", self.relative)
         checks.count("count", self.count)
+        if self.share is not None:
+            checks.open_unit("share", self.share)
         if not self.rows or (self.is_common and len(self.rows) != 1):
             raise InputError("A promise needs one row per agent, or exactly one that stands for all.")
-        if (self.family is Family.SAMPLED) != (self.sampling is not None):
+        if self.variance_weight is not None:
+            checks.positive("variance_weight", self.variance_weight)
+        if any((self.family is Family.SAMPLED) != (self.drawn(row) is not None) for row in self.rows):
             raise InputError("Sampled noise, and only that, needs to know how records are drawn.")
+
+    def drawn(self, row: Row) -> PoissonSampling | FixedSizeSampling | None:
+        """Return how the row's records are drawn, None if all take part."""
+        return row.sampling if row.sampling is not None else self.sampling
 
     def release(self, row: Row, index: int, noise: float) -> Release:
         """Return the row's release number `index` with this noise (a std, or a rate for the Laplace families)."""
         certificate, k = row.certificates[index], row.rounds[index]
         if self.family is Family.GAUSSIAN:
             return GaussianRelease(certificate=certificate, noise_std=noise, agent=row.agent, round=k, count=self.count)
-        if self.sampling is not None:
+        sampling = self.drawn(row)
+        if sampling is not None:
             return SampledGaussianRelease(
                 certificate=certificate,
                 noise_std=noise,
-                sampling=self.sampling,
+                sampling=sampling,
                 agent=row.agent,
                 round=k,
                 count=self.count,
+            )
+        if self.family is Family.COORDINATE:
+            return CoordinateLaplaceRelease(
+                certificate=certificate, scale=1 / noise, agent=row.agent, round=k, count=self.count
             )
         build: type[SphericalLaplaceRelease] | type[ObjectiveRelease] = SphericalLaplaceRelease
         if self.family is Family.OBJECTIVE:

@@ -227,6 +227,12 @@ def _prox_slope(t, step, line, is_logistic):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _logistic_gap(t, slope):  # type: ignore[no-untyped-def]
+    """Return how far the slope that was used is from the logistic slope at t, where the step ended."""
+    return abs(slope + 1.0 / (1.0 + np.exp(min(t, 700.0))))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _rank_one_error(d, sigma, w, bound, square, shift, size, move):  # type: ignore[no-untyped-def]
     """Bound the gradient that rounding leaves: d eps times the sizes of the terms that cancel in it.
 
@@ -260,11 +266,14 @@ def rank_one_prox_one(  # type: ignore[no-untyped-def]
         sigma = pull[i] + w * mu
         a, x = rows[i], out[i]
         size = _combine(pull[i] / sigma, centre[i], 1.0 / sigma, lin[i], x)
-        slope = _prox_slope(_dot(a, x) - shifts[i], w * squares[i] / sigma, line, is_logistic)
+        start = _dot(a, x) - shifts[i]
+        slope = _prox_slope(start, w * squares[i] / sigma, line, is_logistic)
         move = -slope * w / sigma
         for j in range(d):
             x[j] += move * a[j]
         norms[i, 0] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(move))
+        if is_logistic:
+            norms[i, 0] += w * np.sqrt(squares[i]) * _logistic_gap(start - w * squares[i] / sigma * slope, slope)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -293,10 +302,14 @@ def rank_one_prox(  # type: ignore[no-untyped-def]
                 out[i, j, r] = p - q
                 t[r] += a * (p - q)
                 norms[i, r] += (abs(p) + abs(q)) ** 2
+        step = w * squares[i] / sigma
         for r in range(columns):
-            t[r] = -_prox_slope(t[r], w * squares[i] / sigma, line, is_logistic) * w / sigma
+            slope = _prox_slope(t[r], step, line, is_logistic)
+            gap = _logistic_gap(t[r] - step * slope, slope) if is_logistic else 0.0
+            t[r] = -slope * w / sigma
             size = np.sqrt(norms[i, r])
             norms[i, r] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(t[r]))
+            norms[i, r] += w * np.sqrt(squares[i]) * gap
         for j in range(d):
             a = rows[i, j]
             for r in range(columns):

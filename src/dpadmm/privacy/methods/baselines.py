@@ -19,6 +19,8 @@ class DpGd(RecordMethod):
 
     name: ClassVar[str] = "dp-gd"
     title: ClassVar[str] = "DP full-gradient descent"
+    noised: ClassVar[str] = "a silo's gradient"
+
     records: int = setting("n_i, records of the agent", checks.count)
     rounds: int = setting("gradient steps", checks.count)
     gradient_bound: float = setting("G, bound of a record's loss gradient", checks.positive, 1.0)
@@ -51,6 +53,9 @@ class OutputPerturbation(RecordMethod):
 
     name: ClassVar[str] = "output-perturbation"
     title: ClassVar[str] = "Output perturbation"
+    noised: ClassVar[str] = "a silo's own solution"
+    families: ClassVar[tuple[Family, ...]] = (Family.GAUSSIAN, Family.LAPLACE)
+
     records: int = setting("n_i, records of the agent", checks.count)
     mu: float = setting("strong convexity of f_i, > 0", checks.positive)
     gradient_bound: float = setting("G, bound of a record's loss gradient", checks.positive, 1.0)

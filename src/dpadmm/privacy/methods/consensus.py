@@ -31,6 +31,8 @@ class Consensus(CoordinatorMethod):
 
     name: ClassVar[str] = "consensus"
     title: ClassVar[str] = "Consensus DP-ADMM"
+    noised: ClassVar[str] = "the coordinator's broadcast"
+    families: ClassVar[tuple[Family, ...]] = (Family.LAPLACE, Family.GAUSSIAN)
 
     agents: int = setting("N, agents", checks.count)
     rho: float = setting("penalty to the consensus model, > 0", checks.positive)

@@ -33,6 +33,8 @@ from dpadmm.privacy.records import Certificate
 class NoisyBlocks(RecordMethod):
     """Noise in the blocks: each participation of a user is a release; noise is the printed sigma of each."""
 
+    noised: ClassVar[str] = "a block, as printed: half of it on x_i - z"
+
     gamma: float = setting("step of the prox, > 0", checks.positive)
     users: int = setting("n, users", checks.count)
     lipschitz: float | None = setting(
@@ -215,6 +217,7 @@ class CoordinatorNoise(CoordinatorMethod):
 
     name: ClassVar[str] = "fp-coordinator"
     title: ClassVar[str] = "Fixed-point ADMM, noise at the coordinator"
+    noised: ClassVar[str] = "the mean of the blocks"
 
     gamma: float = setting("step of the prox, > 0", checks.positive)
     users: int = setting("N, users", checks.count)

@@ -57,12 +57,17 @@ def setting(words: str, check: Callable[[str, Any], object] | None = None, defau
 class Method(ABC):
     """One agent's settings in a private method; see the module for noise and shape.
 
+    A class says its `name` on the command line, its `title`, what is `noised`, and the `families` of noise it knows.
+
     Invariants: `certificates()[j]` is that of `releases(noise)[j]`, in order of rounds; the releases of one agent are
     all that a record of it pays; `calibrate` never spends more than its target.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    noised: ClassVar[str]
+    families: ClassVar[tuple[Family, ...]] = (Family.GAUSSIAN,)
+
     tolerance: float | None = setting(
         "gradient norm to which local problems are solved (C7); left out of the bound if not given",
         checks.non_negative,
@@ -79,8 +84,8 @@ class Method(ABC):
 
     @property
     def family(self) -> Family:
-        """The noise the method adds."""
-        return Family.GAUSSIAN
+        """The noise the method adds, one of `families`."""
+        return self.families[0]
 
     @property
     def copies(self) -> int:

@@ -39,6 +39,9 @@ def _at_least_one(name: str, value: float) -> float:
 class ObjectivePerturbation(RecordMethod):
     """A random linear term in the local objective; noise is the rate of its density in each private round."""
 
+    noised: ClassVar[str] = "the objective, as a linear term"
+    families: ClassVar[tuple[Family, ...]] = (Family.LAPLACE,)
+
     records: int = setting("n_i, records of the agent", checks.count)
     degree: int = setting("neighbours of the agent", checks.count)
     eta: float = setting("penalty on an edge in the first round, > 0", checks.positive)
@@ -54,11 +57,6 @@ class ObjectivePerturbation(RecordMethod):
         checks.positive,
         None,
     )
-
-    @property
-    def family(self) -> Family:
-        """Spherical Laplace noise in the objective."""
-        return Family.LAPLACE
 
     def private_rounds(self) -> tuple[int, ...]:
         """Every round."""
@@ -251,6 +249,7 @@ class MAdmm(ObjectivePerturbation):
 
     name: ClassVar[str] = "m-admm"
     title: ClassVar[str] = "M-ADMM"
+    noised: ClassVar[str] = "the model inside the penalty"
 
     def _linear_rates(self, levels: Levels) -> Levels:
         return levels / (2 * self.degree * np.array(self.penalties()))

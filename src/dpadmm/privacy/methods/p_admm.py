@@ -30,6 +30,7 @@ class PAdmm(RecordMethod):
 
     name: ClassVar[str] = "p-admm"
     title: ClassVar[str] = "P-ADMM"
+    noised: ClassVar[str] = "the broadcast model"
 
     records: int = setting("n_i, records of the agent", checks.count)
     degree: int = setting("neighbours of the agent", checks.count)

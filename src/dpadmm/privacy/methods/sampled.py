@@ -76,6 +76,8 @@ class DpSgd(SampledMethod):
 
     name: ClassVar[str] = "dp-sgd"
     title: ClassVar[str] = "DP-SGD"
+    noised: ClassVar[str] = "the mean gradient of a batch"
+
     rounds: int = setting("gradient steps", checks.count)
     gradient_bound: float | None = setting("G, bound of a record's loss gradient", checks.positive, None)
     clip: float | None = setting("norm to which a record's gradient is clipped", checks.positive, None)
@@ -119,6 +121,8 @@ class PsAdmm(SampledMethod):
 
     name: ClassVar[str] = "ps-admm"
     title: ClassVar[str] = "PS-ADMM"
+    noised: ClassVar[str] = "the gradient of an inner step"
+
     rounds: int = setting("K, rounds of the run", checks.count)
     inner_steps: int = setting("S, inner steps of a round", checks.count)
     batch: int = setting("l, expected batch size and divisor", checks.count, 1)

@@ -1,0 +1,140 @@
+"""Consensus DP-ADMM: the coordinator adds noise to what it broadcasts (Cao, Zhang, Poor, Tian 2021, Algorithm 1).
+
+    z    <- prox_{g/(rho N)}( mean_i x_i + mean_i a_i / rho )                                   (11)
+    zhat <- z + v,   v ~ exp(-alpha_k ||v||)  or  N(0, s_k^2 I)                                  (12)
+    x_i  <- argmin w_i f_i(x) + (rho/2) || x + a_i/rho - zhat ||^2                               (13)
+    a_i  <- a_i + rho (x_i - zhat)                                                              (14)
+
+Rounds: the first z is the prox of 0, free of data, and goes out bare before round 1. Round k of the engine makes the
+agents' k-th step (13)-(14) and then the k-th *private* broadcast, the paper's zhat(k+1) with its alpha(k+1). So K
+rounds of the engine spend the budget on K broadcasts; the paper's K iterations are K - 1 rounds here, followed by one
+more local step that is never published (`relative_errors`).
+
+What may be published is the broadcasts, and the estimate is the last of them. The paper's error is that of x_i(K),
+which touched the data after the last noise; it never leaves the silos.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Silence
+from dpadmm.algorithms.consensus import ConsensusADMM, StarState
+from dpadmm.algorithms.consensus_neighbours import RECORDS, Neighbours, StarFacts
+from dpadmm.algorithms.setting import Setting
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates import with_spherical_noise
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
+from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
+
+
+class NoisePlace(Enum):
+    """Where the coordinator adds its noise; C3 bounds both values alike."""
+
+    AFTER_PROX = "on z, after the prox"
+    BEFORE_PROX = "on the mean, before the prox: what is broadcast keeps exact zeros and walls"
+
+
+@dataclass(frozen=True)
+class ConsensusDPADMM(ConsensusADMM):
+    """A trusted coordinator broadcasts a noisy consensus model; whoever hears all broadcasts learns little.
+
+    Parameters
+    ----------
+    rho: penalty to the consensus model, > 0.
+    neighbours: whom the noise hides: `RecordsDiffer()`, `FunctionsDiffer(delta)`, or, for quadratic agents,
+        `LinearTermsDiffer(delta)`.
+    family: `Family.SPHERICAL` (pure epsilon, up to floating point) or `Family.GAUSSIAN`.
+    place: after the prox as in the paper, or before it.
+
+    Guarantees: C3, for every convex g and every rho > 0, against whoever sees the broadcasts (the coordinator is
+    trusted, the uplink protected). The bounds differ from round to round; `theory.consensus_planner` has the
+    schedules that make the most of it.
+
+    >>> from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer
+    >>> from dpadmm.datasets import random_quadratics
+    >>> from dpadmm.problems.problem import Weighting
+    >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
+    >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=60, tolerance=1e-9)
+    >>> row = ConsensusDPADMM(rho=5.0, neighbours=FunctionsDiffer(1.0)).promises(setting)[0].rows[0]
+    >>> f"{row.certificates[0].bound:.4g} {row.certificates[-1].bound:.4g}"
+    '3.333e-05 4.684e-05'
+    """
+
+    neighbours: Neighbours = RECORDS
+    family: Family = Family.SPHERICAL
+    place: NoisePlace = NoisePlace.AFTER_PROX
+
+    def __post_init__(self) -> None:
+        """Refuse penalties that are none, and noise that has no place here."""
+        super().__post_init__()
+        if self.family not in (Family.SPHERICAL, Family.GAUSSIAN):
+            raise InputError(f"family must be Family.SPHERICAL or Family.GAUSSIAN, got {self.family!r}.")
+        if not isinstance(self.place, NoisePlace):
+            raise InputError(f"place must be one of {[str(place) for place in NoisePlace]}, got {self.place!r}.")
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """The z step of the coordinator, with the noise of round k."""
+        step, source = 1 / (self.rho * problem.n_agents), np.array([COORDINATOR])
+        mean = messages.mean(axis=0, keepdims=True)
+        if self.place is NoisePlace.BEFORE_PROX:
+            return problem.regulariser.prox(noise.perturb(BROADCAST, k, source, mean), step)
+        return noise.perturb(BROADCAST, k, source, problem.regulariser.prox(mean, step))
+
+    def models(self, state: StarState, inbox: Floats) -> Floats:
+        """The last broadcast, for every agent: their own x_i touched the data after the last noise."""
+        return np.broadcast_to(inbox, state.x.shape)
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """One release of the coordinator a round (C3)."""
+        certificates = self.neighbours.certificates(self.rho, setting.rounds, StarFacts.of(setting))
+        if self.family is Family.SPHERICAL:
+            certificates = tuple(with_spherical_noise(certificate) for certificate in certificates)
+        row = Row(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)
+        return (Promise(BROADCAST, self.family, (row,)),)
+
+
+@dataclass(frozen=True)
+class RelativeErrors:
+    """Squared distance from the optimum relative to its squared norm, per replica (R,), by both measures.
+
+    released: `||zhat - x*||^2 / ||x*||^2` of the last broadcast, the model that may be published.
+    papers: `sum_i ||x_i - x*||^2 / (N ||x*||^2)` after one more local step, the paper's measure: x_i(K) has touched
+        the data after the last noise and must not be published.
+    """
+
+    released: Floats
+    papers: Floats
+
+
+def relative_errors(
+    method: ConsensusADMM,
+    problem: Problem,
+    state: StarState,
+    inbox: Floats,
+    optimum: Floats,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> RelativeErrors:
+    """Measure a run that ended with this state and broadcast (fields of its checkpoint) against the optimum (d,).
+
+    After K - 1 rounds of the engine `papers` is the error of the paper's K iterations.
+    """
+    size = float(np.sum(np.square(optimum)))
+    if np.shape(optimum) != (problem.dimension,) or not size > 0:
+        raise InputError(
+            f"The optimum must be a vector of length {problem.dimension} other than 0, got shape {np.shape(optimum)}."
+        )
+    target = np.asarray(optimum)[:, None]
+    agents = Agents.of(problem, None, tolerance, threads=1)
+    last, _ = method.local_step(0, agents, state, inbox, Silence())
+    return RelativeErrors(
+        released=np.square(inbox[0] - target).sum(axis=0) / size,
+        papers=np.square(last.x - target).sum(axis=1).mean(axis=0) / size,
+    )

@@ -1,0 +1,173 @@
+"""DVP: decentralised ADMM with a random linear term in every local objective (Zhang and Zhu 2017).
+
+    x_i <- argmin w_i f_i(x) + (a_i + b_i)'x + eta sum_{j in V_i} || x - (x_i + x_j)/2 ||^2,    b_i ~ exp(-alpha ||b||)
+    a_i <- a_i + eta sum_{j in V_i} (x_i - x_j)
+
+The minimiser itself is broadcast: the noise is inside the objective. M-ADMM and R-ADMM share this step.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.algorithms.anatomy import Agents, NoiseHook
+from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState
+from dpadmm.algorithms.graph_method import penalised_minimiser, zeros
+from dpadmm.algorithms.setting import Setting
+from dpadmm.errors import InputError
+from dpadmm.noise.draws import Slot
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates import dvp, solver_smoothing
+from dpadmm.privacy.records import Certificate
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.risk import EmpiricalRisk
+
+OBJECTIVE = Slot("objective")
+SMOOTHING = Slot("smoothing")
+
+Penalties = Callable[[int], Floats]
+"""The penalty of every agent in a round: k -> (N,)."""
+
+
+@dataclass(frozen=True)
+class DVP(DecentralisedADMM):
+    """Agents on a graph broadcast the exact minimisers of randomly tilted objectives.
+
+    Parameters
+    ----------
+    eta: penalty on each edge, > 0.
+    smoothing: part of epsilon in [0, 1) spent on noise that hides the solver's error (C7); 0 adds none, and the
+        certificate then holds up to solver error. Ask for a tight `tolerance` with it: the noise is proportional.
+
+    Guarantees: C2, pure epsilon, every round. One record moves the gradient by at most `2 G w_i / n_i`; record level,
+    replace-one, against an eavesdropper who sees every message. For losses of a linear predictor with a bounded
+    slope and curvature.
+
+    Reference: Zhang, Zhu, "Dynamic differential privacy for ADMM-based distributed classification learning" (2017).
+    """
+
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check both numbers."""
+        super().__post_init__()
+        check_smoothing(self.smoothing)
+
+    def local_step(
+        self, k: int, agents: Agents, state: GraphState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[GraphState, Floats]:
+        """The tilted x step; what leaves, and what every later update reads, is the message."""
+        x, message = tilted_minimiser(
+            self.eta, k, agents, state.x, inbox, state.a, state.guess, noise, self.smoothing > 0
+        )
+        return GraphState(x=message, a=state.a, guess=x), message
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """One objective perturbation per agent and round, with its smoothing if there is one."""
+        rounds = range(1, setting.rounds + 1)
+        return tilted_broadcasts(setting, rounds, constant(self.eta, setting), dvp, self.smoothing)
+
+
+def constant(eta: float, setting: Setting) -> Penalties:
+    """Return the penalties of a method that uses one number throughout."""
+    return lambda _: np.full(setting.problem.n_agents, eta)
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Refuse parts of epsilon outside [0, 1)."""
+    if isinstance(smoothing, bool) or not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
+        raise InputError(f"smoothing must be a part of epsilon, at least 0 and below 1, got {smoothing!r}.")
+
+
+def tilted_minimiser(
+    eta: float | Floats,
+    k: int,
+    agents: Agents,
+    x: Floats,
+    inbox: Floats,
+    a: Floats,
+    guess: Floats,
+    noise: NoiseHook,
+    is_smoothed: bool,
+) -> tuple[Floats, Floats]:
+    """Return the minimiser with a fresh linear term `b_i` in the objective, and what may be broadcast of it."""
+    b = noise.perturb(OBJECTIVE, k, agents.index, zeros(agents, x.shape[2]))
+    found = penalised_minimiser(eta, agents, x, inbox, lin=a + b, start=guess)
+    return found, noise.perturb(SMOOTHING, k, agents.index, found) if is_smoothed else found
+
+
+def tilted_broadcasts(
+    setting: Setting,
+    rounds: Sequence[int],
+    penalties: Penalties,
+    certify: Callable[..., Certificate],
+    smoothing: float,
+) -> tuple[Promise, ...]:
+    """Return the promise that every agent's minimiser leaves with linear noise in these rounds (C2, C7).
+
+    `certify` takes the public facts of one agent and round by name and returns its certificate.
+    """
+    by_round = [penalties(k) for k in rounds]
+
+    def rows(of: Callable[[int, float], Certificate]) -> tuple[Row, ...]:
+        listed = []
+        for i in range(setting.problem.n_agents):
+            etas = [float(row[i]) for row in by_round]
+            known = {eta: of(i, eta) for eta in dict.fromkeys(etas)}
+            listed.append(Row(i, tuple(rounds), tuple(known[eta] for eta in etas)))
+        return tuple(listed)
+
+    main = rows(lambda i, eta: _objective_certificate(setting, certify, i, eta, smoothing > 0))
+    if smoothing == 0:
+        return (Promise(OBJECTIVE, Family.OBJECTIVE, main),)
+    extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta))
+    return (
+        Promise(OBJECTIVE, Family.OBJECTIVE, main, share=1 - smoothing),
+        Promise(SMOOTHING, Family.SPHERICAL, extra, share=smoothing),
+    )
+
+
+def _objective_certificate(
+    setting: Setting, certify: Callable[..., Certificate], i: int, eta: float, is_smoothed: bool
+) -> Certificate:
+    """C2 from the public facts of agent i in a round with this penalty."""
+    functions = setting.problem.functions
+    if not isinstance(functions, EmpiricalRisk):
+        raise InputError(
+            f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
+            "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."
+        )
+    return certify(
+        gradient_bound=setting.gradient_bound,
+        curvature_bound=functions.constants.record_curvature,
+        n_records=int(functions.sizes[i]),
+        edge_penalty=eta,
+        degree=_degree(setting, i),
+        strong_convexity=float(setting.strong_convexity()[i]),
+        weight=float(setting.problem.weights[i]),
+        is_logistic=isinstance(functions.loss, Logistic),
+        is_smoothed=is_smoothed,
+        solver_tolerance=setting.tolerance if is_smoothed else None,
+        records_per_person=setting.records_per_person,
+        silos_per_person=setting.silos_per_person,
+    )
+
+
+def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
+    """C7 for an objective perturbation."""
+    return solver_smoothing(
+        solver_tolerance=setting.tolerance,
+        quadratic_curvature=2 * eta * _degree(setting, i),
+        strong_convexity=float(setting.strong_convexity()[i]),
+        weight=float(setting.problem.weights[i]),
+        records_per_person=setting.records_per_person,
+        silos_per_person=setting.silos_per_person,
+    )
+
+
+def _degree(setting: Setting, i: int) -> int:
+    if setting.network is None:
+        raise InputError("The certificate needs the network: an agent's penalty depends on its neighbours.")
+    return int(setting.network.degrees[i])

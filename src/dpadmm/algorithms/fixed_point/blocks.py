@@ -1,0 +1,156 @@
+"""What the settings of fixed-point ADMM share: one block u_i per agent, and noise in the block.
+
+    z   = prox_{gamma g}(mean u)                                             (8)
+    x_i = prox_{gamma F_i}(2z - u_i),          F_i = N w_i f_i               (9)
+    u_i <- u_i + 2 lam ( Clip(x_i - z) + noise/2 )                          (10)
+
+The paper minimises `(1/N) sum F_i + r`; with `F_i = N w_i f_i` that is the library's `sum w_i f_i + g`, and F_i = f_i
+for average weights. Dividing (9) by N, `x_i = argmin w_i f_i(x) + ||x - v||^2/(2 gamma N)`: the solvers see `w_i f_i`
+and the pull `1/(gamma N)`, and a gradient solved there to `tol` is one of (9) solved to `N tol`.
+
+Messages are changes of blocks; whoever adds them up keeps the mean of all blocks, and z is its prox. (Algorithms 3 and
+4 add the changes to z instead, which is the mean only if g = 0; with l1 they settle at a wrong point.)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.fixed_point.participation import Participation, agents_of, check_size
+from dpadmm.algorithms.fixed_point.promises import Level, block_promise
+from dpadmm.algorithms.setting import Setting
+from dpadmm.networks.graph import Network
+from dpadmm.noise.promises import Promise
+from dpadmm.privacy.records import Unit
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import Regulariser
+
+# Scaling to a norm may overshoot it by a few ulps; the certificate may not.
+_ROUND_DOWN = 1 - 1e-15
+
+
+class BlockState(NamedTuple):
+    """u: each agent's block. x: the last minimiser, where the next solve starts; it never leaves the agent."""
+
+    u: Floats
+    x: Floats
+
+
+@dataclass(frozen=True)
+class BlockADMM:
+    """Fixed-point ADMM with noise in the blocks; the settings differ in who takes part and who looks.
+
+    Parameters
+    ----------
+    gamma: step of the proximal maps, > 0. lam: relaxation in (0, 1]; 1/2 is Douglas-Rachford.
+    clip: largest norm of `x_i - z`, > 0 (infinite: no clipping). unit: whom the noise is calibrated for, record or user.
+    participation: who computes in which round, drawn in advance (None: everyone).
+
+    The inbox holds z and the mean of all blocks, both made of messages.
+    """
+
+    gamma: float
+    lam: float = 0.5
+    clip: float = math.inf
+    unit: Unit = Unit.RECORD
+    participation: Participation | None = None
+
+    needs_network: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.positive("gamma", self.gamma)
+        checks.half_open_unit("lam", self.lam)
+        if self.clip != math.inf:
+            checks.positive("clip", self.clip)
+        Level.check(self.unit)
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The schedule must be for these agents."""
+        check_size(self.participation, problem.n_agents)
+
+    def start(self, agents: Agents, replicas: int) -> tuple[BlockState, Floats]:
+        """u = 0 and z = prox(0)."""
+        zero = np.zeros((len(agents.index), agents.dimension, replicas))
+        mean = np.zeros((1, agents.dimension, replicas))
+        return BlockState(u=zero, x=zero.copy()), with_prox(agents.regulariser, self.gamma, mean)
+
+    def participants(self, k: int) -> Ints | None:
+        """Whoever the schedule names."""
+        return agents_of(self.participation, k)
+
+    def local_step(
+        self, k: int, agents: Agents, state: BlockState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[BlockState, Floats]:
+        """(9) and (10). What leaves is the change of the block; the block itself is known to whoever saw them all."""
+        z = inbox[:1]
+        x = self.minimiser(agents, 2 * z - state.u, state.x)
+        change = self.lam * noise.perturb(MESSAGE, k, agents.index, 2 * clipped(x - z, self.clip))
+        return BlockState(u=state.u + change, x=x), change
+
+    def minimiser(self, agents: Agents, v: Floats, start: Floats) -> Floats:
+        """Return prox_{gamma F_i}(v)."""
+        return block_minimiser(self.gamma, agents, v, start)
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """(8), with the mean of the blocks tracked by their changes."""
+        mean = inbox[1:] + messages.sum(axis=0, keepdims=True) / problem.n_agents
+        return with_prox(problem.regulariser, self.gamma, mean)
+
+    def update(self, k: int, agents: Agents, state: BlockState, inbox: Floats) -> BlockState:
+        """Nothing is left to do once z is out."""
+        return state
+
+    def models(self, state: BlockState, inbox: Floats) -> Floats:
+        """z for everyone: x_i has touched the data after the last noise and is nobody's to see."""
+        return np.broadcast_to(inbox[:1], state.u.shape)
+
+    def estimate(self, state: BlockState, inbox: Floats) -> Floats:
+        """The last z."""
+        return inbox[0]
+
+    def residuals(
+        self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
+    ) -> Residuals:
+        """Primal: largest `||x_i - z||` of those who computed, as their blocks show it. Dual: movement of z by gamma."""
+        return block_residuals(self.lam, self.gamma, before, after)
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """C5: `2 (x_i - z)` leaves with Gaussian noise, once per participation."""
+        level = Level(self.gamma, self.lam, self.unit, self.clip)
+        return (block_promise(MESSAGE, level, setting, self.participation),)
+
+
+def block_minimiser(gamma: float, agents: Agents, v: Floats, start: Floats) -> Floats:
+    """Return `argmin N w_i f_i(x) + ||x - v||^2/(2 gamma)` for all agents here."""
+    pull = np.full(len(agents.index), 1 / (gamma * agents.number))
+    return agents.minimise(np.zeros_like(v), v, pull, start).point
+
+
+def clipped(values: Floats, clip: float) -> Floats:
+    """Return the values, each agent's and replica's vector shortened to norm `clip`."""
+    if math.isinf(clip):
+        return values
+    norms = np.linalg.norm(values, axis=1, keepdims=True)
+    return values * np.where(norms > clip, _ROUND_DOWN * clip / np.maximum(norms, clip), 1.0)
+
+
+def with_prox(regulariser: Regulariser, gamma: float, mean: Floats) -> Floats:
+    """Return z = prox_{gamma g}(mean) above the mean itself, as (2, d, R)."""
+    return np.concatenate([regulariser.prox(mean, gamma), mean])
+
+
+def block_residuals(
+    lam: float, gamma: float, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
+) -> Residuals:
+    """Return the largest movement of a block over 2 lam, and the movement of z over gamma."""
+    blocks = np.linalg.norm(after[0].u - before[0].u, axis=1) / (2 * lam)
+    moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / gamma
+    return Residuals(primal=blocks.max(axis=0), dual=moved)

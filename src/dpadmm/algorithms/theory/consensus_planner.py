@@ -1,0 +1,182 @@
+"""Choose penalty, rounds and schedule of consensus DP-ADMM from public constants alone.
+
+For given rho the certificates D_k (C3) and the weights `w_k` with which the noise of round k enters the bound of the
+released model (`theory.consensus.released_error`),
+
+    E||zhat - x*||^2 <= k_R^2 c^(2(K-1)) Y_1 + sum_k w_k E||v_k||^2,    w_K = 1,  w_k = k_R^2 c^(2(K-1-k)) for k < K,
+
+are known before any data are touched. At a fixed budget the sum is least for `alpha_k ~ (w_k/D_k)^(1/3)` (pure
+epsilon) or `s_k^2 ~ D_k/sqrt(w_k)` (Gaussian), see C0. What is left is a search over rho and K.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
+from dpadmm.algorithms.consensus_neighbours import Neighbours, StarFacts
+from dpadmm.algorithms.theory.consensus import Star, gaussian_energy, laplace_energy, released_error
+from dpadmm.algorithms.theory.labels import Bound
+from dpadmm.errors import InputError
+from dpadmm.noise.promises import Family
+from dpadmm.noise.schedules import Custom
+from dpadmm.privacy.calibration import (
+    PureTarget,
+    Target,
+    calibrate_gaussian,
+    optimal_gaussian_shape,
+    optimal_pure_rates,
+)
+from dpadmm.problems.arrays import Floats
+
+# Rounds whose noise the bound all but forgets still get a finite share of the budget.
+_LEAST_WEIGHT = 1e-12
+
+
+@dataclass(frozen=True)
+class ConsensusPlan:
+    """What to run: `method` for `rounds` rounds under `schedule`; `bound` is on the last broadcast's E||zhat - x*||^2."""
+
+    method: ConsensusDPADMM
+    rounds: int
+    schedule: Custom = field(repr=False)
+    bound: Bound
+
+
+def star_of(facts: StarFacts, rho: float) -> Star:
+    """Return the constants of the weighted functions; `InputError` where they are not strongly convex and smooth."""
+    if not (facts.least_curvature > 0 and np.isfinite(facts.most_curvature)):
+        raise InputError(
+            f"The bounds need strongly convex and smooth functions, got tau = {facts.least_curvature:g} and "
+            f"L = {facts.most_curvature:g}. Add a ridge term to the functions, or choose rho and rounds by hand."
+        )
+    return Star(
+        n_agents=facts.n_agents,
+        dimension=facts.dimension,
+        rho=rho,
+        strong_convexity=facts.least_curvature,
+        smoothness=facts.most_curvature,
+    )
+
+
+def noise_weights(star: Star, rounds: int) -> Floats:
+    """Return w_1..w_K, by which the squared noise of each private round enters the bound of the last broadcast."""
+    k = np.arange(1, checks.count("rounds", rounds) + 1)
+    weights = star.reflection**2 * star.contraction ** (2.0 * (rounds - 1 - k))
+    weights[-1] = 1.0
+    return np.maximum(weights, _LEAST_WEIGHT)
+
+
+def optimal_levels(target: Target | PureTarget, bounds: Floats, weights: Floats) -> tuple[Family, Floats]:
+    """Return the noise (rates, or stds for a target with a delta) that spends the target at the least weighted sum."""
+    if isinstance(target, PureTarget):
+        return Family.SPHERICAL, optimal_pure_rates(bounds, weights, target.epsilon)
+    return Family.GAUSSIAN, calibrate_gaussian(target, bounds, optimal_gaussian_shape(bounds, weights))
+
+
+def optimal_schedule(method: ConsensusDPADMM, rounds: int, facts: StarFacts) -> Custom:
+    """Return the schedule for a given method and number of rounds: relative noise, fit for any budget.
+
+    >>> from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer
+    >>> facts = StarFacts(n_agents=10_000, dimension=5, strong_convexity=1.0, smoothness=2.0)
+    >>> shape = optimal_schedule(ConsensusDPADMM(5.0, FunctionsDiffer(1.0)), 20, facts).shape(20)
+    >>> bool((np.diff(shape[3:]) < 0).all()), round(float(shape[0] / shape[-1]), 2)
+    (True, 6.46)
+    """
+    bounds = _bounds(method.neighbours, method.rho, rounds, facts)
+    unit = PureTarget(1.0) if method.family is Family.SPHERICAL else Target(1.0, 1e-5)
+    return _custom(*optimal_levels(unit, bounds, noise_weights(star_of(facts, method.rho), rounds)))
+
+
+def plan_consensus(
+    facts: StarFacts,
+    neighbours: Neighbours,
+    target: Target | PureTarget,
+    *,
+    radius: float,
+    gradient_radius: float,
+    place: NoisePlace = NoisePlace.AFTER_PROX,
+    penalties: Sequence[float] | None = None,
+    most_rounds: int = 150,
+) -> ConsensusPlan:
+    """Return penalty, rounds and schedule with the least bound on the released model's expected squared error.
+
+    Parameters
+    ----------
+    facts: the public constants; tau > 0 and L finite.
+    neighbours, target: whom to protect and at what price; a `PureTarget` means spherical Laplace noise, a `Target`
+        Gaussian noise.
+    radius: public estimate of ||x* - z_1||, z_1 the prox of 0. gradient_radius: of the root mean square of
+        ||grad w_i f_i(x*)||. They decide how many rounds pay off, never how private the run is.
+    penalties: candidates for rho (61 values around sqrt(tau L) if left out).
+
+    >>> from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer
+    >>> facts = StarFacts(n_agents=10_000, dimension=5, strong_convexity=1.0, smoothness=2.0)
+    >>> plan = plan_consensus(facts, FunctionsDiffer(1.0), PureTarget(0.1), radius=45.0, gradient_radius=50.0)
+    >>> 2 < plan.method.rho < 5, 10 < plan.rounds < 30, plan.bound.value < 0.01
+    (True, True, True)
+    """
+    family = Family.SPHERICAL if isinstance(target, PureTarget) else Family.GAUSSIAN
+    checks.count("most_rounds", most_rounds)
+    candidates = _penalties(facts) if penalties is None else [checks.positive("rho", rho) for rho in penalties]
+    if not candidates:
+        raise InputError("penalties must hold at least one candidate for rho, got none.")
+    found: ConsensusPlan | None = None
+    for rho in candidates:
+        star = star_of(facts, rho)
+        bounds = _bounds(neighbours, rho, most_rounds, facts)
+        start = checks.non_negative("radius", radius) + checks.non_negative("gradient_radius", gradient_radius) / rho
+        rounds = _best_rounds(star, start, target, bounds)
+        levels = optimal_levels(target, bounds[:rounds], noise_weights(star, rounds))
+        bound = released_error(star, start, _energies(*levels, facts.dimension), place)
+        if found is None or bound.value < found.bound.value:
+            method = ConsensusDPADMM(rho, neighbours, family, place)
+            found = ConsensusPlan(method, rounds, _custom(*levels), bound)
+    assert found is not None
+    return found
+
+
+def _best_rounds(star: Star, start: float, target: Target | PureTarget, bounds: Floats) -> int:
+    """Return the K with the least bound for noise after the prox."""
+    level = _unit_energy(target, star.dimension)
+
+    def bound(rounds: int) -> float:
+        hidden = star.reflection**2 * star.contraction ** (2.0 * (rounds - 1)) * start**2
+        return hidden + level * _least_sum(target, bounds[:rounds], noise_weights(star, rounds))
+
+    return min(range(1, len(bounds) + 1), key=bound)
+
+
+def _unit_energy(target: Target | PureTarget, dimension: int) -> float:
+    """Return E||v||^2 of the one release of sensitivity 1 that spends the target."""
+    family, levels = optimal_levels(target, np.ones(1), np.ones(1))
+    return _energies(family, levels, dimension)[0]
+
+
+def _least_sum(target: Target | PureTarget, bounds: Floats, weights: Floats) -> float:
+    """Return the least weighted sum of squared noise, in units of `_unit_energy` (the optima of C0 inserted)."""
+    if isinstance(target, PureTarget):
+        return float(np.cbrt(weights * bounds**2).sum() ** 3)
+    return float((np.sqrt(weights) * bounds).sum() ** 2)
+
+
+def _bounds(neighbours: Neighbours, rho: float, rounds: int, facts: StarFacts) -> Floats:
+    return np.array([certificate.bound for certificate in neighbours.certificates(rho, rounds, facts)])
+
+
+def _energies(family: Family, levels: Floats, dimension: int) -> list[float]:
+    energy = laplace_energy if family is Family.SPHERICAL else gaussian_energy
+    return [energy(float(level), dimension) for level in levels]
+
+
+def _custom(family: Family, levels: Floats) -> Custom:
+    stds = 1 / levels if family is Family.SPHERICAL else levels
+    return Custom(tuple((stds / stds[-1]).tolist()))
+
+
+def _penalties(facts: StarFacts) -> list[float]:
+    """Candidates from sqrt(tau L)/10 to 100 sqrt(tau L)."""
+    star = star_of(facts, 1.0)
+    return (np.sqrt(star.strong_convexity * star.smoothness) * np.logspace(-1, 2, 61)).tolist()

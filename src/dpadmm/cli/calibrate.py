@@ -1,0 +1,67 @@
+"""`dpadmm calibrate`: the noise that spends a budget, by certificates or, when asked for, by a paper's own formula."""
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from dpadmm.cli.methods import (
+    checked_delta,
+    delta_option,
+    json_option,
+    method_app,
+    parameter,
+    schedule_option,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from dpadmm.privacy.calibration import PureTarget, Target
+    from dpadmm.privacy.methods import Method
+
+_WORDS = (
+    "The noise that spends a budget exactly, by the certificates; --claimed calibrates by the method's paper instead."
+)
+_CLAIMED = "Calibrate by the paper's own formula: the noise is then CLAIMED, not certified, to meet the budget."
+
+
+def _options(method: type["Method"]) -> list[inspect.Parameter]:
+    return [
+        parameter("epsilon", float, "Budget for the whole run, > 0.", rich_help_panel="Noise"),
+        delta_option(method),
+        schedule_option(),
+        parameter("claimed", bool, _CLAIMED, False, rich_help_panel="Noise"),
+        json_option(),
+    ]
+
+
+def _target(method: "Method", epsilon: float, delta: float) -> "Target | PureTarget":
+    from dpadmm.privacy.calibration import PureTarget, Target
+
+    usable = checked_delta(method, delta)
+    return Target(epsilon, usable) if usable > 0 else PureTarget(epsilon)
+
+
+def _act(method: "Method", options: dict[str, Any]) -> None:
+    from dpadmm.cli import figures
+
+    target = _target(method, options["epsilon"], options["delta"])
+    shape = shape_of(method, options["schedule"])
+    schedule = method.claimed_noise(target, shape) if options["claimed"] else None
+    levels = method.calibrate(target, shape) if schedule is None else method.levels(schedule.values)
+    found = figures.figures(method, levels, options["delta"])
+    label = None if schedule is None else figures.label_json(schedule)
+    if options["json"]:
+        budget = {"epsilon": options["epsilon"], "delta": options["delta"]}
+        calibration = {"by": "certificates" if schedule is None else "CLAIM", "claim": label, "target": budget}
+        figures.print_json({"command": "calibrate", "calibration": calibration, **figures.as_json(found)})
+        return
+    if schedule is None:
+        figures.print_line(f"Calibrated by certificates to epsilon {options['epsilon']:.6g}.")
+    else:
+        figures.print_warning(
+            f"CLAIMED CALIBRATION {schedule.label}: this noise is NOT certified to give epsilon "
+            f"{options['epsilon']:.6g}. Its certified epsilon is {figures.shown(found.epsilon)}."
+        )
+    figures.print_figures(found)
+
+
+app = method_app("Calibrate", _WORDS, _options, _act)

@@ -1,0 +1,135 @@
+"""`dpadmm ledger`: read, check and export a ledger, and change its budget. Only `budget` writes to it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpadmm.cli.failures import clear_failures
+
+if TYPE_CHECKING:
+    from dpadmm.privacy.ledger import Ledger, Statement
+    from dpadmm.privacy.ledger.reading import RunSpending
+
+app = typer.Typer(help="Read, check and export a privacy ledger; change its budget.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger's file.")]
+Head = Annotated[
+    str | None,
+    typer.Option(help="A head noted earlier, in full: it must be in the ledger's history.", metavar="DIGEST"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def _open(path: Path, expected_head: str | None) -> "Ledger":
+    from dpadmm.privacy.ledger.reading import open_for_reading
+
+    return open_for_reading(path, expected_head=expected_head)
+
+
+@app.command()
+def show(file: File, expected_head: Head = None, json: Json = False) -> None:
+    """Show the budget, what is spent and left, and the releases of every run. Needs no data, changes nothing."""
+    with clear_failures(), _open(file, expected_head) as ledger:
+        from dpadmm.privacy.ledger.reading import runs_of
+
+        said, runs = ledger.statement(), runs_of(ledger)
+        if json:
+            _print_json({"command": "ledger show", **_as_json(said, runs)})
+        else:
+            _print_statement(said, runs)
+
+
+@app.command()
+def export(
+    file: File,
+    out: Annotated[Path, typer.Argument(metavar="OUT.json", help="New file to write; never overwritten.")],
+    expected_head: Head = None,
+) -> None:
+    """Write the statement and every entry as readable JSON, for people without this package."""
+    with clear_failures(), _open(file, expected_head) as ledger:
+        from dpadmm.errors import InputError
+
+        if out.exists() or not out.parent.is_dir():
+            raise InputError(f"{out} is there already, or its folder is not. Give a new file in an existing folder.")
+        ledger.export_json(out)
+        typer.echo(f"Wrote {out} (head {ledger.head}). The key file is not part of it: keep that like the data.")
+
+
+@app.command()
+def budget(
+    file: File,
+    epsilon: Annotated[float, typer.Option(help="New budget, > 0.")],
+    delta: Annotated[float, typer.Option(help="Its delta, in [0, 1); 0 asks for pure epsilon.")],
+    reason: Annotated[str, typer.Option(help="Why; kept in the ledger for good.")],
+    expected_head: Head = None,
+) -> None:
+    """Change the budget. The change and its reason become an entry; a budget that is already spent is refused."""
+    with clear_failures():
+        from dpadmm.privacy.ledger import Budget, Ledger
+
+        wanted = Budget(epsilon=epsilon, delta=delta)
+        with Ledger.open(file, expected_head=expected_head) as ledger:
+            before = ledger.budget
+            ledger.set_budget(wanted, reason=reason)
+            typer.echo(
+                f"Budget changed from epsilon {before.epsilon:.6g}, delta {before.delta:.3g} to epsilon "
+                f"{epsilon:.6g}, delta {delta:.3g}. Head {ledger.head}"
+            )
+
+
+@app.command()
+def verify(file: File, expected_head: Head = None) -> None:
+    """Check pages, chain of digests, keys and anchor, and print the head to note down. Changes nothing."""
+    with clear_failures(), _open(file, expected_head) as ledger:
+        from dpadmm.privacy.ledger.reading import verify as verified
+
+        typer.echo(f"Sound. Head {verified(ledger)}")
+
+
+def _as_json(said: "Statement", runs: "tuple[RunSpending, ...]") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from dpadmm.cli.figures import number
+
+    return {
+        "budget": asdict(said.budget),
+        "spent_epsilon": number(said.spent_epsilon),
+        "left_epsilon": said.left_epsilon,
+        "releases": said.releases,
+        "refusals": said.refusals,
+        "unit": said.terms.unit.value,
+        "relation": said.terms.relation.value,
+        "view": said.terms.view.value,
+        "records_per_person": said.terms.records_per_person,
+        "holding": said.terms.holding.value,
+        "strength": said.strength.value,
+        "holds_adaptively": said.holds_adaptively,
+        "head": said.head,
+        "entries": said.entries,
+        "agents": [asdict(agent) | {"spent_epsilon": number(agent.spent_epsilon)} for agent in said.agents],
+        "runs": [asdict(run) | {"alone_epsilon": number(run.alone_epsilon)} for run in runs],
+    }
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    from dpadmm.cli.figures import print_json
+
+    print_json(document)
+
+
+def _print_statement(said: "Statement", runs: "tuple[RunSpending, ...]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(str(said), soft_wrap=True, markup=False)
+    if not runs:
+        return
+    table = Table(title="Releases by run", title_justify="left")
+    for name in ("run", "algorithm", "releases", "agents", "epsilon alone", "last"):
+        table.add_column(name, justify="left" if name in ("run", "algorithm", "last") else "right")
+    for run in runs:
+        figures = (str(run.releases), str(run.agents), f"{run.alone_epsilon:.6g}", run.last_time[:19])
+        table.add_row(run.run, run.algorithm, *figures)
+    console.print(table)

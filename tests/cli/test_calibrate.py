@@ -1,0 +1,108 @@
+"""`dpadmm calibrate`: what it finds costs what was asked, by certificates or by claims; nothing is mixed."""
+
+import math
+
+import pytest
+
+
+def spend(cli, case, levels, delta):
+    """Account the noise levels through the library, the round's levels given one by one."""
+    said = cli.ask("account", *case.words, case.level.split()[0], repr(levels[0]), "--delta", delta)
+    assert said["noise"]["levels"] == pytest.approx(levels, rel=1e-12)
+    return said["certified"]["epsilon"]
+
+
+@pytest.mark.parametrize("epsilon", ["0.6", "3"])
+def test_account_of_calibrate_is_epsilon(cli, case, epsilon):
+    said = cli.ask("calibrate", *case.words, "--epsilon", epsilon, "--delta", case.delta)
+    assert said["calibration"]["by"] == "certificates"
+    assert said["calibration"]["claim"] is None
+    spent = spend(cli, case, said["noise"]["levels"], case.delta)
+    loss = 4e-3 if case.method == "ps-admm" else 1.1e-3 if case.method == "dp-sgd" else 1e-6
+    assert float(epsilon) * (1 - loss) <= spent <= float(epsilon) * (1 + 1e-12)
+    assert said["certified"]["epsilon"] == pytest.approx(spent, rel=1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["geometric:0.9", "cao:0.5", "optimal"])
+@pytest.mark.parametrize("name", ["p-admm", "dvp", "dvp-logistic", "m-admm", "consensus", "fp-coordinator", "dp-sgd"])
+def test_schedules_spend_the_budget_too(cli, name, schedule):
+    case = cli.cases[name]
+    words = ["calibrate", *case.words, "--epsilon", "2", "--delta", case.delta, "--schedule", schedule]
+    said = cli.ask(*(words if name != "dp-sgd" else [w.replace("100", "12") for w in words]))
+    assert 2 * (1 - 1.1e-3) <= said["certified"]["epsilon"] <= 2 * (1 + 1e-12)
+
+
+def test_shapes(cli):
+    case = cli.cases["consensus"]
+    cao = cli.ask("calibrate", *case.words, "--epsilon", "1", "--schedule", "cao:15")["noise"]["levels"]
+    assert cao[1] / cao[0] == pytest.approx(2, rel=1e-12)
+    best = cli.ask("calibrate", *case.words, "--epsilon", "1", "--schedule", "optimal")
+    bounds, rates = best["certified"]["sensitivities"][0]["bounds"], best["noise"]["levels"]
+    assert rates[0] / rates[-1] == pytest.approx((bounds[-1] / bounds[0]) ** (1 / 3), rel=1e-12)
+    plain = cli.ask("calibrate", *case.words, "--epsilon", "1")["noise"]["levels"]
+    assert sum(rate**-2 for rate in rates) < sum(rate**-2 for rate in plain)
+
+
+def test_jacobian_free_branch_is_taken_when_it_pays(cli):
+    words = "calibrate dvp --records 1000 --degree 2 --eta 0.05 --mu 0.01 --rounds 10".split()
+    rich = cli.ask(*words, "--epsilon", "1", "--logistic")["noise"]["levels"]
+    assert rich == pytest.approx([0.1 * 1000 / 2] * 10, rel=1e-9)  # rate 50 is above G/s = 4.76
+    poor = cli.ask(*words, "--epsilon", "0.05", "--logistic")["noise"]["levels"]
+    jacobian = math.log1p(0.25 / (1000 * 0.21))
+    assert poor == pytest.approx([(0.005 - jacobian) * 500] * 10, rel=1e-9)
+    result = cli.run(*words, "--epsilon", "0.001")
+    assert result.exit_code == 2
+    assert "does not pay for the Jacobian" in result.stderr
+
+
+CLAIMED = ["p-admm", "dvp", "m-admm", "r-admm", "consensus", "ps-admm", "fp-centralised", "fp-federated", "fp-walk"]
+
+
+@pytest.mark.parametrize("name", CLAIMED)
+def test_claimed_calibration_is_labelled_and_certified_beside(cli, name):
+    case = cli.cases[name]
+    words = ["calibrate", *case.words, "--epsilon", "1", "--delta", case.delta, "--claimed"]
+    said, text = cli.ask(*words), cli.run(*words).stdout
+    assert said["calibration"]["by"] == "CLAIM"
+    assert said["calibration"]["claim"]["label"].startswith("[claimed: ")
+    assert said["claimed"][0]["epsilon"] == pytest.approx(1, rel=1e-9)
+    assert said["certified"]["epsilon"] == pytest.approx(spend(cli, case, said["noise"]["levels"], case.delta), rel=1e-9)
+    assert "CLAIMED CALIBRATION" in text
+    assert "NOT certified" in text
+    assert f"Its certified epsilon is {said['certified']['epsilon']:.6g}." in text
+
+
+def test_claimed_figures_against_formulas_by_hand(cli):
+    walk = cli.ask("calibrate", *cli.cases["ps-admm"].words, "--epsilon", "0.5", "--delta", "1e-3", "--claimed")
+    assert walk["noise"]["levels"][0] == pytest.approx(math.sqrt(100 * math.log(1e3)) / (2000 * 0.5), rel=1e-12)
+    assert not walk["claimed"][0]["conditions_hold"]
+    words = ["calibrate", *cli.cases["consensus"].words, "--epsilon", "0.1", "--claimed"]
+    paper_h = (200 * math.sqrt(5) + 15) / 5e4
+    assert sum(cli.ask(*words)["noise"]["levels"]) == pytest.approx(0.1 / paper_h, rel=1e-12)
+    q = 1.3**0.25
+    rates = cli.ask(*words, "--schedule", "cao:0.3")["noise"]["levels"]  # eq. (21), K - 1 = 12 noisy rounds
+    first = 0.1 / paper_h * (q - 1) / (q**12 - 1)
+    assert rates == pytest.approx([first * q**k for k in range(12)], rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("dp-gd", "--claimed", "no claimed calibration"),
+        ("dp-gd", "--epsilon -1", "epsilon must be greater than 0"),
+        ("consensus-gaussian", "--claimed", "nothing about Gaussian"),
+        ("dvp", "--claimed --schedule geometric:0.9", "same noise in every round"),
+        ("r-admm", "--claimed --penalty-growth 1.1", "constant penalty"),
+        ("p-admm", "--delta 0", "no pure epsilon"),
+        ("fp-walk", "--claimed --records 5 --lipschitz 1", "nothing about single records"),
+        ("dp-sgd", "--delta 1e-17", "no noise reaches"),
+    ],
+)
+def test_refusals(cli, name, more, message):
+    case = cli.cases[name]
+    words = ["calibrate", *case.words, "--epsilon", "1", "--delta", case.delta, *more.split()]
+    result = cli.run(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr

@@ -1,0 +1,87 @@
+"""The general quadratic: the regulariser contract, linear solves, the control problem's cost, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.contracts.regulariser_contract import RegulariserContract
+
+from dpadmm.datasets import random_control
+from dpadmm.errors import InputError
+from dpadmm.problems.quadratic_regulariser import Quadratic
+from dpadmm.problems.regularisers import Ridge
+
+DENSE = np.array([[2.0, 0.5, -0.3], [0.5, 1.0, 0.2], [-0.3, 0.2, 0.7]])
+SINGULAR = np.outer([1.0, 2.0, -1.0], [1.0, 2.0, -1.0])
+
+
+class TestQuadratic(RegulariserContract):
+    instances = (
+        Quadratic(DENSE, [0.3, -1.0, 0.5]),
+        Quadratic(SINGULAR, [1.0, 0.0, -2.0]),
+        Quadratic(np.zeros((3, 3)), [0.5, 0.5, 0.5]),
+    )
+
+    def test_constants(self):
+        g = Quadratic(DENSE, [0.3, -1.0, 0.5])
+        spectrum = np.linalg.eigvalsh(DENSE)
+        assert (g.strong_convexity, g.smoothness) == pytest.approx((spectrum[0], spectrum[-1]), rel=1e-12)
+        assert (g.lipschitz(3), g.is_smooth) == (math.inf, True)
+        assert Quadratic(SINGULAR, np.zeros(3)).strong_convexity == pytest.approx(0, abs=1e-15)
+        assert Quadratic(np.zeros((2, 2)), [3.0, 4.0]).lipschitz(2) == 5
+
+    @pytest.mark.parametrize("step", [1e-8, 0.3, 1e6])
+    def test_prox_is_the_linear_solve(self, step):
+        rng = np.random.default_rng(0)
+        root, slope, v = rng.standard_normal((12, 12)), rng.standard_normal(12), rng.standard_normal((4, 12, 3))
+        hessian = root @ root.T
+        expected = np.linalg.solve(np.eye(12) + step * hessian, v - step * slope[:, None])
+        np.testing.assert_allclose(Quadratic(hessian, slope).prox(v, step), expected, rtol=1e-6, atol=1e-8)
+
+    def test_a_multiple_of_the_identity_is_a_ridge(self):
+        x, g = np.random.default_rng(1).standard_normal((2, 3, 5))
+        ours, ridge = Quadratic(1.7 * np.eye(3), np.zeros(3)), Ridge(1.7)
+        np.testing.assert_allclose(ours.value(x), ridge.value(x), rtol=1e-14)
+        np.testing.assert_allclose(ours.prox(x, 0.4), ridge.prox(x, 0.4), rtol=1e-14)
+        np.testing.assert_allclose(ours.subgradient_residual(x, g), ridge.subgradient_residual(x, g), rtol=1e-14)
+
+    def test_the_controllers_cost(self):
+        control = random_control(2, 3, rng=np.random.default_rng(2))
+        inputs = np.random.default_rng(3).standard_normal((control.dimension, 1))
+        steps = inputs.reshape(3, -1)
+        expected = sum(u @ control.input_cost @ u + control.input_slope @ u for u in steps)
+        g = Quadratic(*control.regulariser())
+        assert g.value(inputs)[0] == pytest.approx(expected, rel=1e-13)
+        assert g.smoothness == pytest.approx(control.regulariser_smoothness, rel=1e-12)
+
+    def test_values_do_not_follow_the_caller(self):
+        hessian = np.eye(2)
+        g = Quadratic(hessian, np.zeros(2))
+        hessian[:] = 5.0
+        assert g == Quadratic(np.eye(2), np.zeros(2))
+        assert g != Quadratic(np.eye(2), [0.0, 1e-9])
+
+    @pytest.mark.parametrize(
+        ("hessian", "slope", "message"),
+        [
+            (np.eye(2), np.zeros(3), "shapes"),
+            (np.eye(2)[:1], np.zeros(2), "shapes"),
+            (np.zeros((0, 0)), np.zeros(0), "shapes"),
+            (np.eye(2), np.zeros((2, 1)), "shapes"),
+            ([[1.0, 1.0], [0.0, 1.0]], np.zeros(2), "symmetric"),
+            (np.diag([1.0, -1e-3]), np.zeros(2), "positive semidefinite"),
+            (np.diag([1.0, math.nan]), np.zeros(2), "finite"),
+            (np.eye(2), [math.inf, 0.0], "finite"),
+            (np.eye(2), ["a", "b"], "numbers"),
+        ],
+    )
+    def test_refusals(self, hessian, slope, message):
+        with pytest.raises(InputError, match=message):
+            Quadratic(hessian, slope)
+
+    def test_points_of_another_dimension_are_refused(self):
+        g, x = Quadratic(np.eye(2), np.zeros(2)), np.zeros((3, 1))
+        calls = [lambda: g.value(x), lambda: g.prox(x, 1.0), lambda: g.subgradient_residual(x, x)]
+        for call in calls:
+            with pytest.raises(InputError, match="must have 2 coordinates"):
+                call()
