@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_objective_perturbation_by_hand(cli):
 
 
 def test_m_admm_noise_is_inside_the_penalty(cli):
-    said = cli.ask("account", *"m-admm --records 1000 --degree 2 --eta 0.05 --rounds 1 --noise-rate 3".split())
+    said = cli.ask("account", *shlex.split("m-admm --records 1000 --degree 2 --eta 0.05 --rounds 1 --noise-rate 3"))
     linear = 3 / (2 * 0.05 * 2)
     assert said["certified"]["epsilon"] == pytest.approx(linear * 2 / 1000 + math.log1p(0.25 / (1000 * 0.2)), rel=1e-12)
 
@@ -98,7 +99,9 @@ def test_ps_admm_with_one_inner_step_is_a_plain_gaussian(cli):
 
 
 def test_person_in_several_silos(cli):
-    local = cli.ask("account", *cli.cases["p-admm"].words, "--silos-per-person", "4", "--noise-std", "0.5", "--delta", "1e-5")
+    local = cli.ask(
+        "account", *cli.cases["p-admm"].words, "--silos-per-person", "4", "--noise-std", "0.5", "--delta", "1e-5"
+    )
     m = math.sqrt(4 * 20) * (2 / 1000 / 0.21) / 0.5  # squares add: every silo has noise of its own
     assert gdp_delta(m, local["certified"]["epsilon"]) == pytest.approx(1e-5, rel=1e-6)
     words = cli.cases["consensus-gaussian"].words
@@ -122,7 +125,8 @@ def test_table_shows_what_json_says(cli, case):
     assert said["certified"]["strength"] in rows["status"]
     for assumption in said["certified"]["assumptions"]:
         assert assumption in table
-    assert ("CLAIMED" in table) and (said["claimed"] == []) == (said["no_claim"] is not None)
+    assert "CLAIMED" in table
+    assert (said["claimed"] == []) == (said["no_claim"] is not None)
 
 
 def test_schedule_changes_the_noise_of_later_rounds(cli):
@@ -148,7 +152,10 @@ def test_schedule_changes_the_noise_of_later_rounds(cli):
         ("p-admm --records 9 --degree 2 --eta nan --rounds 3 --noise-std 1 --delta 1e-5", "eta must be a finite"),
         ("p-admm --records 9 --degree 2 --eta 1 --rounds 3 --noise-std 1 --delta 0", "Gaussian noise gives no pure"),
         ("p-admm --records 9 --degree 2 --eta 1 --rounds 3 --noise-std 1 --delta 1.5", "delta must lie strictly"),
-        ("dp-gd --records 9 --rounds 3 --noise-std 1 --delta 1e-5 --schedule linear", "the schedule 'linear' is unknown"),
+        (
+            "dp-gd --records 9 --rounds 3 --noise-std 1 --delta 1e-5 --schedule linear",
+            "the schedule 'linear' is unknown",
+        ),
         ("dp-gd --records 9 --rounds 3 --noise-std 1 --delta 1e-5 --schedule geometric:x", "needs a number after"),
         ("dp-gd --records 9 --rounds 3 --noise-std 1 --delta 1e-5 --schedule geometric:2", "decay must be"),
         ("consensus --agents 9 --rho 1 --smoothness 1 --rounds 3 --noise-rate 1", "What is protected is not clear"),
@@ -200,7 +207,16 @@ def test_usage_errors_are_typers(cli):
 def test_a_claim_that_cannot_be_evaluated_is_said_and_the_rest_stands(cli):
     words = ["account", *cli.cases["p-admm"].words, "--noise-std", "0.5", "--delta", "1e-5", "--schedule", "cao:1"]
     assert cli.ask(*words)["claimed"][0]["theorem"] == "Theorem 3"  # the Cao shape is geometric too
-    words = ["account", *cli.cases["fp-walk"].words, "--noise-std", "5", "--delta", "1e-5", "--schedule", "geometric:0.9"]
+    words = [
+        "account",
+        *cli.cases["fp-walk"].words,
+        "--noise-std",
+        "5",
+        "--delta",
+        "1e-5",
+        "--schedule",
+        "geometric:0.9",
+    ]
     said = cli.ask(*words)
     assert said["claimed"] == []
     assert "same noise in every round" in said["no_claim"]

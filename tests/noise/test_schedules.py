@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from dpadmm.errors import InputError
-from dpadmm.noise import CaoOptimal, Constant, Custom, Geometric
+from dpadmm.noise import CaoOptimal, Constant, Custom, Geometric, Tail
 
 
 def test_constant():
@@ -73,3 +73,36 @@ def test_bad_numbers_of_rounds_are_refused(schedule, rounds):
 def test_noise_that_vanishes_is_refused():
     with pytest.raises(InputError, match="slower"):
         Geometric(0.5).shape(5000)
+
+
+class TestTail:
+    def test_even_then_growing(self):
+        shape = Tail(power=0.5).shape(10)
+        np.testing.assert_allclose(shape[:5], 1.0)
+        np.testing.assert_allclose(shape[5:] ** -2, [1.0, 0.8, 0.6, 0.4, 0.2])
+
+    def test_power_zero_is_constant_and_one_round_works(self):
+        np.testing.assert_allclose(Tail(power=0.0).shape(7), 1.0)
+        np.testing.assert_allclose(Tail().shape(1), 1.0)
+
+    def test_half_is_the_least_variance_of_a_tail_average_of_a_random_walk(self):
+        """In a flat direction the model is the sum of the noise so far; w_k is its squared weight in the average."""
+        rounds = 12
+        k = np.arange(1, rounds + 1)
+        weights = np.minimum(1.0, (rounds - k + 1) / (rounds - rounds // 2)) ** 2
+
+        def variance(shape):
+            # Equal sensitivities: spending the same total needs std_k = shape_k sqrt(sum 1/shape^2).
+            return (weights * shape**2).sum() * (shape**-2.0).sum()
+
+        best = variance(Tail(power=0.5).shape(rounds))
+        assert best < variance(Tail(power=0.25).shape(rounds)) < variance(Tail(power=0.0).shape(rounds))
+        rng = np.random.default_rng(0)
+        for _ in range(200):
+            other = Tail(power=0.5).shape(rounds) * np.exp(0.2 * rng.standard_normal(rounds))
+            assert best <= variance(other) * (1 + 1e-12)
+
+    @pytest.mark.parametrize("power", [-0.1, 1.1, float("nan")])
+    def test_bad_powers(self, power):
+        with pytest.raises(InputError, match="power"):
+            Tail(power=power)

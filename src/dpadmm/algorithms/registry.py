@@ -8,6 +8,15 @@ from typing import Any
 from dpadmm.algorithms.consensus import ConsensusADMM
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.dvp import DVP
+from dpadmm.algorithms.fixed_point import (
+    CentralisedADMM,
+    CoordinateDescent,
+    CoordinatorADMM,
+    FederatedADMM,
+    GeneralADMM,
+    LassoADMM,
+    RandomWalkADMM,
+)
 from dpadmm.algorithms.m_admm import MADMM
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.r_admm import RADMM, BareRADMM
@@ -43,6 +52,13 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("m-admm", MADMM, Topology.GRAPH, "C2", "noise inside penalties that grow"),
     Entry("r-admm", RADMM, Topology.GRAPH, "C2", "as dvp, but every even iteration recycles what is known"),
     Entry("r-admm-bare", BareRADMM, Topology.GRAPH, "none", "recycled ADMM, not private"),
+    Entry("fp-centralised", CentralisedADMM, Topology.STAR, "C5", "fixed-point ADMM at a curator, noise in the blocks"),
+    Entry("fp-federated", FederatedADMM, Topology.STAR, "C5", "fixed-point ADMM with sampled users and a server"),
+    Entry("fp-walk", RandomWalkADMM, Topology.WALK, "C5", "fixed-point ADMM by a token that walks from user to user"),
+    Entry("fp-coordinator", CoordinatorADMM, Topology.STAR, "C6", "fixed-point ADMM, noise at the coordinator only"),
+    Entry("fp-general", GeneralADMM, Topology.STAR, "C9", "fixed-point ADMM for Ax + Bz = c, one silo"),
+    Entry("fp-lasso", LassoADMM, Topology.STAR, "C5", "fixed-point ADMM for the LASSO, with clipping"),
+    Entry("dp-cd", CoordinateDescent, Topology.STAR, "C9", "private coordinate descent"),
 )
 
 BY_NAME: dict[str, Entry] = {entry.name: entry for entry in ENTRIES}

@@ -6,7 +6,7 @@ Noise is drawn from a release (`dpadmm.privacy.records`), which carries the cert
 
 from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace, distribution_of
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Origin, Perturbed, Releases, Sampler, Slot
-from dpadmm.noise.schedules import CaoOptimal, Constant, Custom, Geometric, Schedule
+from dpadmm.noise.schedules import CaoOptimal, Constant, Custom, Geometric, Schedule, Tail
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import Silence, SimulatedSampler
 
@@ -31,6 +31,7 @@ __all__ = [
     "SimulatedSampler",
     "Slot",
     "SphericalLaplace",
+    "Tail",
     "distribution_of",
     "grid_for",
 ]

@@ -76,6 +76,30 @@ class CaoOptimal:
 
 
 @dataclass(frozen=True)
+class Tail:
+    """Even noise in the first half, then growing like `((K - k + 1)/(K/2))^-power`: for tail averages.
+
+    The mean over the second half of the rounds weighs a late round's noise less than an early one's (it stays in the
+    model for fewer of the rounds that are averaged), so late rounds may carry more of it and leave budget to the
+    early ones. `power` 0 is constant noise; 1/2 is the optimum of C0 for directions in which nothing is forgotten;
+    the default is a compromise with directions in which old noise dies out.
+    """
+
+    power: float = 0.25
+
+    def __post_init__(self) -> None:
+        """Refuse powers that are no numbers from 0 to 1."""
+        if checks.non_negative("power", self.power) > 1:
+            raise InputError(f"power must be from 0 to 1, got {self.power!r}.")
+
+    def shape(self, rounds: int) -> NDArray[np.float64]:
+        """Return the relative standard deviations."""
+        half = checks.count("rounds", rounds) // 2
+        left = np.arange(rounds - half, 0, -1) / (rounds - half)
+        return np.concatenate([np.ones(half), left**-self.power])
+
+
+@dataclass(frozen=True)
 class Custom:
     """Levels given one by one, all > 0; a run may have no more noisy rounds than there are values.
 

@@ -28,9 +28,7 @@ def is_free_split(promises: Sequence[Promise]) -> bool:
     return families == _FREE and all(promise.variance_weight is not None for promise in promises)
 
 
-def best_split(
-    pair: Sequence[tuple[Promise, Row]], target: Target, shape: NDArray[np.float64]
-) -> tuple[float, float]:
+def best_split(pair: Sequence[tuple[Promise, Row]], target: Target, shape: NDArray[np.float64]) -> tuple[float, float]:
     """Return relative stds (1, r) of the Gaussian and the sampled slot of one agent: r about the best.
 
     With `V1 = sum count (D/shape)^2` of the Gaussian slot and D, q, count those of the sampled one, r minimises
@@ -71,9 +69,7 @@ def _rate(sampling: PoissonSampling | FixedSizeSampling | None) -> float:
     return 1.0 if sampling is None else _RATES[type(sampling)](sampling)
 
 
-def _second_moment(
-    x: NDArray[np.float64], sampling: PoissonSampling | FixedSizeSampling | None
-) -> NDArray[np.float64]:
+def _second_moment(x: NDArray[np.float64], sampling: PoissonSampling | FixedSizeSampling | None) -> NDArray[np.float64]:
     square, rate = x * x, _rate(sampling)
     if isinstance(sampling, FixedSizeSampling):
         return np.asarray(rate**2 * np.expm1(np.minimum(4 * square, _LARGEST_EXPONENT)))

@@ -48,7 +48,8 @@ class BlockADMM:
     Parameters
     ----------
     gamma: step of the proximal maps, > 0. lam: relaxation in (0, 1]; 1/2 is Douglas-Rachford.
-    clip: largest norm of `x_i - z`, > 0 (infinite: no clipping). unit: whom the noise is calibrated for, record or user.
+    clip: largest norm of `x_i - z`, > 0 (infinite: no clipping); the fixed point stays, since x_i = z there.
+    unit: whom the noise is calibrated for, record or user.
     participation: who computes in which round, drawn in advance (None: everyone).
 
     The inbox holds z and the mean of all blocks, both made of messages.
@@ -119,7 +120,7 @@ class BlockADMM:
     def residuals(
         self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
     ) -> Residuals:
-        """Primal: largest `||x_i - z||` of those who computed, as their blocks show it. Dual: movement of z by gamma."""
+        """Primal: largest `||x_i - z||` of those who computed, as blocks show it. Dual: movement of z over gamma."""
         return block_residuals(self.lam, self.gamma, before, after)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:

@@ -72,9 +72,7 @@ def gradient_operator(gradient: Operator, smoothness: float) -> Operator:
     return lambda u: u - (2 / beta) * gradient(u)
 
 
-def dp_sgd(
-    gradient: Operator, sampled_gradient: Error | None, smoothness: float, step: float
-) -> FixedPointIteration:
+def dp_sgd(gradient: Operator, sampled_gradient: Error | None, smoothness: float, step: float) -> FixedPointIteration:
     """Return DP-SGD as an instance (Proposition 1): `u <- u - step (grad f(u; batch_k) + (beta/2) noise)`.
 
     `sampled_gradient(k, u)` is the gradient on round k's batch (None: the full one); step lies in (0, 2/beta].

@@ -40,7 +40,8 @@ def open_for_reading(
     SQLite's own read lock is used, so that the newest entries are seen.
     """
     place = Path(os.path.realpath(path))
-    store.inspect(place, timeout_seconds)
+    if not place.is_file():
+        raise LedgerError(f"{place} is not there or not a file. Give the path of a ledger.")
     if not place.with_name(place.name + "-wal").exists():
         try:
             return _open(place, "mode=ro&immutable=1", expected_head, timeout_seconds)
@@ -53,11 +54,6 @@ def open_for_reading(
 
 def _open(place: Path, mode: str, expected_head: str | None, timeout: float) -> Ledger:
     anchor = chain.read_anchor(anchor_path(place))  # before the log, which can only be ahead of it
-    if anchor is None and expected_head is None:
-        raise LedgerError(
-            f"The anchor file {anchor_path(place)} is missing, so an older copy of the ledger could not be told from "
-            "the true one. Restore it, or give the head of the last statement as the expected head."
-        )
     with store.clear_errors(place):
         connection = store.connect(place, mode, timeout)
         try:
@@ -71,6 +67,14 @@ def _open(place: Path, mode: str, expected_head: str | None, timeout: float) -> 
 def _checked(
     connection: sqlite3.Connection, place: Path, anchor: tuple[int, str] | None, expected_head: str | None
 ) -> Account:
+    found = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if found != store.APPLICATION_ID:
+        raise LedgerError(f"{place} is not a ledger (application id {found:#x}). Give the path of one.")
+    if anchor is None and expected_head is None:
+        raise LedgerError(
+            f"The anchor file {anchor_path(place)} is missing, so an older copy of the ledger could not be told from "
+            "the true one. Restore it, or give the head of the last statement as the expected head."
+        )
     store.validate(connection, place)
     account = read_account(connection)
     check_history(connection, place, anchor, expected_head)

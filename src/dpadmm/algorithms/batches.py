@@ -1,0 +1,173 @@
+"""Random batches of records, and the sum of their gradients, for all agents and replicas at once.
+
+Each replica draws its own batches. A batch is a pure function of (seed, step, round, agent, replica) and of nothing
+else: a silo alone, a batch of agents and any number of threads agree. It shares no stream with the noise.
+"""
+
+import hashlib
+import math
+import secrets
+from dataclasses import dataclass
+from enum import Enum
+from functools import singledispatch
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dpadmm import checks
+from dpadmm.algorithms.anatomy import Agents
+from dpadmm.errors import InputError
+from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.functions import LocalFunctions
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.solvers import batch_kernels
+from dpadmm.solvers.kernels import line_numbers
+
+ROUNDING = 1e-10
+"""What rounding may add to one gradient before noise; certificates count it (C7). Far above what is seen."""
+
+
+class BatchKind(Enum):
+    """How a batch is drawn."""
+
+    POISSON = "every record by itself with probability l/n_i"
+    FIXED = "l records without replacement"
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Batches of (expected) size l, drawn afresh in every step.
+
+    Parameters
+    ----------
+    size: l >= 1, at most the records of the smallest agent. Sums are divided by l, the *expected* size: dividing by
+        the drawn size would let one record change every other record's term.
+    seed: whole number >= 0. Privacy by sampling holds only while nobody else knows the batches: a release takes
+        a fresh secret seed (`Batches.secret`); a known one is for simulation.
+    kind: Poisson (default) or fixed size.
+
+    >>> Batches(10, seed=1).sampling(1000)
+    PoissonSampling(rate=0.01)
+    """
+
+    size: int
+    seed: int
+    kind: BatchKind = BatchKind.POISSON
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.count("size", self.size)
+        if not isinstance(self.seed, Integral) or isinstance(self.seed, bool) or self.seed < 0:
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {self.seed!r}.")
+
+    @classmethod
+    def secret(cls, size: int, kind: BatchKind = BatchKind.POISSON) -> "Batches":
+        """Return batches with a seed of 128 bits from the operating system."""
+        return cls(size, secrets.randbits(128), kind)
+
+    def __repr__(self) -> str:
+        """Show a fingerprint in place of the seed, which may be a secret."""
+        mark = hashlib.blake2b(f"dpadmm batch seed|{self.seed}".encode(), digest_size=6).hexdigest()
+        return f"Batches(size={self.size}, seed=#{mark}, kind={self.kind.name})"
+
+    def check(self, problem: Problem) -> None:
+        """Refuse problems without records, or with fewer than l in a silo."""
+        _has_records(problem.functions)
+        least = int(problem.functions.sizes.min())
+        if self.size > least:
+            raise InputError(f"Batches of {self.size} records do not fit a silo of {least}. Use at most {least}.")
+
+    def sampling(self, n_records: int) -> PoissonSampling | FixedSizeSampling:
+        """Return how the records of an agent with n_i of them are drawn."""
+        if self.kind is BatchKind.FIXED:
+            return FixedSizeSampling(size=self.size, population=n_records)
+        return PoissonSampling(rate=self.size / n_records)
+
+    def key(self, step: int) -> NDArray[np.uint64]:
+        """Return the generator's key for one step of a round."""
+        text = f"dpadmm batches 1|{self.seed}|{step}"
+        return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4").astype(np.uint64)
+
+
+class Moment(NamedTuple):
+    """When a batch is drawn: round k >= 1, and the step within it."""
+
+    round: int
+    step: int = 0
+
+
+def batch_gradients(
+    batches: Batches, when: Moment, agents: Agents, v: Floats, base: Floats | None = None, clip: float = math.inf
+) -> Floats:
+    """Return `(w_i/l) sum_{m in batch} clip( grad loss_m(v) - grad loss_m(base) )`, (agents, d, R).
+
+    Without a base the second gradient is left out. `clip` shortens each record's term to that norm. Only the data-fit
+    part: the ridge inside f_i touches no data and is added by the caller. One record's term is at most
+    `w_i clip/l`, whatever the others are.
+    """
+    sums = _sums(agents.functions, batches, when, agents.index.astype(np.uint64), v, base, clip)
+    return (agents.weights / batches.size)[:, None, None] * sums
+
+
+@singledispatch
+def _has_records(functions: LocalFunctions) -> None:
+    raise InputError(f"{type(functions).__name__} has no records to draw batches from. Use an empirical risk.")
+
+
+@_has_records.register
+def _(functions: EmpiricalRisk) -> None:
+    return None
+
+
+@singledispatch
+def _sums(
+    functions: LocalFunctions,
+    batches: Batches,
+    when: Moment,
+    index: NDArray[np.uint64],
+    v: Floats,
+    base: Floats | None,
+    clip: float,
+) -> Floats:
+    _has_records(functions)
+    raise InputError(f"No rule to sum gradients of {type(functions).__name__}.")
+
+
+@_sums.register
+def _(
+    functions: EmpiricalRisk,
+    batches: Batches,
+    when: Moment,
+    index: NDArray[np.uint64],
+    v: Floats,
+    base: Floats | None,
+    clip: float,
+) -> Floats:
+    points = _columns_last(v, functions.n_agents)
+    bases = points if base is None else _columns_last(base, functions.n_agents)
+    out = np.zeros_like(points)
+    line = functions.loss.line
+    numbers = line_numbers(None if line is None else (line.shift, line.gain, line.low, line.high))
+    rates = np.minimum(batches.size / functions.sizes, 1.0)
+    with np.errstate(divide="ignore"):
+        log_stays = -np.log1p(-rates)
+    fixed = batches.size if batches.kind is BatchKind.FIXED else 0
+    task = (bases, base is not None, clip, numbers, line is None, fixed, log_stays)
+    stream = (np.uint64(when.round), index, batches.key(when.step), out)
+    rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
+    if sparse.issparse(rows):
+        batch_kernels.csr_sums(rows.indptr, rows.indices, rows.data, shifts, offsets, points, *task, *stream)
+    else:
+        batch_kernels.dense_sums(rows, shifts, offsets, points, *task, *stream)
+    return np.ascontiguousarray(out.transpose(0, 2, 1))
+
+
+def _columns_last(v: Floats, n_agents: int) -> Floats:
+    """Return (agents, R, d), contiguous: a record meets one replica's model at a time."""
+    whole = v if len(v) == n_agents else np.broadcast_to(v, (n_agents, *v.shape[1:]))
+    return np.ascontiguousarray(whole.transpose(0, 2, 1))

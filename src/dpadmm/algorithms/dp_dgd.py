@@ -1,0 +1,143 @@
+"""DP-DGD: decentralised gradient descent with geometric steps and geometric noise (Huang, Mitra, Vaidya 2015).
+
+p_i <- sum_j W_ij y_j                                      W: Metropolis weights, the agent's own message included
+x_i <- P_C( p_i - c q^(k-1) grad (w_i f_i + g/N)(p_i) )
+y_i <- x_i + noise of scale proportional to p^(k-1)
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
+from dpadmm.algorithms.batches import ROUNDING
+from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
+from dpadmm.algorithms.graph_method import GraphMethod, zeros
+from dpadmm.algorithms.setting import Setting
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.schedules import Geometric
+from dpadmm.privacy.certificates import gradient_step, in_l1_norm, with_spherical_noise
+from dpadmm.privacy.records import Certificate
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import Box, NonNegative
+
+
+class DGDState(NamedTuple):
+    """x: what each agent last broadcast, noise included."""
+
+    x: Floats
+
+
+@dataclass(frozen=True)
+class DPDGD(GraphMethod):
+    """Agents average noisy neighbours and take ever shorter gradient steps.
+
+    Parameters
+    ----------
+    step: first step size c > 0. decay: q in (0, 1], the step of round k is c q^(k-1).
+    noise_decay: the noise of round k is proportional to noise_decay^(k-1), in (0, 1]; the original wants it above q.
+    noise: COORDINATE Laplace as in the original, SPHERICAL Laplace (both pure epsilon), or GAUSSIAN.
+    constraint: a box (or the positive orthant) to which every step is projected; None: no constraint.
+
+    Guarantees: C9. One record moves `x_i` by at most `c q^(k-1) 2 G w_i/n_i` (times sqrt(d) in the l1 norm); record
+    level, replace-one, against an eavesdropper. Steps that shrink geometrically stop short of the optimum unless q
+    is close enough to 1: that is the method, not the noise.
+
+    Reference: Huang, Mitra, Vaidya, "Differentially private distributed optimization" (2015).
+    """
+
+    step: float
+    decay: float
+    noise_decay: float = 1.0
+    noise: Family = Family.COORDINATE
+    constraint: Box | NonNegative | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers and the kind of noise."""
+        checks.positive("step", self.step)
+        checks.half_open_unit("decay", self.decay)
+        checks.half_open_unit("noise_decay", self.noise_decay)
+        if self.noise not in (Family.COORDINATE, Family.SPHERICAL, Family.GAUSSIAN):
+            raise InputError(f"noise must be COORDINATE, SPHERICAL or GAUSSIAN, got {self.noise!r}.")
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The regulariser is shared out by its gradient."""
+        refuse_all_but_ridge("DP-DGD", problem.regulariser, problem.dimension, "Use linearised ADMM for others.")
+
+    def step_at(self, k: int) -> float:
+        """Return c q^(k-1)."""
+        return self.step * self.decay ** (k - 1)
+
+    def start(self, agents: Agents, replicas: int) -> tuple[DGDState, Floats]:
+        """All zeros."""
+        return DGDState(zeros(agents, replicas)), zeros(agents, replicas)
+
+    def local_step(
+        self, k: int, agents: Agents, state: DGDState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[DGDState, Floats]:
+        """A projected gradient step at the mixed point, then noise."""
+        share = agents.regulariser.strong_convexity / agents.number
+        slope = agents.weights[:, None, None] * agents.functions.gradient(inbox) + share * inbox
+        x = inbox - self.step_at(k) * slope
+        if self.constraint is not None:
+            x = self.constraint.prox(x, 1.0)
+        sent = noise.perturb(MESSAGE, k, agents.index, x)
+        return DGDState(sent), sent
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """Each agent mixes its neighbours' messages and its own."""
+        if network is None:
+            raise InputError("DP-DGD needs a network; pass one, for example ring(n_agents).")
+        mixed = _mixing(network) @ messages.reshape(len(messages), -1)
+        return np.asarray(mixed).reshape(messages.shape)
+
+    def update(self, k: int, agents: Agents, state: DGDState, inbox: Floats) -> DGDState:
+        """Nothing is left to do."""
+        return state
+
+    def dual_scale(self, agents: Agents) -> Floats:
+        """Movement in units of the first step."""
+        return np.full(len(agents.index), 1 / self.step)
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """One release per agent and round; bounds shrink with the steps, the noise with its own decay."""
+        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
+        rows = []
+        for i in range(functions.n_agents):
+            certificates = tuple(
+                self._noisy(
+                    gradient_step(
+                        step=self.step_at(k),
+                        gradient_bound=setting.gradient_bound,
+                        n_records=int(functions.sizes[i]),
+                        weight=float(setting.problem.weights[i]),
+                        solver_tolerance=ROUNDING,
+                        records_per_person=setting.records_per_person,
+                        silos_per_person=setting.silos_per_person,
+                    ),
+                    setting.problem.dimension,
+                )
+                for k in rounds
+            )
+            rows.append(Row(i, rounds, certificates))
+        return (Promise(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)
+
+    def _noisy(self, certificate: Certificate, dimension: int) -> Certificate:
+        """Return the certificate in the form this kind of noise asks for."""
+        if self.noise is Family.COORDINATE:
+            return in_l1_norm(certificate, dimension=dimension)
+        return with_spherical_noise(certificate) if self.noise is Family.SPHERICAL else certificate
+
+
+@lru_cache(maxsize=8)
+def _mixing(network: Network) -> Any:
+    """Return the Metropolis weights, made once per network."""
+    return network.metropolis_weights()

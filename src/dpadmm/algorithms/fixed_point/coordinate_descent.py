@@ -1,0 +1,156 @@
+"""Private coordinate descent, DP-CD (Mangold et al. 2022), as a noisy fixed-point iteration (Proposition 2).
+
+    agent i:      m_i = w_i grad_b f_i(u) + N(0, s_i^2 I)          b: the round's block of coordinates
+    coordinator:  u_b <- prox_{step g}( u_b - step sum_i m_i )_b
+
+With g = 0, one agent and `R_b(u) = u_b - (2/beta) grad_b f(u)` this is Algorithm 1 with `lam = step beta/2`.
+"""
+
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.fixed_point.participation import Participation
+from dpadmm.algorithms.setting import Setting
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates import coordinate_gradient
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
+
+
+class NoMemory(NamedTuple):
+    """Agents remember nothing between rounds; `seats` (N, 1, 1) only says how many there are."""
+
+    seats: Floats
+
+
+@dataclass(frozen=True)
+class CoordinateDescent:
+    """DP-CD: one block of coordinates a round, with noise on that block of every silo's gradient.
+
+    Parameters
+    ----------
+    step: gradient step, in (0, 2/beta) with beta = sum_i w_i L.
+    blocks: which block is active in which round, drawn in advance over `ceil(d/block_size)` blocks.
+    block_size: coordinates of a block, consecutive, >= 1.
+
+    Guarantees: C9 (coordinate gradient), record level, eavesdropper: a release moves by at most `w_i 2G/n_i`. (G
+    bounds the whole gradient of a record, hence any block of it.) With one silo this is the central model.
+
+    Reference: Mangold, Bellet, Salmon, Tommasi, "Differentially private coordinate descent for composite empirical
+    risk minimization" (2022).
+    """
+
+    step: float
+    blocks: Participation
+    block_size: int = 1
+
+    needs_network: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.positive("step", self.step)
+        checks.count("block_size", self.block_size)
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The blocks must tile the coordinates, the step be short enough, the regulariser act on each coordinate."""
+        needed = -(-problem.dimension // self.block_size)
+        if self.blocks.n_agents != needed:
+            raise InputError(
+                f"{problem.dimension} coordinates in blocks of {self.block_size} are {needed} blocks; the schedule is "
+                f"for {self.blocks.n_agents}. Draw it for {needed}."
+            )
+        beta = float(problem.weights.sum()) * problem.functions.constants.smoothness
+        if not self.step < 2 / beta:
+            raise InputError(f"step must be below 2/beta = {2 / beta:g} (beta = sum w_i L), got {self.step:g}.")
+        if not acts_on_coordinates(problem.regulariser):
+            name = type(problem.regulariser).__name__
+            raise InputError(f"Coordinate descent needs a regulariser that acts on each coordinate; {name} does not.")
+
+    def start(self, agents: Agents, replicas: int) -> tuple[NoMemory, Floats]:
+        """u = 0."""
+        return NoMemory(np.zeros((len(agents.index), 1, 1))), np.zeros((1, agents.dimension, replicas))
+
+    def participants(self, k: int) -> Ints | None:
+        """Every silo, every round."""
+        return None
+
+    def coordinates(self, k: int, dimension: int) -> Ints:
+        """Return the coordinates of round k's block."""
+        first = self.blocks.agents(k) * self.block_size
+        span = first[:, None] + np.arange(self.block_size)
+        return span[span < dimension]
+
+    def local_step(
+        self, k: int, agents: Agents, state: NoMemory, inbox: Floats, noise: NoiseHook
+    ) -> tuple[NoMemory, Floats]:
+        """The noisy block of the gradient at the public point u."""
+        gradient = agents.functions.gradient(inbox)[:, self.coordinates(k, agents.dimension)]
+        return state, noise.perturb(MESSAGE, k, agents.index, agents.weights[:, None, None] * gradient)
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """The step on the block, then the prox of its coordinates."""
+        active = self.coordinates(k, problem.dimension)
+        moved = inbox.copy()
+        moved[:, active] -= self.step * messages.sum(axis=0, keepdims=True)
+        after = inbox.copy()
+        after[:, active] = problem.regulariser.prox(moved, self.step)[:, active]
+        return after
+
+    def update(self, k: int, agents: Agents, state: NoMemory, inbox: Floats) -> NoMemory:
+        """Nothing."""
+        return state
+
+    def models(self, state: NoMemory, inbox: Floats) -> Floats:
+        """u for everyone."""
+        return np.broadcast_to(inbox, (len(state.seats), *inbox.shape[1:]))
+
+    def estimate(self, state: NoMemory, inbox: Floats) -> Floats:
+        """The point u."""
+        return inbox[0]
+
+    def residuals(self, agents: Agents, before: tuple[NoMemory, Floats], after: tuple[NoMemory, Floats]) -> Residuals:
+        """Primal: 0, there is one model. Dual: the movement over the step, of the active block only."""
+        moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step
+        return Residuals(primal=np.zeros_like(moved), dual=moved)
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """C9: one Gaussian release per silo and round."""
+        self.blocks.covers(setting.rounds)
+        problem, rounds = setting.problem, tuple(range(1, setting.rounds + 1))
+        rows = []
+        for i in range(problem.n_agents):
+            certificate = coordinate_gradient(
+                block_gradient_bound=setting.gradient_bound,
+                n_records=int(problem.functions.sizes[i]),
+                weight=float(problem.weights[i]),
+                records_per_person=setting.records_per_person,
+                silos_per_person=setting.silos_per_person,
+            )
+            rows.append(Row(i, rounds, (certificate,) * len(rounds)))
+        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
+
+
+@singledispatch
+def acts_on_coordinates(regulariser: Any) -> bool:
+    """Say whether g(x) is a sum over coordinates, so that its prox on one of them does not need the others."""
+    return False
+
+
+@acts_on_coordinates.register(NoRegulariser)
+@acts_on_coordinates.register(ElasticNet)
+@acts_on_coordinates.register(Ridge)
+@acts_on_coordinates.register(L1)
+@acts_on_coordinates.register(Box)
+@acts_on_coordinates.register(NonNegative)
+def _(regulariser: Any) -> bool:
+    return True

@@ -1,0 +1,140 @@
+"""Fixed-point ADMM with noise at the coordinator: the central model done right (certificate C6).
+
+    user i, if the round is its:  x_i = prox_{gamma F_i}(2z - u_i),   u_i <- u_i + 2 lam (x_i - z)
+    coordinator:                  z = prox_{gamma g}( mean u + N(0, s_k^2 I) ),  fresh noise every round
+
+Blocks are noise-free and go to a trusted coordinator, or into a secure aggregation that adds the noise. For lam <= 1/2
+a block is a convex combination of points `z - gamma grad F_i(x)`, so one user moves the mean by `2 gamma L/N` at most,
+for ever: no clipping, no growth with the rounds.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.fixed_point.blocks import BlockState, block_minimiser, block_residuals
+from dpadmm.algorithms.fixed_point.participation import Participation, agents_of, check_size
+from dpadmm.algorithms.fixed_point.promises import Level, mean_promise
+from dpadmm.algorithms.setting import Setting
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.promises import Promise
+from dpadmm.noise.schedules import Custom
+from dpadmm.privacy.calibration import optimal_gaussian_shape
+from dpadmm.privacy.certificates.fixed_point import relaxation_of
+from dpadmm.privacy.records import Unit
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.problem import Problem
+
+
+@dataclass(frozen=True)
+class CoordinatorADMM:
+    """Fixed-point ADMM whose only noise is the coordinator's.
+
+    Parameters
+    ----------
+    gamma: step of the proximal maps, > 0. lam: relaxation in (0, 1/2]; beyond 1/2 the certificate fails in round 1.
+    unit: whom the noise is calibrated for, record or user.
+    participation: who computes in which round (None: everyone). Everyone's block is in every mean: who does not
+        compute sends the block it has, or the coordinator remembers it.
+
+    Guarantees: C6, for the public and the peers; for the coordinator too if the noise is added inside a secure
+    aggregation. The sensitivity starts smaller than its limit, see `schedule`.
+
+    >>> import numpy as np
+    >>> from dpadmm.engines.local import LocalEngine, Stopping
+    >>> from dpadmm.problems.problem import Problem, Weighting
+    >>> from dpadmm.problems.quadratics import QuadraticAgents
+    >>> agents = QuadraticAgents(np.ones((3, 1, 1)), np.array([[1.0], [2.0], [6.0]]))
+    >>> problem = Problem.of(agents, Weighting.AVERAGE)
+    >>> LocalEngine(progress=False).run(CoordinatorADMM(gamma=1.0), problem, Stopping(rounds=60)).estimate.round(6)
+    array([[-3.]])
+    """
+
+    gamma: float
+    lam: float = 0.5
+    unit: Unit = Unit.RECORD
+    participation: Participation | None = None
+
+    needs_network: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers; lam <= 1/2 is enforced."""
+        checks.positive("gamma", self.gamma)
+        relaxation_of(self.lam)
+        Level.check(self.unit)
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The schedule must be for these agents."""
+        check_size(self.participation, problem.n_agents)
+
+    def start(self, agents: Agents, replicas: int) -> tuple[BlockState, Floats]:
+        """u = 0 and z = prox(0)."""
+        zero = np.zeros((len(agents.index), agents.dimension, replicas))
+        z = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), self.gamma)
+        return BlockState(u=zero, x=zero.copy()), z
+
+    def participants(self, k: int) -> Ints | None:
+        """Everyone is heard; who computes is decided in the local step."""
+        return None
+
+    def local_step(
+        self, k: int, agents: Agents, state: BlockState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[BlockState, Floats]:
+        """Those whose round it is update their block; everyone's block is the message, to the coordinator only."""
+        who = agents_of(self.participation, k)
+        if who is None:
+            u, x = self._updated(agents, state, inbox)
+            return BlockState(u, x), u
+        here = np.flatnonzero(np.isin(agents.index, who))
+        u, x = state.u.copy(), state.x.copy()
+        if here.size:
+            u[here], x[here] = self._updated(agents.take(here), BlockState(u[here], x[here]), inbox)
+        return BlockState(u, x), u
+
+    def _updated(self, agents: Agents, state: BlockState, z: Floats) -> tuple[Floats, Floats]:
+        x = block_minimiser(self.gamma, agents, 2 * z - state.u, state.x)
+        return state.u + 2 * self.lam * (x - z), x
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """The noisy mean, then the prox: post-processing that keeps sparsity and feasibility."""
+        mean = messages.mean(axis=0, keepdims=True)
+        noisy = noise.perturb(BROADCAST, k, np.array([COORDINATOR]), mean)
+        return problem.regulariser.prox(noisy, self.gamma)
+
+    def update(self, k: int, agents: Agents, state: BlockState, inbox: Floats) -> BlockState:
+        """Nothing is left to do once z is out."""
+        return state
+
+    def models(self, state: BlockState, inbox: Floats) -> Floats:
+        """z for everyone; blocks and minimisers are not released."""
+        return np.broadcast_to(inbox, state.u.shape)
+
+    def estimate(self, state: BlockState, inbox: Floats) -> Floats:
+        """The last z."""
+        return inbox[0]
+
+    def residuals(
+        self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
+    ) -> Residuals:
+        """As for noise in the blocks."""
+        return block_residuals(self.lam, self.gamma, before, after)
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """C6: `mean u` leaves with Gaussian noise, once a round."""
+        level = Level(self.gamma, self.lam, self.unit)
+        return (mean_promise(BROADCAST, level, setting, self.participation),)
+
+    def schedule(self, setting: Setting, weights: Floats | float = 1.0) -> Custom:
+        """Return the noise over the rounds that minimises `sum weights_k s_k^2` at a given budget (C0).
+
+        The sensitivities grow from round to round, so `s_k^2 ~ D_k/sqrt(weights_k)` does too.
+        """
+        (promise,) = self.promises(setting)
+        bounds = np.array([certificate.bound for certificate in promise.rows[0].certificates])
+        return Custom(tuple(optimal_gaussian_shape(bounds, weights).tolist()))

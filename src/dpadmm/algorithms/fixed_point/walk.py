@@ -1,0 +1,94 @@
+"""Fully decentralised private ADMM (Algorithm 4): a token walks from user to user.
+
+the holder i:  z = prox_{gamma g}(zhat),   x_i = prox_{gamma F_i}(2z - u_i),
+               du_i = 2 lam ( Clip(x_i - z) + N(0, sigma^2 I)/2 ),   u_i <- u_i + du_i,   zhat <- zhat + du_i/N
+               sends zhat to the next holder
+
+The token is `zhat`, the mean of all blocks; as printed it is z, from which the mean cannot be kept (see `blocks`). The
+paper walks on the complete graph; any connected graph will do, since the fixed point does not depend on the order.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.algorithms.fixed_point.blocks import BlockADMM
+from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
+from dpadmm.algorithms.fixed_point.participation import Participation
+from dpadmm.algorithms.setting import Setting
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.networks.walks import WalkKind
+from dpadmm.privacy.claims.fixed_point import NetworkTheorem4
+from dpadmm.privacy.records import Unit
+from dpadmm.problems.problem import Problem
+
+
+@dataclass(frozen=True)
+class RandomWalkADMM(BlockADMM):
+    """Fixed-point ADMM without a server: one user computes in a round, whoever holds the token.
+
+    Parameters: see `BlockADMM`; `on_complete_graph` and `on_network` draw the walk, which is mandatory.
+
+    Guarantees: C5, for an eavesdropper on all messages, times the number of visits; noise is calibrated to the user
+    visited most. Network DP, which counts only what reaches a peer, is claimed by the paper (`claim`), not certified.
+    """
+
+    def __post_init__(self) -> None:
+        """A walk must have been drawn, with one holder a round."""
+        super().__post_init__()
+        if self.participation is None or self.participation.table.shape[1] != 1:
+            raise InputError("A walk needs one holder a round, drawn first: RandomWalkADMM.on_network(...).")
+
+    @classmethod
+    def on_complete_graph(
+        cls,
+        gamma: float,
+        n_users: int,
+        rounds: int,
+        rng: np.random.Generator,
+        lam: float = 0.5,
+        clip: float = math.inf,
+        unit: Unit = Unit.RECORD,
+    ) -> "RandomWalkADMM":
+        """Return the method with each holder uniform among all users, the present one included."""
+        return cls(gamma, lam, clip, unit, Participation.one_at_random(n_users, rounds, rng))
+
+    @classmethod
+    def on_network(
+        cls,
+        gamma: float,
+        network: Network,
+        rounds: int,
+        rng: np.random.Generator,
+        kind: WalkKind = WalkKind.METROPOLIS_HASTINGS,
+        lam: float = 0.5,
+        clip: float = math.inf,
+        unit: Unit = Unit.RECORD,
+    ) -> "RandomWalkADMM":
+        """Return the method with the token on the edges of a connected network."""
+        return cls(gamma, lam, clip, unit, Participation.walk(network, rounds, rng, kind=kind))
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """Where a network is given, the walk must keep to its edges."""
+        super().check(problem, network)
+        if network is None or self.participation is None:
+            return
+        holders = self.participation.table[:, 0]
+        here, there = holders[:-1], holders[1:]
+        moves = here != there
+        adjacent = np.asarray(network.adjacency[here[moves], there[moves]]).ravel() != 0
+        if not adjacent.all():
+            i, j = here[moves][~adjacent][0], there[moves][~adjacent][0]
+            raise InputError(f"The walk steps from {i} to {j}, which the network does not join. Draw it on this one.")
+
+    def claim(self, setting: Setting) -> NetworkTheorem4:
+        """Return the paper's network-DP claim (Theorem 4) for the user visited most."""
+        visits = [setting.rounds] if self.participation is None else self.participation.counts(setting.rounds)
+        return NetworkTheorem4(
+            participations=int(np.max(visits)),
+            users=setting.problem.n_agents,
+            lipschitz=lipschitz_of_blocks(setting),
+            gamma=self.gamma,
+        )

@@ -1,0 +1,49 @@
+"""Every command of docs/command-line.md is run, in order, beside a ledger like the one the page speaks of."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dpadmm.privacy.ledger import Budget, Ledger, Origin
+from dpadmm.privacy.methods import METHODS, PAdmm
+
+PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+
+def commands() -> list[list[str]]:
+    """The lines after `$` in the page's console blocks, continued lines joined."""
+    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
+
+
+def test_every_command_of_the_page_runs(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    agent = PAdmm(records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)
+    with Ledger.create("clinic.ledger", {"x": [[1.0], [2.0]]}, Budget(epsilon=1.0, delta=1e-5)) as ledger:
+        ledger.reserve(agent.releases(1.0), run="pilot", algorithm="p-admm", origin=Origin.SECURE)
+    listed = commands()
+    assert len(listed) >= 20
+    for words in listed:
+        assert words[0] == "dpadmm"
+        result = cli.run(*words[1:])
+        assert result.exit_code == 0, f"{' '.join(words)}\n{result.output}"
+    assert (tmp_path / "clinic.json").exists()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_on_the_page(name):
+    assert any(name in words for words in commands())
+
+
+def test_the_outputs_printed_on_the_page_are_true(cli):
+    """Rows of a table that follow a block's first command hold what that command prints."""
+    for block in re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        command, _, output = block.replace("\\\n", " ").partition("\n")
+        shown = [line for line in output.splitlines() if line.startswith("│")]
+        if shown:
+            printed = cli.run(*shlex.split(command[2:])[1:]).stdout
+            cells = [cell.strip() for line in shown for cell in line.split("│") if cell.strip()]
+            assert all(cell in printed for cell in cells), cells

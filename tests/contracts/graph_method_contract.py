@@ -1,0 +1,186 @@
+"""What every private method on a graph must keep: the optimum, the budget, the certificate, one silo = the batch."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from dpadmm.algorithms.anatomy import Agents
+from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.datasets.generators import logistic_table
+from dpadmm.datasets.partition import by_sizes
+from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.engines.private import plan_noise, run_private
+from dpadmm.errors import InputError
+from dpadmm.networks import complete, erdos_renyi, ring, star
+from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.plan import PlannedNoise
+from dpadmm.privacy.accounting import by_agent
+from dpadmm.privacy.records import Relation, Unit, View
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.regularisers import L1, Ridge
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
+
+ENGINE = LocalEngine(progress=False, threads=1, recording=Recording(every=5), tolerance=1e-11)
+GRAPHS = [ring(5), star(5), complete(5), erdos_renyi(5, 0.6, seed=1)]
+MU = 0.05
+
+_TABLE = logistic_table(300, 6, rng=np.random.default_rng(5)).data
+_SILOS = _TABLE.silos(by_sizes(300, [150, 90, 40, 15, 5], np.random.default_rng(6)))
+
+
+def risk(loss=None, mu=MU):
+    return EmpiricalRisk(_SILOS, Logistic() if loss is None else loss, mu=mu)
+
+
+def pooled_optimum(mu=MU):
+    """scikit-learn's answer with all records in one place."""
+    model = LogisticRegression(C=1 / (300 * mu), fit_intercept=False, tol=1e-12, solver="newton-cholesky")
+    return model.fit(_TABLE.features, _TABLE.labels).coef_.T
+
+
+class KeyedNoise:
+    """Noise that depends on slot, round and agent only: the same in every replica, and for a silo alone."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def perturb(self, slot, k, agents, values):
+        draws = [np.random.default_rng([len(slot.name), k, int(i)]).standard_normal(values.shape[1]) for i in agents]
+        return values + self.scale * np.stack(draws)[:, :, None]
+
+
+class Remembered:
+    """A hook that keeps what came in and what went out of another one."""
+
+    def __init__(self, inner):
+        self.inner, self.seen = inner, {}
+
+    def perturb(self, slot, k, agents, values):
+        out = self.inner.perturb(slot, k, agents, values)
+        self.seen[slot.name, k] = (values.copy(), out.copy())
+        return out
+
+
+def neighbours(rng, sizes=(2, 3, 4), weighting=Weighting.POOLED, loss=None, mu=0.01, theta=None):
+    """Two problems that differ in record 0 of agent 0: two records at an angle +-theta from the first axis."""
+    theta = rng.uniform(1.2, 1.57) if theta is None else theta
+    features = rng.standard_normal((sum(sizes), 3))
+    features /= np.maximum(1, np.linalg.norm(features, axis=1))[:, None]
+    labels = rng.choice([-1.0, 1.0], sum(sizes))
+    pair = []
+    for sign in (1.0, -1.0):
+        own, marks = features.copy(), labels.copy()
+        own[0], marks[0] = [np.cos(theta), sign * np.sin(theta), 0.0], 1.0
+        cuts = np.cumsum(sizes)[:-1]
+        silos = Silos.from_parts(np.split(own, cuts), np.split(marks, cuts), row_norm=1.0)
+        pair.append(Problem.of(EmpiricalRisk(silos, Logistic() if loss is None else loss, mu=mu), weighting))
+    return pair
+
+
+class GraphMethodContract:
+    """Subclasses set `method`, `name`, `target` and, if need be, `rounds` to converge in."""
+
+    method = None
+    name = ""
+    target = None
+    rounds = 400
+    unplanned_rounds = ()
+
+    @pytest.mark.parametrize("network", GRAPHS, ids=repr)
+    def test_zero_noise_reaches_the_pooled_optimum(self, network):
+        run = ENGINE.run(self.method, Problem.of(risk()), Stopping(rounds=self.rounds), network)
+        optimum = pooled_optimum()
+        np.testing.assert_allclose(run.models, np.broadcast_to(optimum, run.models.shape), atol=1e-6)
+        gaps = run.history.objective[:, 0] - Problem.of(risk()).objective(optimum)[0]
+        keep = gaps > 1e-11
+        slope, _ = np.polyfit(run.history.rounds[keep].astype(float), np.log(gaps[keep]), 1)
+        assert slope < -0.02
+
+    @pytest.mark.parametrize("loss", [SmoothedHinge(), Huber(0.5)], ids=lambda v: type(v).__name__)
+    def test_zero_noise_is_optimal_for_other_losses_weights_and_a_shared_ridge(self, loss):
+        problem = Problem.of(risk(loss, mu=0.0), Weighting.AVERAGE, Ridge(0.05))
+        run = ENGINE.run(self.method, problem, Stopping(rounds=2 * self.rounds), complete(5))
+        assert problem.optimality(run.estimate)[0] <= 1e-7
+
+    @pytest.mark.parametrize(("records", "silos"), [(1, 1), (2, 1), (1, 2), (3, 5)])
+    def test_the_plan_spends_the_target_and_never_more(self, records, silos):
+        problem = Problem.of(risk())
+        plan = plan_noise(
+            self.method, problem, 7, self.target, star(5), engine=ENGINE,
+            records_per_person=records, silos_per_person=silos,
+        )  # fmt: skip
+        stated = plan.statement()
+        delta = getattr(self.target, "delta", 0.0)
+        assert (stated.unit, stated.relation, stated.view) == (Unit.RECORD, Relation.REPLACE_ONE, View.EAVESDROPPER)
+        assert (stated.records_per_person, stated.silos_per_person) == (records, silos)
+        spent = stated.curve.epsilon(delta)
+        assert self.target.epsilon * (1 - 1e-6) <= spent <= self.target.epsilon * (1 + 1e-12)
+        if silos == 1:
+            for curve in by_agent(plan).values():
+                assert curve.epsilon(delta) == pytest.approx(self.target.epsilon, rel=1e-6)
+        assert {release.round for release in plan} == set(range(1, 8)) - set(self.unplanned_rounds)
+
+    def test_alone_equals_batch(self):
+        problem, network, hook = Problem.of(risk()), star(5), KeyedNoise(0.01)
+        agents = Agents.of(problem, network, tolerance=1e-12, threads=1)
+        state, inbox = self.method.start(agents, replicas=2)
+        rng = np.random.default_rng(0)
+        for k in range(1, 5):
+            together, messages = self.method.local_step(k, agents, state, inbox, hook)
+            heard = self.method.exchange(k, problem, network, inbox, messages, hook)
+            heard = heard + 0.1 * rng.standard_normal(heard.shape)
+            after = self.method.update(k, agents, together, heard)
+            for i in range(5):
+                here = agents.alone(i, tolerance=1e-12)
+                for r in range(2):
+                    mine = type(state)(*(part[i : i + 1, :, r : r + 1] for part in state))
+                    mine, message = self.method.local_step(k, here, mine, inbox[i : i + 1, :, r : r + 1], hook)
+                    mine = self.method.update(k, here, mine, heard[i : i + 1, :, r : r + 1])
+                    np.testing.assert_allclose(message[0, :, 0], messages[i, :, r], atol=1e-10)
+                    for part, whole in zip(mine, after, strict=True):
+                        np.testing.assert_allclose(part[0, :, 0], whole[i, :, r], atol=1e-10)
+            state, inbox = after, heard
+
+    def test_runs_privately_and_repeats_by_seed(self):
+        problem, network = Problem.of(risk()), ring(5)
+
+        def run(seed):
+            return run_private(self.method, problem, 6, self.target, SimulatedSampler(seed=seed), network, engine=ENGINE)
+
+        one, again, other = run(1), run(1), run(2)
+        np.testing.assert_array_equal(one.run.models, again.run.models)
+        assert np.abs(one.run.models - other.run.models).max() > 1e-4
+        assert one.statement.curve.epsilon(getattr(self.target, "delta", 0.0)) <= self.target.epsilon * (1 + 1e-12)
+
+    def test_resumes_bit_for_bit(self, tmp_path):
+        problem, network = Problem.of(risk()), ring(5)
+        plan = plan_noise(self.method, problem, 9, self.target, network, engine=ENGINE)
+        noise = PlannedNoise(plan, SimulatedSampler(seed=3))
+        whole = ENGINE.run(self.method, problem, Stopping(rounds=9), network, noise)
+        for stop in (3, 4):
+            file = tmp_path / f"{stop}.npz"
+            ENGINE.run(self.method, problem, Stopping(rounds=stop), network, noise, save_to=file)
+            rest = ENGINE.run(self.method, problem, Stopping(rounds=9), network, noise, resume=file)
+            np.testing.assert_array_equal(rest.models, whole.models)
+
+    def test_noise_is_drawn_for_every_planned_release_and_nothing_else(self):
+        problem, network = Problem.of(risk()), ring(5)
+        plan = plan_noise(self.method, problem, 6, self.target, network, engine=ENGINE)
+        hook = Remembered(PlannedNoise(plan, SimulatedSampler(seed=3)))
+        ENGINE.run(self.method, problem, Stopping(rounds=6), network, hook)
+        assert set(hook.seen) == {(slot.name, k) for slot, k in plan.releases}
+        for before, after in hook.seen.values():
+            assert (np.abs(after - before).max(axis=(1, 2)) > 0).all()
+
+    def test_it_is_in_the_registry(self):
+        assert BY_NAME[self.name].build is type(self.method)
+
+    def test_what_cannot_be_protected_is_refused(self):
+        with pytest.raises(InputError, match="no bound"):
+            plan_noise(self.method, Problem.of(risk(Squared())), 3, self.target, ring(5))
+        with pytest.raises(InputError, match="L1"):
+            plan_noise(self.method, Problem.of(risk(), regulariser=L1(0.1)), 3, self.target, ring(5))
+        with pytest.raises(InputError, match="needs the network"):
+            plan_noise(self.method, Problem.of(risk()), 3, self.target)
