@@ -19,15 +19,16 @@ from dpadmm.privacy.records import (
     Unit,
     View,
 )
+from table import Row
 
 REPETITIONS = 15
 SHAPES = {"1,000 agents, d = 64, 16 replicas": (1000, 64, 16), "100,000 agents, d = 16": (100_000, 16, 1)}
 NUMPY = "NumPy Generator.standard_normal"
 
 
-def rows() -> list[dict[str, object]]:
+def rows() -> list[Row]:
     """Return the measurements: name, value, unit, reference, ratio (how many times faster than the reference)."""
-    table: list[dict[str, object]] = []
+    table: list[Row] = []
     for label, shape in SHAPES.items():
         table += _normal_rows(label, shape)
     table += [
@@ -38,12 +39,11 @@ def rows() -> list[dict[str, object]]:
     return table
 
 
-def _row(name: str, value: float, unit: str, reference: str = "", base: float | None = None) -> dict[str, object]:
-    ratio = None if base is None else base / value
-    return {"name": name, "value": value, "unit": unit, "reference": reference, "ratio": ratio}
+def _row(name: str, value: float, unit: str, reference: str = "", base: float | None = None) -> Row:
+    return Row(name, value, unit, reference, base, None if base is None else base / value)
 
 
-def _normal_rows(label: str, shape: tuple[int, int, int]) -> list[dict[str, object]]:
+def _normal_rows(label: str, shape: tuple[int, int, int]) -> list[Row]:
     """Measure NumPy and both samplers in turns, so that a busy machine slows all of them alike."""
     values, numbers = np.zeros(shape), shape[0] * shape[1] * shape[2]
     draw = Draw(Slot("message"), 1, Batch.of(shape[0], shape[2]))

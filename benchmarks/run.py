@@ -11,11 +11,19 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import dpadmm
+import experiment
 import logistic
+import noise
 import quadratic
 import rank_one
 
-PARTS = {"quadratic": quadratic, "rank-one": rank_one, "logistic": logistic}
+PARTS = {
+    "quadratic": quadratic,
+    "rank-one": rank_one,
+    "noise": noise,
+    "logistic": logistic,
+    "experiment": experiment,
+}
 
 
 def main(wanted: list[str]) -> None:

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
+from tests.contracts.transcript_contract import worst_c1_ratio
 
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.private import plan_noise
@@ -11,11 +13,9 @@ from dpadmm.noise.schedules import Geometric
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.records import Strength
 from dpadmm.problems.problem import Problem
-from tests.contracts.graph_method_contract import ENGINE, GraphMethodContract, risk
-from tests.contracts.transcript_contract import worst_c1_ratio
 
 
-class TestPADMM(GraphMethodContract):
+class TestPADMM(ConvergenceContract, PrivateContract):
     method = PADMM(eta=0.01)
     name = "p-admm"
     target = Target(epsilon=2.0, delta=1e-5)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from tests.contracts.graph_method_contract import ConvergenceContract, KeyedNoise, PrivateContract, Remembered, risk
+from tests.contracts.transcript_contract import worst_c1_ratio
 
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
@@ -11,11 +13,9 @@ from dpadmm.errors import InputError
 from dpadmm.networks import star
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.problem import Problem
-from tests.contracts.graph_method_contract import GraphMethodContract, KeyedNoise, Remembered, risk
-from tests.contracts.transcript_contract import worst_c1_ratio
 
 
-class TestRecycled(GraphMethodContract):
+class TestRecycled(ConvergenceContract, PrivateContract):
     method = RecycledPADMM(eta=0.01, gamma=0.01)
     name = "p-admm-recycled"
     target = Target(epsilon=1.0, delta=1e-6)

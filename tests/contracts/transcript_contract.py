@@ -6,13 +6,13 @@ broadcast, and the Jacobians of the map from noise to broadcast.
 
 import numpy as np
 import pytest
+from tests.contracts.graph_method_contract import neighbours
 
 from dpadmm.algorithms.anatomy import Agents, Silence
 from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.networks import ring
 from dpadmm.problems.problem import Weighting
-from tests.contracts.graph_method_contract import neighbours
 
 TOLERANCE = 1e-12
 EXACT = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=TOLERANCE)
@@ -30,12 +30,12 @@ class Prescribed:
 
 
 def far_transcript(rng, rounds):
-    """Broadcasts far out along the first axis, where both records are badly misclassified; agents agree or nearly so."""
-    size, shake = 10.0 ** rng.uniform(0, 5), 10.0 ** rng.uniform(-6, 0)
+    """Broadcasts far out along the first axis, where both records are badly misclassified, and almost in agreement."""
+    size, shake = 10.0 ** rng.uniform(0, 4), 10.0 ** rng.uniform(-6, 0)
     return {k: shake * rng.standard_normal((3, 3)) - size * np.eye(3)[0] for k in range(1, rounds + 1)}
 
 
-def worst_c1_ratio(method, tries=60, rounds=5):
+def worst_c1_ratio(method, tries=30, rounds=4):
     """Return the largest distance of values before noise over the certificate's bound; it must not pass 1."""
     worst, rng = 0.0, np.random.default_rng(1)
     for t in range(tries):
@@ -91,17 +91,17 @@ class TiltContract:
 
     def test_noise_that_explains_the_same_broadcast(self):
         worst, rng = 0.0, np.random.default_rng(2)
-        for t in range(60):
+        for t in range(30):
             pair = neighbours(rng, sizes=(1 + t % 3, 3, 4), weighting=list(Weighting)[t % 3])
             k = self.tilted[t % len(self.tilted)]
             x = far_transcript(rng, 1)[1][:, :, None]
             a, b = (0.1 * rng.standard_normal((3, 3, 1)) for _ in range(2))
             inbox = ring(3).neighbour_sum(x)
             seen = self.step(pair[0], k, x, a, inbox, b)
-            other = b + weighted_gradient(pair[0], seen) - weighted_gradient(pair[1], seen)
-            explained = self.step(pair[1], k, x, a, inbox, other)
+            gap = weighted_gradient(pair[0], seen) - weighted_gradient(pair[1], seen)
+            explained = self.step(pair[1], k, x, a, inbox, b + gap)
             np.testing.assert_allclose(explained, seen, rtol=1e-9, atol=1e-7)
-            certificate, moved = self.certificate(pair[0], k), np.linalg.norm(other - b, axis=1)
+            certificate, moved = self.certificate(pair[0], k), np.linalg.norm(gap, axis=1)
             assert moved[1:].max() == 0
             assert moved[0, 0] <= certificate.bound * (1 + 1e-9)
             worst = max(worst, moved[0, 0] / certificate.bound)
@@ -118,12 +118,10 @@ class TiltContract:
 
     def test_jacobians_of_the_map_from_noise_to_broadcast(self):
         worst, rng = 0.0, np.random.default_rng(3)
-        for t in range(20):
-            # One record at margin 0 against one that is far away: theta = pi/2 would be opposite, so turn the second.
-            pair = neighbours(rng, sizes=(1, 3, 4), theta=np.pi / 2 if t % 2 else None, mu=0.01)
-            k = self.tilted[t % len(self.tilted)]
-            if t % 2:
-                pair[1].functions.silos.features[0] = [1.0, 0.0, 0.0]
+        for t in range(12):
+            # The worst pair: a record at margin 0, where the loss curves most, against one far out, where it is flat.
+            pair = neighbours(rng, sizes=(1, 3, 4), records=None if t % 2 else ([0.0, 1.0, 0.0], [1.0, 0.0, 0.0]))
+            k = self.tilted[t // 2 % len(self.tilted)]
             x = np.repeat(-40.0 * np.eye(3)[:1], 3, axis=0)[:, :, None]
             a, inbox = np.zeros((3, 3, 1)), ring(3).neighbour_sum(x)
             b = -weighted_gradient(pair[0], x)  # the minimiser is then the centre x itself

@@ -1,4 +1,4 @@
-"""Random batches of records, and the sum of their gradients, for all agents and replicas at once.
+"""Gradients of all records, and of random batches of them, for all agents and replicas at once.
 
 Each replica draws its own batches. A batch is a pure function of (seed, step, round, agent, replica) and of nothing
 else: a silo alone, a batch of agents and any number of threads agree. It shares no stream with the noise.
@@ -26,7 +26,7 @@ from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.solvers import batch_kernels
-from dpadmm.solvers.kernels import line_numbers
+from dpadmm.solvers.kernels import csr_slope_sum, line_numbers
 
 ROUNDING = 1e-10
 """What rounding may add to one gradient before noise; certificates count it (C7). Far above what is seen."""
@@ -62,7 +62,7 @@ class Batches:
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.count("size", self.size)
-        if not isinstance(self.seed, Integral) or isinstance(self.seed, bool) or self.seed < 0:
+        if not _is_whole(self.seed) or self.seed < 0:
             raise InputError(f"seed must be a whole number of at least 0, of any size, got {self.seed!r}.")
 
     @classmethod
@@ -94,11 +94,20 @@ class Batches:
         return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4").astype(np.uint64)
 
 
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
+
+
 class Moment(NamedTuple):
     """When a batch is drawn: round k >= 1, and the step within it."""
 
     round: int
     step: int = 0
+
+
+def whole_gradients(agents: Agents, x: Floats) -> Floats:
+    """Return `w_i grad f_i(x_i)`, (agents, d, R), over all records."""
+    return agents.weights[:, None, None] * _gradient(agents.functions, x)
 
 
 def batch_gradients(
@@ -112,6 +121,31 @@ def batch_gradients(
     """
     sums = _sums(agents.functions, batches, when, agents.index.astype(np.uint64), v, base, clip)
     return (agents.weights / batches.size)[:, None, None] * sums
+
+
+@singledispatch
+def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
+    return functions.gradient(x)
+
+
+@_gradient.register
+def _(functions: EmpiricalRisk, x: Floats) -> Floats:
+    rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
+    if not sparse.issparse(rows):
+        return functions.gradient(x)
+    # One fused pass over the rows, several times faster than two sparse products.
+    out, parts = np.empty_like(x), (rows.indptr, rows.indices, rows.data, shifts)
+    for i in range(functions.n_agents):
+        first, last = int(offsets[i]), int(offsets[i + 1])
+        xi = np.ascontiguousarray(x[i])
+        out[i] = csr_slope_sum(*parts, first, last, xi, _line(functions), functions.loss.line is None) / (last - first)
+    return out + functions.mu * x
+
+
+def _line(functions: EmpiricalRisk) -> Floats:
+    """Return the loss's slope in the form the kernels want."""
+    line = functions.loss.line
+    return line_numbers(None if line is None else (line.shift, line.gain, line.low, line.high))
 
 
 @singledispatch
@@ -151,13 +185,11 @@ def _(
     points = _columns_last(v, functions.n_agents)
     bases = points if base is None else _columns_last(base, functions.n_agents)
     out = np.zeros_like(points)
-    line = functions.loss.line
-    numbers = line_numbers(None if line is None else (line.shift, line.gain, line.low, line.high))
     rates = np.minimum(batches.size / functions.sizes, 1.0)
     with np.errstate(divide="ignore"):
         log_stays = -np.log1p(-rates)
     fixed = batches.size if batches.kind is BatchKind.FIXED else 0
-    task = (bases, base is not None, clip, numbers, line is None, fixed, log_stays)
+    task = (bases, base is not None, clip, _line(functions), functions.loss.line is None, fixed, log_stays)
     stream = (np.uint64(when.round), index, batches.key(when.step), out)
     rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
     if sparse.issparse(rows):

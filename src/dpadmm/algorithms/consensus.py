@@ -36,7 +36,8 @@ class ConsensusADMM:
     Guarantees: converges for every rho > 0. No privacy: the messages are bare.
 
     The inbox is z; a round is: the agents' x and a steps, then the coordinator's z step, so the first z is the
-    data-free prox of 0 and K rounds give z computed from the K-th models.
+    data-free prox of 0 and K rounds give z computed from the K-th models. (The paper counts the other way round: its K
+    iterations end with x(K), the models that round K computes before its z step.)
 
     Reference: Boyd et al., "Distributed optimization and statistical learning via ADMM" (2011), section 7.1;
     Algorithm 1 of the Consensus DP-ADMM paper.

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.algorithms.batches import ROUNDING
+from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
 from dpadmm.algorithms.graph_method import GraphMethod, zeros
 from dpadmm.algorithms.setting import Setting
@@ -83,7 +83,7 @@ class DPDGD(GraphMethod):
     ) -> tuple[DGDState, Floats]:
         """A projected gradient step at the mixed point, then noise."""
         share = agents.regulariser.strong_convexity / agents.number
-        slope = agents.weights[:, None, None] * agents.functions.gradient(inbox) + share * inbox
+        slope = whole_gradients(agents, inbox) + share * inbox
         x = inbox - self.step_at(k) * slope
         if self.constraint is not None:
             x = self.constraint.prox(x, 1.0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm.algorithms.anatomy import MESSAGE, Agents
-from dpadmm.algorithms.batches import ROUNDING
+from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise, Row
@@ -32,7 +32,7 @@ class DPGD(GradientMethod):
 
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
         """The whole gradient needs noise; nothing is free."""
-        return agents.weights[:, None, None] * agents.functions.gradient(x), np.zeros(1)
+        return whole_gradients(agents, x), np.zeros(1)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.algorithms.batches import ROUNDING
+from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
@@ -56,7 +56,7 @@ class LinearisedADMM(ConsensusADMM):
     ) -> tuple[StarState, Floats]:
         """The linearised x step in closed form, noise, the dual step on the noisy model."""
         inverse = 1 / self.step_at(k)
-        slope = agents.weights[:, None, None] * agents.functions.gradient(state.x)
+        slope = whole_gradients(agents, state.x)
         x = (self.rho * inbox - state.a + inverse * state.x - slope) / (self.rho + inverse)
         sent = noise.perturb(MESSAGE, k, agents.index, x)
         a = state.a + self.rho * (sent - inbox)

@@ -21,7 +21,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook, Residuals
-from dpadmm.algorithms.batches import ROUNDING, Batches, Moment, batch_gradients
+from dpadmm.algorithms.batches import ROUNDING, Batches, Moment, batch_gradients, whole_gradients
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -148,7 +148,7 @@ class PSADMM:
     ) -> tuple[PSState, Floats]:
         """The inner loop; everything after it is a function of noisy gradients."""
         c = self._weight_of_new(agents)
-        g = agents.weights[:, None, None] * agents.functions.gradient(state.x)
+        g = whole_gradients(agents, state.x)
         if self.full_noise is FullNoise.ONCE:
             g = noise.perturb(Slot(FULL), k, agents.index, g)
         v, total = state.x, np.zeros_like(state.x)

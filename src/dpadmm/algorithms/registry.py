@@ -3,10 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from dpadmm.algorithms.consensus import ConsensusADMM
+from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
 from dpadmm.algorithms.decentralised import DecentralisedADMM
+from dpadmm.algorithms.dp_dgd import DPDGD
+from dpadmm.algorithms.dp_gd import DPGD
+from dpadmm.algorithms.dp_sgd import DPSGD, DPProxSGD
 from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.fixed_point import (
     CentralisedADMM,
@@ -17,10 +22,14 @@ from dpadmm.algorithms.fixed_point import (
     LassoADMM,
     RandomWalkADMM,
 )
+from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.m_admm import MADMM
+from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.algorithms.ps_admm import PSADMM
 from dpadmm.algorithms.r_admm import RADMM, BareRADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
+from dpadmm.noise.promises import Family
 
 
 class Topology(Enum):
@@ -59,6 +68,21 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("fp-general", GeneralADMM, Topology.STAR, "C9", "fixed-point ADMM for Ax + Bz = c, one silo"),
     Entry("fp-lasso", LassoADMM, Topology.STAR, "C5", "fixed-point ADMM for the LASSO, with clipping"),
     Entry("dp-cd", CoordinateDescent, Topology.STAR, "C9", "private coordinate descent"),
+    Entry("consensus", ConsensusDPADMM, Topology.STAR, "C3", "spherical Laplace noise on the coordinator's broadcast"),
+    Entry(
+        "consensus-gaussian",
+        partial(ConsensusDPADMM, family=Family.GAUSSIAN),
+        Topology.STAR,
+        "C3",
+        "Gaussian noise on the coordinator's broadcast",
+    ),
+    Entry("ps-admm", PSADMM, Topology.STAR, "C4", "stochastic ADMM, noise in its variance-reduced inner steps"),
+    Entry("dp-sgd", DPSGD, Topology.STAR, "C9", "noisy batch gradients; one silo is the central model"),
+    Entry("dp-prox-sgd", DPProxSGD, Topology.STAR, "C9", "as dp-sgd, with a proximal step for any regulariser"),
+    Entry("dp-gd", DPGD, Topology.STAR, "C9", "noisy full gradients"),
+    Entry("dp-dgd", DPDGD, Topology.GRAPH, "C9", "decentralised gradient steps and noise that both shrink"),
+    Entry("linearised-admm", LinearisedADMM, Topology.STAR, "C9", "one gradient step in place of the local solve"),
+    Entry("output-perturbation", OutputPerturbation, Topology.ALONE, "C9", "each silo's noisy optimum, averaged"),
 )
 
 BY_NAME: dict[str, Entry] = {entry.name: entry for entry in ENTRIES}

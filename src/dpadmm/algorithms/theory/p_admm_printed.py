@@ -11,9 +11,9 @@ With `phi` the singular values (the smallest non-zero one, as the paper has it),
 
 Not a bound to rely on. The last factor should be 1/(W - R), and strong convexity is written without its 1/2. zeta
 must exceed `phi_max^2/phi_min^2 - 1`, 108.7 on a ring of five, and tends to `2 mu phi_min^2(Q)/v^2` as kappa_2 grows,
-0.2 there for a logistic loss with mu = 0.01. That limit has a unit, the inverse of a curvature, so the conditions can be
-met by writing the functions in small units, but then the bound is false: on the same ring with mu = 1e-5, v = 2.6e-4
-it claims W = 0.87, while 400 noise-free rounds take a squared error from 18 to 14 only.
+0.2 there for a logistic loss with mu = 0.01. That limit has a unit, the inverse of a curvature, so the conditions can
+be met by writing the functions in small units, but then the bound is false: on the same ring with mu = 1e-5,
+v = 2.6e-4 it claims W = 0.87, while 400 noise-free rounds take a squared error from 18 to 14 only.
 `theory.p_admm` has the rate that holds.
 """
 

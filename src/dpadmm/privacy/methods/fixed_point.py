@@ -169,7 +169,7 @@ class Federated(NoisyBlocks):
         """As drawn beforehand, else every round."""
         if self.participations is not None and self.participations > self.rounds:
             raise InputError(f"participations must be at most the rounds {self.rounds}, got {self.participations}.")
-        return 1 if self.participations is None else self.participations
+        return self.rounds if self.participations is None else self.participations
 
     def theorems(self) -> tuple[claims.RenyiTheorem, ...]:
         """Theorem 3 (central), Theorem 10 and Theorem 3 (local)."""
