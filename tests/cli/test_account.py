@@ -125,6 +125,8 @@ def test_table_shows_what_json_says(cli, case):
     assert said["certified"]["strength"] in rows["status"]
     for assumption in said["certified"]["assumptions"]:
         assert assumption in table
+    whom = f"Protects one {said['certified']['unit']} (replace-one) from the {said['certified']['view']}"
+    assert whom in table
     assert "CLAIMED" in table
     assert (said["claimed"] == []) == (said["no_claim"] is not None)
 

@@ -124,6 +124,22 @@ def batch_gradients(
 
 
 @singledispatch
+def correction_bound(functions: LocalFunctions) -> float:
+    """Bound `||grad loss(v) - grad loss(vt)||` of one record: the range of the slope times the public row norm.
+
+    Never above 2 G, and G for logistic and smoothed hinge, whose slopes lie in [-1, 0]. Infinite without a bound.
+    """
+    return 2 * functions.constants.record_gradient
+
+
+@correction_bound.register
+def _(functions: EmpiricalRisk) -> float:
+    line = functions.loss.line
+    low, high = (-1.0, 0.0) if line is None else (line.low, line.high)  # only the logistic slope is no line
+    return (high - low) * functions.silos.row_norm
+
+
+@singledispatch
 def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
     return functions.gradient(x)
 

@@ -21,7 +21,14 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook, Residuals
-from dpadmm.algorithms.batches import ROUNDING, Batches, Moment, batch_gradients, whole_gradients
+from dpadmm.algorithms.batches import (
+    ROUNDING,
+    Batches,
+    Moment,
+    batch_gradients,
+    correction_bound,
+    whole_gradients,
+)
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -30,6 +37,7 @@ from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.records import Certificate, Strength
 from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
 
@@ -80,13 +88,14 @@ class PSADMM:
     inner_steps: S >= 1. batches: how records are drawn (the paper's batch is 1).
     averaging: extrapolated as printed (amplifies the noise of the last steps), or plain.
     full_noise: afresh in every inner step, or once a round.
-    clip: norm to which one record's correction is shortened, > 0; None: 2 G bounds it already.
+    clip: norm to which one record's correction is shortened, > 0; None: C, the range of the loss's slope times the
+        row norm (logistic: G; at most 2 G), bounds it already.
     constraint: a box (or the positive orthant) C that all models must lie in; None: no constraint.
     output: whether the last or the averaged models are the result.
     noise_ratio: s2/s1 > 0; None (default) lets the calibration choose it for the least total noise.
 
     Guarantees: C4. Each inner step post-processes a Gaussian release of the full gradient (bound `2 G w_i/n_i`) and a
-    sampled Gaussian release of the correction (one record's term at most `w_i min(2 G, clip)/l`); record level,
+    sampled Gaussian release of the correction (one record's term at most `w_i min(C, clip)/l`); record level,
     replace-one, against an eavesdropper who does not see the batches; up to floating point, since batches come
     from a generator.
 
@@ -166,10 +175,13 @@ class PSADMM:
 
     def _correction(self, when: Moment, agents: Agents, v: Floats, vt: Floats, noise: NoiseHook) -> Floats:
         """The noisy sampled correction, and the exact one of the ridge inside f_i, which touches no data."""
-        clip = math.inf if self.clip is None else self.clip
-        raw = batch_gradients(self.batches, when, agents, v, base=vt, clip=clip)
+        raw = batch_gradients(self.batches, when, agents, v, base=vt, clip=self._limit(agents.functions))
         ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * (v - vt)
         return noise.perturb(Slot(CORRECTION, when.step), when.round, agents.index, raw) + ridge
+
+    def _limit(self, functions: LocalFunctions) -> float:
+        """Return the norm that no record's correction exceeds: enforced, and what the certificate says."""
+        return min(correction_bound(functions), math.inf if self.clip is None else self.clip)
 
     def _weight_of_new(self, agents: Agents) -> Floats:
         """Return c as (agents, 1, 1)."""
@@ -248,7 +260,7 @@ class PSADMM:
         correction = ps_admm_correction(
             batch_size=self.batches.size,
             gradient_bound=setting.gradient_bound,
-            clip=math.inf if self.clip is None else self.clip,
+            clip=self._limit(setting.problem.functions),
             weight=weight,
             solver_tolerance=ROUNDING,
             records_per_person=setting.records_per_person,

@@ -15,7 +15,7 @@ from dpadmm.errors import DpadmmError
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
 from dpadmm.privacy.methods import Family, Levels, Method
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.records import Certificate, Unit
 
 CLAIMED = "CLAIMED figures are what a paper prints, evaluated as printed. Nothing certified is computed from them."
 _MEASURES = {
@@ -169,8 +169,9 @@ def print_figures(f: Figures) -> None:
     console.print(noise_words(f), soft_wrap=True)
     console.print(_table(f))
     said = f.statement
-    people = f"at most {said.records_per_person} record(s) in {said.silos_per_person} silo(s) a person"
-    console.print(f"Protects one {said.unit.value} ({said.relation.value}) from the {said.view.value}; {people}.")
+    people = f"; at most {said.records_per_person} record(s) in {said.silos_per_person} silo(s) a person"
+    words = f"Protects one {said.unit.value} ({said.relation.value}) from the {said.view.value}"
+    console.print(words + (people if said.unit is Unit.RECORD else "") + ".", soft_wrap=True)
     console.print("Assumptions of the certified figure:")
     for assumption in said.assumptions:
         console.print(f"  - {assumption}", soft_wrap=True, markup=False)

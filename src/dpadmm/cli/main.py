@@ -33,6 +33,16 @@ def main(
 
 
 @app.command()
+def algorithms(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List every method: who talks to whom, and what certifies it."""
+    from dpadmm.cli.algorithms import show
+
+    show(is_json=json)
+
+
+@app.command()
 def demo(
     mu: Annotated[float, typer.Option(help="Ridge strength, > 0.")] = 0.01,
     rounds: Annotated[int, typer.Option(help="Most rounds of either method.")] = 300,

@@ -219,6 +219,16 @@ def test_units_and_strengths_follow_the_settings():
     assert laplace.certificates()[0].strength is Strength.UP_TO_FLOATING_POINT
 
 
+def test_private_rounds_and_their_penalties():
+    assert PAdmm(**GRAPH, rounds=6).private_rounds() == (1, 2, 3, 4, 5, 6)
+    assert PAdmm(**GRAPH, rounds=6, recycled=True).private_rounds() == (1, 3, 5)
+    grown = RAdmm(**GRAPH, rounds=6, penalty_growth=2.0)
+    assert grown.private_rounds() == (1, 3, 5)
+    assert grown.penalties() == pytest.approx((0.05, 0.2, 0.8), rel=1e-15)
+    bounds = [c.log_jacobian for c in MAdmm(**GRAPH, rounds=2, penalty_growth=2.0).certificates()]
+    assert bounds == pytest.approx([math.log1p(0.25 / (1000 * 0.21)), math.log1p(0.25 / (1000 * 0.41))], rel=1e-12)
+
+
 def test_bad_noise_is_refused():
     method = DpGd(records=10, rounds=3)
     for noise in (0.0, -1.0, math.nan, math.inf, [1.0, 2.0]):

@@ -37,7 +37,7 @@ _LEAST_WEIGHT = 1e-12
 
 @dataclass(frozen=True)
 class ConsensusPlan:
-    """What to run: `method` for `rounds` rounds under `schedule`; `bound` is on E||zhat - x*||^2 of what is released."""
+    """What to run: `method` for `rounds` rounds under `schedule`; `bound` is on E||zhat - x*||^2 at the end."""
 
     method: ConsensusDPADMM
     rounds: int

@@ -96,7 +96,7 @@ class Condition:
         return Verdict(L, mu, slack_24, matrices.slack_25(L, L * mu), self._remark)
 
     def best(self) -> Verdict:
-        """Search L and mu for the most to spare: slack_24 = slack_25 if the condition holds, else the least miss.
+        """Search L and mu for the most to spare, or the least to miss; the two slacks are then equal.
 
         At a fixed product `L mu` the smallest eigenvalue in (25) is concave in L, and grows with the product.
         """
@@ -105,10 +105,9 @@ class Condition:
         if p <= 0:
             remark = "(24) fails for every L and mu: the symmetric part of I + eta (D+A) Dt^-1 is not positive"
             return Verdict(1.0, 2.0, -math.inf, matrices.slack_25(1.0, 2.0), remark)
-        if matrices.best_at(p)[1] <= ROUNDING:
-            spare = 0.0
-        else:
-            spare = brentq(lambda s: matrices.best_at((1 - s) * p)[1] - s, 0.0, 1 - 1e-9, xtol=1e-12)
+        # The slack of (25) falls in that of (24): where they are equal, the smaller of the two is largest.
+        low, high = min(matrices.best_at(p)[1], 0.0), 1 - 1e-9
+        spare = brentq(lambda s: matrices.best_at((1 - s) * p)[1] - s, low - ROUNDING, high, xtol=1e-13)
         product = (1 - spare) * p
         L, slack_25 = matrices.best_at(product)
         return Verdict(L, product / L, spare, slack_25, self._remark)

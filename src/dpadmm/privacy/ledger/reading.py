@@ -44,7 +44,7 @@ def open_for_reading(
         raise LedgerError(f"{place} is not there or not a file. Give the path of a ledger.")
     if not place.with_name(place.name + "-wal").exists():
         try:
-            return _open(place, "mode=ro", expected_head, timeout_seconds)
+            return _open(place, "mode=ro&immutable=1", expected_head, timeout_seconds)
         except LedgerError:
             # Another process may have begun to write meanwhile; if not, the same error comes again.
             if not place.with_name(place.name + "-wal").exists():
