@@ -3,7 +3,8 @@
 The plan is fixed before the data are touched. `PlannedNoise` draws it as the run goes; what is not planned is refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +27,7 @@ from dpadmm.privacy.calibration import (
     calibrate_scale,
 )
 from dpadmm.privacy.certificates import secure_grid
-from dpadmm.privacy.records import Release
+from dpadmm.privacy.records import BareRelease, Release
 
 Floats = NDArray[np.float64]
 Stds = list[Floats]
@@ -39,7 +40,7 @@ class NoisePlan:
     releases: Mapping[tuple[Slot, int], Mapping[int | None, Release]]
 
     def __iter__(self) -> Iterator[Release]:
-        """Yield every release."""
+        """Yield every release; one that stands for all agents comes once, under the agent of its row."""
         for row in self.releases.values():
             yield from row.values()
 
@@ -63,8 +64,26 @@ class NoisePlan:
             raise InputError(f"Agent {unknown} has no noise planned for {slot} in round {k}.") from None
 
     def statement(self) -> Statement:
-        """Return what the whole plan costs the worst person."""
-        return statement(self)
+        """Return what the whole plan costs the worst person, in as many silos as the certificates allow for."""
+        return statement(self._of_people())
+
+    def _of_people(self) -> Iterator[Release]:
+        """Yield every release; one that stands for all agents is made by each, so it counts in each silo of a person.
+
+        Enough agents are named for a person with the most silos; those without releases of their own pay the least.
+        """
+        common = [row[None] for row in self.releases.values() if None in row and row[None].agent >= 0]
+        if not common:
+            yield from self
+            return
+        silos = max(release.certificate.silos_per_person for release in common if not isinstance(release, BareRelease))
+        named = {release.agent for release in self if release.agent >= 0}
+        fresh = range(max(named) + 1, max(named) + 1 + silos)
+        for row in self.releases.values():
+            if None in row and row[None].agent >= 0:
+                yield from (replace(row[None], agent=agent) for agent in (*sorted(named), *fresh))
+            else:
+                yield from row.values()
 
 
 def calibrated(
@@ -88,8 +107,12 @@ def calibrated(
         for itself.
     """
     families = {promise.family for promise in promises}
+    _check_rows(promises)
     if all(row.agent == COORDINATOR for promise in promises for row in promise.rows):
         silos_per_person = 1  # one noise hides all silos of a person: their changes add up in the certificates
+    else:
+        certified = {c.silos_per_person for promise in promises for row in promise.rows for c in row.certificates}
+        silos_per_person = max(silos_per_person, *certified)
     shape = schedule or next((promise.schedule for promise in promises if promise.schedule is not None), Constant())
     if families <= {Family.GAUSSIAN, Family.SAMPLED}:
         if isinstance(target, PureTarget):
@@ -106,8 +129,26 @@ def calibrated(
         if isinstance(target, Target) or families & {Family.GAUSSIAN, Family.SAMPLED}:
             raise InputError("Laplace noise is pure epsilon-DP: give a PureTarget (no delta), and no Gaussian slot.")
         choose_rates = _split_rates if len(families) > 1 else _pure_rates
-        noise = choose_rates(promises, target, shape, silos_per_person)
+        noise = _one_for_all(promises, choose_rates(promises, target, shape, silos_per_person), np.min)
     return _plan(promises, noise)
+
+
+def _check_rows(promises: Sequence[Promise]) -> None:
+    """Refuse promises whose rows cannot be put side by side: row i of every slot is the same agent's."""
+    slots = [promise.slot for promise in promises]
+    if len(set(slots)) != len(slots):
+        raise InputError("Two promises have the same slot, so that only one of them would be planned. Name them apart.")
+    agents = [tuple(row.agent for row in promise.rows) for promise in promises if len(promise.rows) > 1]
+    if any(len(set(one)) != len(one) or one != agents[0] for one in agents):
+        raise InputError("The slots of a run must list the same agents in the same order, each once.")
+
+
+def _one_for_all(promises: Sequence[Promise], noise: Stds, strongest: Callable[..., Floats]) -> Stds:
+    """Give a single row that stands beside rows of many agents the strongest noise that any of them needs."""
+    return [
+        strongest(table, axis=0, keepdims=True) if len(promise.rows) == 1 else table
+        for promise, table in zip(promises, noise, strict=True)
+    ]
 
 
 def at_levels(promises: Sequence[Promise], levels: Sequence[ArrayLike]) -> NoisePlan:
@@ -132,7 +173,7 @@ def at_levels(promises: Sequence[Promise], levels: Sequence[ArrayLike]) -> Noise
 
 def _shared(promises: Sequence[Promise], noise: Stds, is_everywhere: bool) -> Stds:
     """Give all agents the largest noise among them where the promise, or the caller, asks for it."""
-    pairs = zip(promises, noise, strict=True)
+    pairs = zip(promises, _one_for_all(promises, noise, np.max), strict=True)
     return [
         np.broadcast_to(stds.max(axis=0), stds.shape) if is_everywhere or promise.is_noise_shared else stds
         for promise, stds in pairs
@@ -154,7 +195,7 @@ def _sampled_stds(promises: Sequence[Promise], target: Target, schedule: Schedul
         raise InputError("Sampled releases are calibrated for people with records in one silo; got more.")
     rounds = last_round(promises)
     shape = schedule.shape(rounds)
-    table = np.empty((len(promises[0].rows), len(promises)))
+    table = np.empty((max(len(promise.rows) for promise in promises), len(promises)))
     known: dict[tuple[object, ...], Floats] = {}
     for i in range(len(table)):
         mine = [(promise, promise.rows[i if len(promise.rows) > 1 else 0]) for promise in promises]
@@ -207,7 +248,9 @@ def _objective_rates(promises: Sequence[Promise], target: PureTarget, schedule: 
     for i, row in enumerate(promises[0].rows):
         places = np.array(row.rounds) - 1
         shares = 1.0 / schedule.shape(rounds)[places]
-        table[i, places] = calibrate_objective(target, row.certificates, shares, silos_per_person=silos)
+        # `count` fresh noises in a round are so many rounds: each gets its part of the round's share.
+        each = PureTarget(target.epsilon / promises[0].count)
+        table[i, places] = calibrate_objective(each, row.certificates, shares, silos_per_person=silos)
     return [table]
 
 
@@ -243,11 +286,16 @@ def _plan(promises: Sequence[Promise], noise: Stds) -> NoisePlan:
 
 
 class PlannedNoise:
-    """The engine's noise hook: draws what the plan says, for each group of replicas by its own plan."""
+    """The engine's noise hook: draws what the plan says, for each group of replicas by its own plan.
+
+    Secure noise is handed out only as often as the plan pays for it: `count` times in a slot, round and agent. A second
+    value under the same name would be a second release. Seeded noise may be drawn again, it is the same.
+    """
 
     def __init__(self, plan: NoisePlan, sampler: Sampler, replicas: int = 1) -> None:
         self.groups = [(np.arange(checks.count("replicas", replicas)), plan)]
         self.sampler = sampler
+        self._released: Counter[tuple[str, int, int]] = Counter()
 
     @classmethod
     def by_budget(cls, plans: Sequence[NoisePlan], sampler: Sampler, replicas_each: int) -> "PlannedNoise":
@@ -262,5 +310,21 @@ class PlannedNoise:
         for columns, plan in self.groups:
             draw = Draw(slot, k, Batch.of(agents, columns))
             part = np.ascontiguousarray(values[:, :, columns])
-            out[:, :, columns] = self.sampler.perturb(part, plan.of(slot, k, agents), draw).values
+            planned = plan.of(slot, k, agents)
+            drawn = self.sampler.perturb(part, planned, draw)
+            if drawn.is_private_release:
+                self._count(slot, k, agents, planned)
+            out[:, :, columns] = drawn.values
         return out
+
+    def _count(self, slot: Slot, k: int, agents: NDArray[np.int64], planned: Release | Sequence[Release]) -> None:
+        """Note a secure draw before its values are handed out; refuse one the plan has not paid for."""
+        paid = planned if isinstance(planned, Sequence) else [planned] * len(agents)
+        keys = [(slot.name, k, int(agent)) for agent in agents]
+        for key, release in zip(keys, paid, strict=True):
+            if self._released[key] >= release.count:
+                raise InputError(
+                    f"Agent {key[2]} has released all that was planned for slot {key[0]!r} in round {k}; a second value "
+                    "would not be accounted for. Plan it (count), or, if the first never left, use a new PlannedNoise."
+                )
+        self._released.update(keys)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +48,11 @@ class Row:
     sampling: PoissonSampling | FixedSizeSampling | None = None
 
     def __post_init__(self) -> None:
-        """Every round needs its certificate."""
+        """Every round needs its certificate, and comes once."""
         if len(self.rounds) != len(self.certificates) or not self.rounds:
             raise InputError(f"{len(self.rounds)} rounds need as many certificates, got {len(self.certificates)}.")
+        if self.rounds[0] < 1 or any(a >= b for a, b in pairwise(self.rounds)):
+            raise InputError(f"rounds must be at least 1 and increase, got {self.rounds[:8]}...; use `count` or slots.")
 
 
 @dataclass(frozen=True)

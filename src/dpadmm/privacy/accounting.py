@@ -8,7 +8,8 @@ Accountants interpret the records of `dpadmm.privacy.records`:
 * a bare release is infinite, an unknown one is refused.
 
 Releases of different agents touch different records: a record of one silo is hurt by its own agent's releases
-alone (`by_agent`), and a person present in `s` silos by those of `s` agents (`worst_person`).
+alone (`by_agent`), and a person present in `s` silos by those of `s` agents (`worst_person`). An agent below zero
+stands for a release that reaches everybody's data, such as a coordinator's aggregate: it hurts every person, once.
 """
 
 import math
@@ -77,11 +78,13 @@ def _tally(releases: Iterable[Release]) -> Tally:
     return tally
 
 
-def _tallies(releases: Sequence[Release]) -> dict[int, Tally]:
+def _tallies(releases: Sequence[Release]) -> tuple[Tally, dict[int, Tally]]:
+    """What reaches everybody (agents below zero), and what each agent's own releases cost."""
     groups: dict[int, list[Release]] = {}
     for release in releases:
         groups.setdefault(release.agent, []).append(release)
-    return {agent: _tally(own) for agent, own in groups.items()}
+    everyone = _tally(release for agent, own in groups.items() if agent < 0 for release in own)
+    return everyone, {agent: _tally(own) for agent, own in groups.items() if agent >= 0}
 
 
 def compose(releases: Iterable[Release]) -> Curve:
@@ -97,10 +100,16 @@ def compose(releases: Iterable[Release]) -> Curve:
 
 
 def by_agent(releases: Iterable[Release]) -> dict[int, Curve]:
-    """One curve per agent: what the records of its silo pay. Agents that pay the same share the work."""
+    """One curve per agent: what the records of its silo pay. Agents that pay the same share the work.
+
+    What reaches everybody (an agent below zero) is part of every agent's curve; such an agent's own curve is that of
+    people in silos that release nothing else.
+    """
     listed = list(releases)
-    tallies = _tallies(listed)
+    everyone, own = _tallies(listed)
     _terms(listed)
+    tallies = {release.agent: everyone for release in listed if release.agent < 0}
+    tallies |= {agent: tally.plus(everyone) for agent, tally in own.items()}
     known: dict[Hashable, Curve] = {}
     for tally in tallies.values():
         key = tally.key()
@@ -113,24 +122,25 @@ def worst_person(releases: Iterable[Release]) -> Curve:
     """The curve of the person hurt most, with records in as many silos as the certificates allow for.
 
     With `s = silos_per_person`: the s largest m^2 add for Gaussians, the s largest epsilons for pure releases; for
-    sampled or mixed ones the upper envelope over all choices of s agents.
+    sampled or mixed ones the upper envelope over all choices of s agents. What reaches everybody adds to each choice
+    once (its certificate bounds the change by all of a person's silos together).
     """
     listed = list(releases)
-    tallies = list(_tallies(listed).values())
-    terms = _terms(listed)
+    everyone, own = _tallies(listed)
+    tallies, terms = list(own.values()), _terms(listed)
     silos = terms.silos_per_person if terms else 1
-    if any(tally.infinite for tally in tallies):
+    if any(tally.infinite for tally in (everyone, *tallies)):
         return InfiniteCurve()
-    if not any(tally.pure or tally.sampled for tally in tallies):
+    if not any(tally.pure or tally.sampled for tally in (everyone, *tallies)):
         worst = sorted((tally.m_squared for tally in tallies), reverse=True)[:silos]
-        return Tally(gaussian=Counter(worst)).curve()
-    if not any(tally.gaussian or tally.sampled for tally in tallies):
+        return Tally(gaussian=Counter(worst)).plus(everyone).curve()
+    if not any(tally.gaussian or tally.sampled for tally in (everyone, *tallies)):
         worst = sorted((tally.epsilon for tally in tallies), reverse=True)[:silos]
-        return Tally(pure=Counter(worst)).curve()
-    return _envelope(tallies, silos)
+        return Tally(pure=Counter(worst)).plus(everyone).curve()
+    return _envelope(tallies, everyone, silos)
 
 
-def _envelope(tallies: Sequence[Tally], silos: int) -> Curve:
+def _envelope(tallies: Sequence[Tally], everyone: Tally, silos: int) -> Curve:
     """The upper envelope over all coalitions of `silos` agents, each different coalition once."""
     by_key = {tally.key(): tally for tally in tallies}
     present = Counter(tally.key() for tally in tallies)
@@ -143,7 +153,7 @@ def _envelope(tallies: Sequence[Tally], silos: int) -> Curve:
         )
     curves = []
     for keys in dict.fromkeys(combinations(candidates, size)):
-        total = Tally()
+        total = everyone
         for key in keys:
             total = total.plus(by_key[key])
         curves.append(total.curve())

@@ -108,7 +108,11 @@ def calibrate_gaussian(
     bound, relative = _bounds_and_shape(bounds, shape)
     m = float(gaussian.m_of(target.epsilon, target.delta))
     m /= math.sqrt(checks.count("silos_per_person", silos_per_person))
-    factor = np.linalg.norm(_relative(bound, relative), axis=-1, keepdims=True) / m
+    ratios = _relative(bound, relative)
+    largest = ratios.max(axis=-1, keepdims=True)  # squares of tiny or huge ratios would leave the range of floats
+    if not np.all(np.isfinite(largest) & (largest > 0)):
+        raise InputError("bounds divided by the noise shape leave the range of floats; rescale the problem.")
+    factor = largest * np.linalg.norm(ratios / largest, axis=-1, keepdims=True) / m
     return np.asarray(factor * relative, dtype=np.float64)
 
 

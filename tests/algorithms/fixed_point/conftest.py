@@ -28,7 +28,7 @@ class Keyed:
 
 
 class Prescribed:
-    """Whatever is to be released is noted, and a prescribed value leaves instead: the transcript is the same for all."""
+    """What is to be released is noted, and a prescribed value leaves instead: one transcript for all."""
 
     def __init__(self, seed, scale):
         self.seed, self.scale, self.seen = seed, scale, {}

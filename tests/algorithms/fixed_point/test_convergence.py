@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize
 
 from dpadmm.algorithms.anatomy import Agents, Silence
@@ -18,6 +19,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import Box
 from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
 
 
 def rng(seed=0):
@@ -36,35 +38,35 @@ class TestLogistic:
     @pytest.mark.parametrize(
         ("order", "rounds"),
         [
-            (None, 300),
-            (Participation.in_turn(4, 1500), 1500),
-            (Participation.permuted(4, 1500, rng()), 1500),
-            (Participation.one_at_random(4, 2000, rng()), 2000),
-            (Participation.subsets(4, 2, 1000, rng()), 1000),
+            (None, 80),
+            (Participation.in_turn(4, 250), 250),
+            (Participation.permuted(4, 250, rng()), 250),
+            (Participation.one_at_random(4, 300, rng()), 300),
+            (Participation.subsets(4, 2, 150, rng()), 150),
         ],
         ids=["all", "fixed", "permuted", "one", "subset"],
     )
     def test_every_block_order(self, logistic, optimum, quiet, order, rounds, lam):
-        run = quiet.run(CentralisedADMM(gamma=4.0, lam=lam, participation=order), logistic, Stopping(rounds=rounds))
+        run = quiet.run(CentralisedADMM(gamma=10.0, lam=lam, participation=order), logistic, Stopping(rounds=rounds))
         np.testing.assert_allclose(run.estimate, optimum, atol=1e-6)
 
     @pytest.mark.parametrize("lam", [0.5, 0.2])
     @pytest.mark.parametrize("m", [4, 2])
     def test_coordinator(self, logistic, optimum, quiet, lam, m):
-        order = None if m == 4 else Participation.subsets(4, m, 1500, rng())
-        run = quiet.run(CoordinatorADMM(4.0, lam, participation=order), logistic, Stopping(rounds=1500))
+        order = None if m == 4 else Participation.subsets(4, m, 300, rng())
+        run = quiet.run(CoordinatorADMM(10.0, lam, participation=order), logistic, Stopping(rounds=300))
         np.testing.assert_allclose(run.estimate, optimum, atol=1e-6)
 
     @pytest.mark.parametrize("weighting", list(Weighting))
     def test_gamma_does_not_move_the_solution_under_any_weights(self, logistic, quiet, weighting):
         problem = Problem.of(logistic.functions, weighting, Box(-1.0, 0.5))
         scale = problem.weights.sum()
-        for gamma in (1 / scale, 6 / scale):
-            run = quiet.run(CentralisedADMM(gamma), problem, Stopping(rounds=600))
+        for gamma in (3 / scale, 10 / scale):
+            run = quiet.run(CentralisedADMM(gamma), problem, Stopping(rounds=200))
             assert problem.optimality(run.estimate)[0] <= 1e-6 * scale
 
     def test_clipping_keeps_the_fixed_point(self, logistic, optimum, quiet):
-        run = quiet.run(CentralisedADMM(4.0, clip=0.02), logistic, Stopping(rounds=2500))
+        run = quiet.run(CentralisedADMM(10.0, clip=0.1), logistic, Stopping(rounds=400))
         np.testing.assert_allclose(run.estimate, optimum, atol=1e-6)
 
     def test_blocks_are_what_the_identity_says(self, logistic, quiet):
@@ -89,7 +91,8 @@ class TestLasso:
     """Federated and walking methods on l1: scikit-learn's solution to 1e-5, zeros included."""
 
     @pytest.fixture(scope="class")
-    def runs(self, lasso, quiet):
+    @classmethod
+    def runs(cls, lasso, quiet):
         problem, _ = lasso
         methods = {
             "all": (FederatedADMM(gamma=8.0), 600),
@@ -114,7 +117,7 @@ class TestLasso:
         assert np.linalg.norm(run.estimate - expected) > 0.5 * np.linalg.norm(expected)
 
     def test_printed_tracking_is_right_without_a_regulariser(self, logistic, optimum, quiet):
-        run = quiet.run(PrintedTracking(4.0), logistic, Stopping(rounds=300))
+        run = quiet.run(PrintedTracking(10.0), logistic, Stopping(rounds=80))
         np.testing.assert_allclose(run.estimate, optimum, atol=1e-6)
 
     def test_inbox_is_the_mean_of_the_blocks(self, lasso, runs, keyed, quiet):
@@ -225,8 +228,8 @@ class TestRefusals:
     def test_a_walk_keeps_to_the_network(self, logistic, quiet):
         method = RandomWalkADMM.on_network(1.0, ring(4), 30, rng())
         quiet.run(method, logistic, Stopping(rounds=2), ring(4))
+        jump = RandomWalkADMM(1.0, participation=Participation.of(4, [[0], [2]]))
         with pytest.raises(InputError, match="does not join"):
-            jump = RandomWalkADMM(1.0, participation=Participation.of(4, [[0], [2]]))
             quiet.run(jump, logistic, Stopping(rounds=1), ring(4))
         quiet.run(jump, logistic, Stopping(rounds=1), complete(4))
 
@@ -241,10 +244,6 @@ def test_clipping_shortens_each_vector():
 
 def test_one_record_each_evaluates_as_the_loop_does():
     """The evaluation without a loop over users against silos whose last one has two records (the loop)."""
-    from scipy import sparse
-
-    from dpadmm.problems.silos import Silos
-
     rows = rng().standard_normal((7, 3)) * 0.3
     labels = np.where(rng(1).random(7) < 0.5, 1.0, -1.0)
     w = rng(2).standard_normal((7, 3, 2))

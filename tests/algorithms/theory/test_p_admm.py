@@ -157,6 +157,30 @@ class TestTheorem4:
             ratios.append(bound.value / errors.mean())
         assert min(ratios) < 8  # of the right size too
 
+    def test_noise_adds_exactly_its_energy_on_the_edges(self):
+        """E||q||_G^2 grows by eta d sum_i deg_i s_i^2 when a round's noise is put on."""
+        case = Case(star(5), 0.6, 1.0, 3, 0.3)
+        noise = Course(NoiseCourse((0.5, 0.1, 0.3, 0.2, 0.4), 1.0, 3))
+        case.run(1, noise, replicas=20_000)
+        r = [np.einsum("ij,jdr->idr", case.Q, y) for y in (noise.x[0], noise.y[0])]
+        grown = case.lyapunov(r[1], noise.y[0]) - case.lyapunov(r[0], noise.x[0])
+        expected = 0.3 * 3 * (4 * 0.5 + 0.1 + 0.3 + 0.2 + 0.4)
+        assert abs(grown.mean() - expected) <= 6 * grown.std() / math.sqrt(20_000)
+        assert abs(grown.mean() / expected - 1) < 0.1
+
+    def test_corrected_bound_is_the_recursion(self):
+        landscape, start = Landscape(star(5), 0.6, 1.0), Start(2.0, 5.0, 3.0)
+        course = NoiseCourse((0.5, 0.1, 0.3, 0.2, 0.4), 0.8, 3)
+        rate = linear_rate(landscape, 0.3).rate
+        energy = 0.3 * (3.0 / (2 * 0.3**2)) + 0.3 * 5.0
+        for k in range(1, 7):
+            value = energy / 0.6 + 3 * 1.5 * 0.8 ** (k - 1)  # a star is bipartite: lam+ = 0
+            assert theorem_4_corrected(landscape, 0.3, start, course, k).value == pytest.approx(value, rel=1e-12)
+            energy = rate * energy + 0.3 * 3 * (4 * 0.5 + 1.0) * 0.8 ** (k - 1)
+        odd = Landscape(complete(5), 0.6, 1.0)
+        first = theorem_4_corrected(odd, 0.3, start, course, 1).value
+        assert first == pytest.approx((0.3 * 3 / 0.18 + 1.5) / (0.6 + 0.3 * 3 / 2) + 4.5)
+
     def test_conditions_are_empty_on_small_rings(self):
         answer = theorem_4_printed(Landscape(ring(5), 0.01, 0.26), Start(1, 1, 1), SILENT, 10)
         assert isinstance(answer, NotApplicable)

@@ -15,6 +15,7 @@ k-1 is the k-th *private* broadcast `z_{k+1}`; the first broadcast z_1 does not 
 from dpadmm import checks
 from dpadmm.privacy.certificates.neighbours import (
     PUBLIC_FACTS,
+    adding_words,
     bounded,
     certify_record,
     gradient_words,
@@ -162,7 +163,11 @@ def consensus_broadcast_records(
     records_per_person: int = 1,
     silos_per_person: int = 1,
 ) -> tuple[Certificate, ...]:
-    """C3 at record level: the gradient distance of one agent is `2G r/n_i`; `smoothness` includes the ridge."""
+    """C3 at record level: the gradient distance of one agent is `2G r/n_i`; `smoothness` includes the ridge.
+
+    One noise hides all silos of a person, so their changes of the mean add up: the bound is `silos_per_person` times
+    that of one silo, `n_records` being the smallest of them.
+    """
     spectrum = _spectrum(penalty, weight, strong_convexity, smoothness)
     gap = record_gap(
         gradient_bound=gradient_bound,
@@ -172,12 +177,13 @@ def consensus_broadcast_records(
         solver_tolerance=solver_tolerance,
     )
     n, k = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
+    silos = checks.count("silos_per_person", silos_per_person)
     return tuple(
         certify_record(
-            _sent(spectrum, drift, gap / penalty) / n,
+            silos * _sent(spectrum, drift, gap / penalty) / n,
             view=View.PUBLIC,
             theorem="C3 (record level)",
-            assumptions=(gradient_words(gradient_bound), *_TRUST),
+            assumptions=(gradient_words(gradient_bound), *_TRUST, *adding_words(silos)),
             solver_tolerance=solver_tolerance,
             records_per_person=records_per_person,
             silos_per_person=silos_per_person,

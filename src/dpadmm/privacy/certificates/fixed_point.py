@@ -15,6 +15,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.neighbours import (
     PUBLIC_FACTS,
+    adding_words,
     bounded,
     certify_record,
     gradient_words,
@@ -200,7 +201,8 @@ def fixed_point_mean_record(
 
     V is the recursion of `recursion.py` with `B = gamma (w 2G r/n + 2 tol)` and the spectrum of
     `(1 - 2 lam) I + 2 lam M`; the user-level bound is taken where it is smaller. `smoothness` L and
-    `strong_convexity` mu are those of f_i with its (data-free) ridge and hold for every data set.
+    `strong_convexity` mu are those of f_i with its (data-free) ridge and hold for every data set. One noise hides all
+    silos of a person, so their changes of the mean add up: the bound is `silos_per_person` times that of one user.
 
     >>> fixed_point_mean_record(updates=50, step=1.0, gradient_bound=1.0, n_records=100, smoothness=1.0,
     ...     n_users=10)[-1].bound  # (2/1000) sqrt(1 + gamma L/2)
@@ -221,13 +223,13 @@ def fixed_point_mean_record(
     drift = hidden_drift(spectrum, gam * gap, count)[1:]
     # Replacing records replaces part of a user's data, and G bounds the gradient of the mean loss.
     reach = 2 * gam * (weight * gradient_bound + tolerance_of(solver_tolerance))
-    n = checks.count("n_users", n_users)
+    n, silos = checks.count("n_users", n_users), checks.count("silos_per_person", silos_per_person)
     return tuple(
         certify_record(
-            min(record, reach) / n,
+            silos * min(record, reach) / n,
             view=View.PUBLIC,
             theorem="C6 (record level)",
-            assumptions=(gradient_words(gradient_bound), *_COORDINATOR),
+            assumptions=(gradient_words(gradient_bound), *_COORDINATOR, *adding_words(silos)),
             solver_tolerance=solver_tolerance,
             records_per_person=records_per_person,
             silos_per_person=silos_per_person,

@@ -109,3 +109,10 @@ def solver_words(solver_tolerance: float | None) -> str:
 def gradient_words(gradient_bound: float) -> str:
     """State the per-record gradient bound."""
     return f"every record's loss is convex with gradient norm at most {gradient_bound:g} everywhere"
+
+
+def adding_words(silos_per_person: int) -> tuple[str, ...]:
+    """State what was assumed about a person's silos where one noise hides them all (C3, C6)."""
+    if silos_per_person == 1:
+        return ()
+    return (f"a person has records in at most {silos_per_person} silos; their changes of the mean add up",)

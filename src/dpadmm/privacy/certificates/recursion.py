@@ -57,8 +57,8 @@ def hidden_drift(spectrum: Spectrum, push: float, steps: int) -> tuple[float, ..
     [0.0, 1.0, 1.1547, 1.2019]
     """
     c, r = spectrum.centre, spectrum.radius
-    # c = 0 only if low = high = 0 (linear functions): then d+ = b.
-    stretch = 1.0 if c == 0 else 1 + r * r / (c * (1 - c))
+    # r = 0: M = c I, which also covers c = 0 (linear functions) and a c that rounds to 1.
+    stretch = 1.0 if r == 0 else 1 + r * r / (c * (1 - c))
     values = [0.0]
     for _ in range(steps):
         # On the scale push = 1, so that neither tiny nor huge bounds lose digits in the square.
