@@ -7,7 +7,7 @@ from dpadmm.algorithms.anatomy import Algorithm
 from dpadmm.algorithms.setting import Private, Setting
 from dpadmm.engines.local import LocalEngine, Run, Stopping
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import Sampler
+from dpadmm.noise.draws import Origin, Sampler
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
 from dpadmm.noise.schedules import Schedule
 from dpadmm.noise.secure import SecureSampler
@@ -22,11 +22,21 @@ class PrivateAlgorithm(Algorithm[Any], Private, Protocol):
 
 @dataclass(frozen=True)
 class PrivateRun:
-    """A run with the plan of its noise and the statement of what it cost."""
+    """A run with the plan of its noise and the statement of what it cost.
+
+    `origin` says where the noise came from: the statement is about a release only if that was secure. With seeded noise
+    it tells what such a run would cost; whoever knows the seed sees everything.
+    """
 
     run: Run
     plan: NoisePlan = field(repr=False)
     statement: Statement
+    origin: Origin = Origin.SIMULATED
+
+    @property
+    def is_private_release(self) -> bool:
+        """Whether the run's outputs may leave under its statement."""
+        return self.origin is Origin.SECURE
 
 
 def plan_noise(
@@ -93,4 +103,4 @@ def run_private(
     )
     noise = PlannedNoise(plan, sampler, engine.replicas)
     run = engine.run(algorithm, problem, Stopping(rounds=rounds), network, noise)
-    return PrivateRun(run, plan, plan.statement())
+    return PrivateRun(run, plan, plan.statement(), noise.origin)

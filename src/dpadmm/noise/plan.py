@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
+from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Origin, Sampler, Slot
 from dpadmm.noise.promises import Family, Promise, Row, bounds_by_round, last_round
 from dpadmm.noise.schedules import Constant, Schedule
 from dpadmm.noise.secure import grid_for
@@ -76,7 +76,7 @@ class NoisePlan:
         if not common:
             yield from self
             return
-        silos = max(release.certificate.silos_per_person for release in common if not isinstance(release, BareRelease))
+        silos = max(r.certificate.silos_per_person for r in common if not isinstance(r, BareRelease))
         named = {release.agent for release in self if release.agent >= 0}
         fresh = range(max(named) + 1, max(named) + 1 + silos)
         for row in self.releases.values():
@@ -135,9 +135,6 @@ def calibrated(
 
 def _check_rows(promises: Sequence[Promise]) -> None:
     """Refuse promises whose rows cannot be put side by side: row i of every slot is the same agent's."""
-    slots = [promise.slot for promise in promises]
-    if len(set(slots)) != len(slots):
-        raise InputError("Two promises have the same slot, so that only one of them would be planned. Name them apart.")
     agents = [tuple(row.agent for row in promise.rows) for promise in promises if len(promise.rows) > 1]
     if any(len(set(one)) != len(one) or one != agents[0] for one in agents):
         raise InputError("The slots of a run must list the same agents in the same order, each once.")
@@ -276,6 +273,9 @@ def _on_grid(promise: Promise, stds: Floats, dimension: int) -> Promise:
 
 
 def _plan(promises: Sequence[Promise], noise: Stds) -> NoisePlan:
+    slots = [promise.slot for promise in promises]
+    if len(set(slots)) != len(slots):
+        raise InputError("Two promises have the same slot, so that only one of them would be planned. Name them apart.")
     releases: dict[tuple[Slot, int], dict[int | None, Release]] = {}
     for promise, table in zip(promises, noise, strict=True):
         for i, row in enumerate(promise.rows):
@@ -296,6 +296,13 @@ class PlannedNoise:
         self.groups = [(np.arange(checks.count("replicas", replicas)), plan)]
         self.sampler = sampler
         self._released: Counter[tuple[str, int, int]] = Counter()
+        self._origins: set[Origin] = set()
+
+    @property
+    def origin(self) -> Origin:
+        """Where the noise drawn so far came from; secure only if all of it did."""
+        worst_first = (Origin.NONE, Origin.SIMULATED, Origin.SECURE)
+        return next((origin for origin in worst_first if origin in self._origins), Origin.NONE)
 
     @classmethod
     def by_budget(cls, plans: Sequence[NoisePlan], sampler: Sampler, replicas_each: int) -> "PlannedNoise":
@@ -312,6 +319,7 @@ class PlannedNoise:
             part = np.ascontiguousarray(values[:, :, columns])
             planned = plan.of(slot, k, agents)
             drawn = self.sampler.perturb(part, planned, draw)
+            self._origins.add(drawn.origin)
             if drawn.is_private_release:
                 self._count(slot, k, agents, planned)
             out[:, :, columns] = drawn.values
@@ -324,7 +332,7 @@ class PlannedNoise:
         for key, release in zip(keys, paid, strict=True):
             if self._released[key] >= release.count:
                 raise InputError(
-                    f"Agent {key[2]} has released all that was planned for slot {key[0]!r} in round {k}; a second value "
+                    f"Agent {key[2]} has released all that was planned for slot {key[0]!r} in round {k}; another value "
                     "would not be accounted for. Plan it (count), or, if the first never left, use a new PlannedNoise."
                 )
         self._released.update(keys)

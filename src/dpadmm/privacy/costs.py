@@ -14,6 +14,7 @@ from typing import Any
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.curves import Curve, GaussianCurve, InfiniteCurve, PureCurve
+from dpadmm.privacy.discrete import gdp_factor
 from dpadmm.privacy.records import (
     BareRelease,
     Certificate,
@@ -98,7 +99,7 @@ def _(release: GaussianRelease, tally: Tally) -> None:
         return
     tally.infinite |= std == 0
     # An L1 bound is also an L2 bound, so both norms are good here.
-    ratio = bound / std if std > 0 else math.inf
+    ratio = bound / std * gdp_factor(std, release.certificate.grid) if std > 0 else math.inf
     tally.gaussian[ratio * ratio] += _times(release)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.privacy.discrete import gdp_factor
 from dpadmm.privacy.ledger.codec import canonical, encode_release
 from dpadmm.privacy.records import (
     BareRelease,
@@ -69,6 +70,8 @@ class Terms:
         """Return `release`, or raise `InputError` if its certificate says nothing about these terms.
 
         A user-level certificate covers one record of the user, and one against a stronger view covers a weaker one.
+        If a person's records may be spread over the agents, an aggregate (an agent below zero) moves by what all of
+        them do: its certificate must then be about a person in as many silos as there may be records.
         """
         certificate = certificate_of(release)
         if certificate is None:
@@ -80,6 +83,13 @@ class Terms:
             and self.view in _COVERED[certificate.view]
             and self.records_per_person <= certificate.records_per_person
         )
+        is_spread = self.holding is Holding.TOGETHER and release.agent < 0
+        if is_spread and certificate.silos_per_person < self.records_per_person:
+            raise InputError(
+                f"A person may have {self.records_per_person} records, each with another agent, but the aggregate of "
+                f"round {release.round} is certified for a person in {certificate.silos_per_person} silo(s). Certify "
+                f"it with silos_per_person={self.records_per_person}, or create the ledger with Holding.APART."
+            )
         if not is_covered:
             raise InputError(
                 f"The budget is {self._words(self)}; the release of agent {release.agent} in round {release.round} is "
@@ -152,6 +162,8 @@ def _(release: GaussianRelease) -> Fraction | None:
     if certificate.bound == 0:
         return Fraction(0)
     ratio = math.nextafter(certificate.bound / noise_std, math.inf)
+    if certificate.grid is not None:  # discrete noise is a little less than Gaussian (C8)
+        ratio = math.nextafter(ratio * gdp_factor(noise_std, certificate.grid), math.inf)
     square = math.nextafter(ratio * ratio, math.inf)
     if not math.isfinite(square):
         raise InputError(
