@@ -224,9 +224,9 @@ def test_private_rounds_and_their_penalties():
     assert PAdmm(**GRAPH, rounds=6, recycled=True).private_rounds() == (1, 3, 5)
     grown = RAdmm(**GRAPH, rounds=6, penalty_growth=2.0)
     assert grown.private_rounds() == (1, 3, 5)
-    assert grown.penalties() == pytest.approx((0.05, 0.2, 0.8), rel=1e-15)
+    assert grown.penalties() == pytest.approx((0.1, 0.4, 1.6), rel=1e-15)
     bounds = [c.log_jacobian for c in MAdmm(**GRAPH, rounds=2, penalty_growth=2.0).certificates()]
-    assert bounds == pytest.approx([math.log1p(0.25 / (1000 * 0.21)), math.log1p(0.25 / (1000 * 0.41))], rel=1e-12)
+    assert bounds == pytest.approx([math.log1p(0.25 / (1000 * 0.41)), math.log1p(0.25 / (1000 * 0.81))], rel=1e-12)
 
 
 def test_bad_noise_is_refused():

@@ -46,7 +46,7 @@ class ObjectivePerturbation(RecordMethod):
     degree: int = setting("neighbours of the agent", checks.count)
     eta: float = setting("penalty on an edge in the first round, > 0", checks.positive)
     rounds: int = setting("rounds of the run", checks.count)
-    penalty_growth: float = setting("q >= 1: the penalty of round t is eta q^(t-1)", _at_least_one, 1.0)
+    penalty_growth: float = setting("q >= 1: the penalty of round t = 1, 2, ... is eta q^t", _at_least_one, 1.0)
     mu: float = setting("strong convexity of f_i from a ridge", checks.non_negative, 0.0)
     gradient_bound: float = setting("G, bound of a record's loss gradient", checks.positive, 1.0)
     curvature_bound: float = setting("c1, bound of a record's second derivative", checks.non_negative, 0.25)
@@ -64,7 +64,7 @@ class ObjectivePerturbation(RecordMethod):
 
     def penalties(self) -> tuple[float, ...]:
         """Return the penalty of every private round."""
-        return tuple(self.eta * self.penalty_growth ** (t - 1) for t in self.private_rounds())
+        return tuple(self.eta * self.penalty_growth**t for t in self.private_rounds())
 
     @abstractmethod
     def _certificate(self, penalty: float) -> Certificate:
