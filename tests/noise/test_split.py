@@ -40,14 +40,14 @@ def exact_variance(promises, target, ratio):
 @pytest.mark.parametrize("is_fixed", [False, True])
 @pytest.mark.parametrize(
     ("n", "size", "epsilon", "weights"),
-    [(500, 5, 0.5, (1.0, 1.0)), (500, 100, 2.0, (1.0, 1.0)), (500, 20, 6.0, (1.0, 9.0)), (100, 100, 1.0, (4.0, 1.0))],
+    [(500, 10, 0.5, (1.0, 1.0)), (500, 100, 2.0, (1.0, 1.0)), (500, 50, 2.0, (1.0, 9.0)), (100, 100, 1.0, (4.0, 1.0))],
 )
 def test_no_ratio_is_much_better(n, size, epsilon, weights, is_fixed):
     promises, target = pair(n, size, 10, 2, weights, is_fixed), Target(epsilon, DELTA)
     relative = best_split([(p, p.rows[0]) for p in promises], target, np.ones(2))
     assert relative[0] == 1.0
     found = exact_variance(promises, target, relative[1])
-    tried = [exact_variance(promises, target, relative[1] * f) for f in (0.5, 0.8, 1.25, 2.0)]
+    tried = [exact_variance(promises, target, relative[1] * f) for f in (0.5, 0.85, 1.2, 2.0)]
     assert min(tried) >= 0.99 * found
     assert min(tried[0], tried[-1]) > 1.03 * found
 
@@ -61,14 +61,14 @@ def test_everyone_takes_part_is_the_closed_form():
 
 
 def test_agents_of_different_size_get_their_own_split_and_spend_the_budget():
-    small, large = (pair(n, 10, 5, 2) for n in (60, 600))
+    small, large = (pair(n, 20, 5, 2) for n in (60, 600))
     merged = []
     for one, two in zip(small, large, strict=True):
         rows = (one.rows[0], Row(1, two.rows[0].rounds, two.rows[0].certificates, two.rows[0].sampling))
         merged.append(Promise(one.slot, one.family, rows, count=one.count, variance_weight=1.0))
-    plan = calibrated(merged, Target(4.0, DELTA), Geometric(0.8))
+    plan = calibrated(merged, Target(2.0, DELTA), Geometric(0.8))
     for curve in by_agent(plan).values():
-        assert 4.0 * (1 - 1.001e-3) <= curve.epsilon(DELTA) <= 4.0
+        assert 2.0 * (1 - 1.001e-3) <= curve.epsilon(DELTA) <= 2.0
     agents = np.array([0, 1])
     stds = [np.array([r.noise_std for r in plan.of(Slot(name), 1, agents)]) for name in ("full", "part")]
     ratios = stds[1] / stds[0]
