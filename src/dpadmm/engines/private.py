@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dpadmm.algorithms.anatomy import Algorithm
+from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.setting import Private, Setting
 from dpadmm.engines.local import LocalEngine, Run, Stopping
+from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Origin, Sampler
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
@@ -13,7 +15,10 @@ from dpadmm.noise.schedules import Schedule
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.records import SampledGaussianRelease
 from dpadmm.problems.problem import Problem
+
+_LEAST_SECRET = 2**64  # a seed of 128 random bits is below it with probability 2^-64
 
 
 class PrivateAlgorithm(Algorithm[Any], Private, Protocol):
@@ -61,6 +66,18 @@ def plan_noise(
     )
 
 
+def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
+    """Refuse a release whose batches anyone could draw again: sampling hides nobody from those who know the batch."""
+    if not any(isinstance(release, SampledGaussianRelease) for release in plan):
+        return
+    batches = getattr(algorithm, "batches", None)
+    if not isinstance(batches, Batches) or batches.seed < _LEAST_SECRET:
+        raise InputError(
+            "The plan counts on batches that nobody knows, but their seed can be guessed. For a release take a fresh "
+            "Batches.secret(size) for every run; seeds of your own are for simulation."
+        )
+
+
 def run_private(
     algorithm: PrivateAlgorithm,
     problem: Problem,
@@ -101,6 +118,8 @@ def run_private(
         silos_per_person,
         is_secure=isinstance(sampler, SecureSampler),
     )
+    if isinstance(sampler, SecureSampler):
+        _check_batches(algorithm, plan)
     noise = PlannedNoise(plan, sampler, engine.replicas)
     run = engine.run(algorithm, problem, Stopping(rounds=rounds), network, noise)
     return PrivateRun(run, plan, plan.statement(), noise.origin)

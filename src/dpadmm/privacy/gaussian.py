@@ -116,7 +116,7 @@ def _epsilon_of_delta(m: float, delta: float) -> float:
     # The zCDP conversion is an upper bound of the root, so it closes the bracket.
     top = zcdp_epsilon_classical(0.5 * m * m, delta) * (1 + 1e-9)
     root = float(brentq(lambda eps: _log_delta(m, eps) - goal, 0.0, top, xtol=1e-300, rtol=8.9e-16))
-    step = 1e-15  # the root may lie on either side; the answer must not
+    root, step = max(root, 1e-300), 1e-15  # the root may lie on either side; the answer must not
     while _log_delta(m, root) > goal:
         root, step = root * (1.0 + step), 2.0 * step
     return root

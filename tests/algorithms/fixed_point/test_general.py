@@ -61,7 +61,7 @@ def test_tall_and_skew_matrices(quiet):
     shift = RNG.standard_normal(5)
     mix = RNG.standard_normal((8, 5))
     problem = one_silo(Logistic(), regulariser=Box(-0.5, 0.4))
-    run = quiet.run(GeneralADMM(2.0, Constraint(mix, -mix, mix @ shift)), problem, Stopping(rounds=400))
+    run = quiet.run(GeneralADMM(20.0, Constraint(mix, -mix, mix @ shift)), problem, Stopping(rounds=120))
     z = run.checkpoint.inbox[0]
     np.testing.assert_allclose(run.estimate, z + shift[:, None], atol=1e-8)
     assert z.min() >= -0.5
@@ -136,7 +136,8 @@ def test_refusals():
             GeneralADMM(bad, SAME)
 
 
-def test_hopeless_conditioning_is_said(quiet):
-    steep = Constraint(np.diag([1.0, 1, 1, 1, 1e-5]), -np.eye(5), np.zeros(5))
+def test_hopeless_conditioning_is_said(quiet, monkeypatch):
+    monkeypatch.setattr("dpadmm.algorithms.fixed_point.general._MOST_STEPS", 3)
+    steep = Constraint(np.diag([1.0, 1, 1, 1, 0.1]), -np.eye(5), np.zeros(5))
     with pytest.raises(SolverError, match="condition number"):
         quiet.run(GeneralADMM(1.0, steep), one_silo(Logistic(), mu=0.0), Stopping(rounds=1))

@@ -6,7 +6,8 @@ records (a tuple where the bound depends on the round). The proofs are in `docs/
 * `weight` w > 0: the factor in front of f_i in the local subproblem as solved; it multiplies every constant of f_i.
 * `solver_tolerance` (C7): norm of the local subproblem's gradient at the point returned; `None` leaves it out of the
   bound and weakens the certificate to "up to solver error".
-* `records_per_person`: up to so many records of a person are replaced; `silos_per_person` is carried along.
+* `records_per_person`: up to so many records of a person are replaced; `silos_per_person` is carried along where every
+  silo has noise of its own, and multiplies the bound where one noise hides all of them (C3, C6).
 """
 
 from dpadmm.privacy.certificates.baselines import (

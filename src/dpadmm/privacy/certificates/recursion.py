@@ -73,6 +73,8 @@ def hidden_drift_limit(spectrum: Spectrum, push: float) -> float:
     1.5
     """
     c, r = spectrum.centre, spectrum.radius
-    stretch = 1.0 if c == 0 else 1 + r * r / (c * (1 - c))
+    if r == 0:
+        return push
+    stretch = 1 + r * r / (c * (1 - c))
     # 1 - stretch c = ((1-c)^2 - r^2)/(1-c) = (1-high)(1-low)/(1-c), written without cancellation.
     return push * math.sqrt(stretch * (1 - c) ** 2 / ((1 - spectrum.high) * (1 - spectrum.low)))

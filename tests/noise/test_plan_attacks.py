@@ -1,0 +1,150 @@
+"""Attacks on plans: rows that stand for all, slots that do not line up, counts, and secure noise drawn twice."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpadmm.errors import InputError
+from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
+from dpadmm.noise.draws import COORDINATOR, Origin
+from dpadmm.noise.plan import PlannedNoise, at_levels, calibrated
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.accounting import by_agent, compose
+from dpadmm.privacy.calibration import PureTarget, Target, calibrate_gaussian
+from dpadmm.privacy.certificates import dvp, p_admm, sampled_gradient
+from dpadmm.privacy.curves import GaussianCurve
+from dpadmm.privacy.gaussian import m_of
+from dpadmm.privacy.records import PoissonSampling
+
+MESSAGE, OTHER = Slot("message"), Slot("other")
+TARGET = Target(epsilon=1.0, delta=1e-5)
+
+
+def certificate(n_records, silos=1):
+    return p_admm(
+        gradient_bound=1, n_records=n_records, edge_penalty=0.01, degree=2, solver_tolerance=0.0, silos_per_person=silos
+    )
+
+
+def promise(slot, sizes, agents=None, rounds=(1,), silos=1, **kwargs):
+    agents = range(len(sizes)) if agents is None else agents
+    rows = [Row(i, rounds, (certificate(n, silos),) * len(rounds)) for i, n in zip(agents, sizes, strict=True)]
+    return Promise(slot, Family.GAUSSIAN, tuple(rows), **kwargs)
+
+
+class TestRowsThatStandForAll:
+    def test_a_common_slot_has_the_noise_that_the_neediest_agent_needs(self):
+        plan = calibrated([promise(MESSAGE, (1000,), is_common=True), promise(OTHER, (1000, 10))], TARGET)
+        common = plan.releases[MESSAGE, 1][None]
+        for own in plan.releases[OTHER, 1].values():
+            assert compose([common, own]).epsilon(TARGET.delta) <= TARGET.epsilon
+
+    def test_the_same_on_a_grid_and_beside_a_sampled_slot(self):
+        pair = [promise(MESSAGE, (1000,), is_common=True), promise(OTHER, (1000, 10))]
+        plan = calibrated(pair, TARGET, secure_dimension=4)
+        common = plan.releases[MESSAGE, 1][None]
+        assert all(2**24 <= r.noise_std / r.certificate.grid < 2**26 for r in plan)
+        for own in plan.releases[OTHER, 1].values():
+            assert compose([common, own]).epsilon(TARGET.delta) <= TARGET.epsilon
+        small, large = (sampled_gradient(batch_size=b, gradient_bound=1.0) for b in (200, 2))
+        rows = tuple(Row(i, (1,), (c,), PoissonSampling(rate=0.1)) for i, c in enumerate((small, large)))
+        plan = calibrated([pair[0], Promise(OTHER, Family.SAMPLED, rows)], TARGET)
+        common = plan.releases[MESSAGE, 1][None]
+        for own in plan.releases[OTHER, 1].values():
+            assert compose([common, own]).epsilon(TARGET.delta) <= TARGET.epsilon
+
+    @pytest.mark.parametrize("silos", [1, 2, 5])
+    def test_the_statement_counts_it_in_every_silo_of_a_person(self, silos):
+        plan = calibrated([promise(MESSAGE, (100,), silos=silos, is_common=True)], TARGET, silos_per_person=silos)
+        release = plan.releases[MESSAGE, 1][None]
+        m = math.sqrt(silos) * release.certificate.bound / release.noise_std
+        assert plan.statement().curve.epsilon(1e-5) == pytest.approx(GaussianCurve(m).epsilon(1e-5), rel=1e-9)
+        assert plan.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+
+    def test_the_statement_counts_it_beside_the_worst_agents_own_releases(self):
+        pair = [promise(MESSAGE, (1000,), is_common=True), promise(OTHER, (1000, 10))]
+        plan = at_levels(pair, [[1.0], [1.0]])
+        worst = compose([plan.releases[MESSAGE, 1][None], plan.releases[OTHER, 1][1]])
+        assert plan.statement().curve.epsilon(1e-5) == pytest.approx(worst.epsilon(1e-5), rel=1e-12)
+
+    def test_a_coordinators_release_counts_for_the_agents_too(self):
+        both = [promise(MESSAGE, (100, 100)), promise(OTHER, (100,), agents=(COORDINATOR,))]
+        plan = calibrated(both, TARGET)
+        assert plan.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+        assert by_agent(plan)[1].epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+
+
+class TestRowsThatDoNotLineUp:
+    def test_other_agents_or_another_order_are_refused(self):
+        for agents in ((1, 0), (0, 2), (0, 0)):
+            with pytest.raises(InputError, match="same order"):
+                calibrated([promise(MESSAGE, (1000, 10)), promise(OTHER, (10, 1000), agents=agents)], TARGET)
+
+    def test_a_slot_promised_twice_is_refused(self):
+        with pytest.raises(InputError, match="same slot"):
+            calibrated([promise(MESSAGE, (100,)), promise(MESSAGE, (100,))], TARGET)
+        with pytest.raises(InputError, match="same slot"):
+            at_levels([promise(MESSAGE, (100,)), promise(MESSAGE, (100,))], [[1.0], [1.0]])
+
+    @pytest.mark.parametrize("rounds", [(1, 1), (2, 1), (0, 1)])
+    def test_rounds_come_once_and_in_order(self, rounds):
+        with pytest.raises(InputError, match="increase"):
+            promise(MESSAGE, (100,), rounds=rounds)
+
+
+class TestCalibration:
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_objective_noise_drawn_several_times_a_round(self, count):
+        c = dvp(gradient_bound=1, curvature_bound=0.25, n_records=100, edge_penalty=0.1, degree=2, is_logistic=True)
+        plan = calibrated([Promise(MESSAGE, Family.OBJECTIVE, (Row(0, (1, 2), (c, c)),), count=count)], PureTarget(1.0))
+        assert compose(plan).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
+        assert compose(plan).epsilon(0.0) <= 1.0
+
+    def test_the_certificates_silos_count_even_if_the_caller_forgets_them(self):
+        plan = calibrated([promise(MESSAGE, (100, 100, 100), silos=2)], TARGET)
+        assert plan.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+
+    @pytest.mark.parametrize("bound", [1e-300, 1e-170, 1e-161, 1.0, 1e160, 1e300])
+    def test_bounds_of_any_size(self, bound):
+        stds = calibrate_gaussian(TARGET, [bound, 2 * bound])
+        m = math.hypot(*(np.array([bound, 2 * bound]) / stds))
+        assert m_of(1.0, 1e-5) * (1 - 1e-12) <= m <= m_of(1.0, 1e-5) * (1 + 1e-12)
+
+    def test_ratios_beyond_floats_are_refused(self):
+        with pytest.raises(InputError, match="range of floats"):
+            calibrate_gaussian(TARGET, [1e-200, 1e-200], [1e200, 1e200])
+
+
+class TestSecureNoiseIsDrawnOnce:
+    def hook(self, sampler, count=1):
+        plan = calibrated([promise(MESSAGE, (100, 100), count=count)], TARGET, secure_dimension=3)
+        return plan, PlannedNoise(plan, sampler)
+
+    def test_a_second_value_under_the_same_name_is_refused(self):
+        _, hook = self.hook(SecureSampler())
+        hook.perturb(MESSAGE, 1, np.array([0]), np.zeros((1, 3, 1)))
+        hook.perturb(MESSAGE, 1, np.array([1]), np.zeros((1, 3, 1)))
+        assert hook.origin is Origin.SECURE
+        for step in (0, 1):
+            with pytest.raises(InputError, match="released all"):
+                hook.perturb(Slot("message", step), 1, np.array([0]), np.ones((1, 3, 1)))
+
+    def test_as_often_as_planned(self):
+        _, hook = self.hook(SecureSampler(), count=2)
+        for step in (1, 2):
+            hook.perturb(Slot("message", step), 1, np.arange(2), np.zeros((2, 3, 1)))
+        with pytest.raises(InputError, match="released all"):
+            hook.perturb(Slot("message", 3), 1, np.arange(2), np.zeros((2, 3, 1)))
+
+    def test_several_budgets_cannot_share_one_secure_run(self):
+        plan, _ = self.hook(SecureSampler())
+        hook = PlannedNoise.by_budget([plan, plan], SecureSampler(), 1)
+        with pytest.raises(InputError, match="released all"):
+            hook.perturb(MESSAGE, 1, np.arange(2), np.zeros((2, 3, 2)))
+
+    def test_seeded_noise_may_be_drawn_again_and_says_what_it_is(self):
+        _, hook = self.hook(SimulatedSampler(seed=1))
+        first, second = (hook.perturb(MESSAGE, 1, np.arange(2), np.zeros((2, 3, 1))) for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+        assert hook.origin is Origin.SIMULATED
