@@ -35,7 +35,8 @@ class KeyedNoise:
     """Noise that is a pure function of (slot, round, agent), as the counter-based samplers are."""
 
     def perturb(self, slot, k, agents, values):
-        noise = [np.random.default_rng([len(slot.name), k, int(i) + 1]).standard_normal(values.shape[1:]) for i in agents]
+        keys = [[len(slot.name), k, int(i) + 1] for i in agents]
+        noise = [np.random.default_rng(key).standard_normal(values.shape[1:]) for key in keys]
         return values + 0.01 * np.stack(noise)
 
 
