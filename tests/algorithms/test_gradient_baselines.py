@@ -253,7 +253,8 @@ class TestSameTranscript:
     @pytest.mark.parametrize("name", CASES)
     def test_what_leaves_stays_within_the_certificate(self, name):
         method, network = CASES[name]
-        rng, reached, rounds = np.random.default_rng(4), 0.0, rounds_of(name, 4)
+        rng, rounds = np.random.default_rng(4), rounds_of(name, 4)
+        reached = np.zeros(rounds)
         engine = replace(QUIET, replicas=1, tolerance=1e-12)
         for _ in range(25):
             pair = neighbours(rng, Logistic() if rng.random() < 0.5 else Huber(1.0))
@@ -270,9 +271,12 @@ class TestSameTranscript:
                 allowed = bound.bound * (2 if promise.family is Family.SAMPLED else 1)
                 assert apart[0] <= allowed
                 assert np.all(apart[1:] == 0)
-                reached = max(reached, apart[0] / allowed)
-        # a minimiser's movement is not chosen by the transcript, and l1 norms reach sqrt(d) times l2 at corners only
-        assert reached > {"output": 0.2, "dp-dgd-coordinate": 0.7}.get(name, 0.9)
+                reached[k - 1] = max(reached[k - 1], apart[0] / allowed)
+        # The transcript has no say in round 1, nor in a minimiser; l1 norms reach sqrt(d) times l2 at corners only.
+        least = {"output": 0.2, "dp-dgd-coordinate": 0.7}.get(name, 0.9)
+        later = reached[min(1, rounds - 1) :]
+        # A record is in some of the batches only.
+        assert (later.max() if name.startswith("dp-sgd") else later.min()) > least
 
     def test_a_saturated_record_attains_the_bound_of_output_perturbation(self):
         """Slopes stay at -1 and +1 whatever the model: the optimum moves by exactly 2 G/(n mu)."""

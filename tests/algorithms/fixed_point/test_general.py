@@ -115,6 +115,17 @@ def test_private_run():
     assert claim.rdp(order=2.0, noise_std=std).value == pytest.approx(m_squared, rel=1e-6)
 
 
+def test_loose_solves_are_paid_for():
+    """The solver's tolerance and as much again for the outer steps (C7): the gap 2G/n grows by 4 tol."""
+    problem = one_silo(Logistic())
+    exact, loose = (
+        GeneralADMM(1.0, SAME).promises(Setting(problem, 3, tol))[0].rows[0].certificates[0].bound
+        for tol in (1e-15, 1e-3)
+    )
+    gap = 2 * problem.functions.constants.record_gradient / 40
+    assert loose / exact == pytest.approx((gap + 4e-3) / gap, rel=1e-9)
+
+
 def test_refusals():
     problem = one_silo(Logistic())
     for a, b, c, word in (

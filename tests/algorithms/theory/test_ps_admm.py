@@ -99,6 +99,16 @@ class TestCorrected:
         assert math.isinf(least_inner_steps(replace(chosen, step=1.2)))
         assert math.isinf(least_inner_steps(replace(chosen, strong_convexity=0.1)))
 
+    def test_value_by_hand(self):
+        chosen = facts(
+            strong_convexity=0.5, smoothness=0.75, rho=0.1, step=0.5, rounds=4, dimension=3, start_dual=2.0, tau=0.5
+        )
+        start = 5 / 4 * (0.5 / 4 * 4 + 0.1 / 2 * 4 + 2.5**2 / 0.2)
+        answer = theorem_3_corrected(chosen, noise_std=0.1)
+        assert isinstance(answer, Bound)
+        assert answer.version is Version.CORRECTED
+        assert answer.value == pytest.approx(start + 5 * 0.5 * 3 * 0.01, rel=1e-12)
+
     def test_larger_batches_need_fewer_steps(self):
         needs = [least_inner_steps(facts(strong_convexity=0.1, smoothness=0.35, batch_size=b)) for b in (1, 4, 100)]
         assert needs[0] > needs[1] > needs[2]
