@@ -194,6 +194,14 @@ class TestBudget:
         rates = {r.agent: r.sampling.rate for r in plan if isinstance(r, SampledGaussianRelease)}
         assert rates == {i: pytest.approx(40 / n) for i, n in enumerate(SIZES)}
 
+    def test_silos_with_equal_terms_but_other_rates_get_other_noise(self, problem):
+        """Under equal weights the certificates agree and only the sampling rate tells the silos apart."""
+        plan = plan_noise(
+            DPSGD(step=1.0, batches=ALL), Problem.of(problem.functions, Weighting.EQUAL), 4, Target(1.0, DELTA)
+        )
+        for curve in by_agent(plan).values():
+            assert 1 - 1.001e-3 <= curve.epsilon(DELTA) <= 1.0
+
     def test_the_noise_of_dgd_decays_as_it_says(self, problem):
         plan = plan_noise(METHODS["dp-dgd-coordinate"][0], problem, 5, PureTarget(1.0), path(4))
         scales = [plan.of(MESSAGE, k, np.array([0]))[0].scale for k in range(1, 6)]

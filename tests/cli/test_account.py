@@ -225,6 +225,20 @@ def test_a_claim_that_cannot_be_evaluated_is_said_and_the_rest_stands(cli):
     assert said["certified"]["epsilon"] > 0
 
 
+@pytest.mark.parametrize("level", ["1e12", "1e300"])
+def test_sampled_noise_that_leaves_no_loss_to_put_on_a_grid(cli, level):
+    said = cli.ask("account", *cli.cases["dp-sgd"].words, "--noise-std", level, "--delta", "1e-5")
+    assert said["certified"]["epsilon"] == 0
+
+
+def test_noise_beyond_the_range_of_a_claim(cli):
+    words = ["account", *cli.cases["p-admm"].words, "--noise-std", "1e-300", "--delta", "1e-5"]
+    said = cli.ask(*words)
+    assert said["certified"]["epsilon"] == "infinite"
+    assert said["claimed"] == []
+    assert "range of floating-point numbers" in said["no_claim"]
+
+
 def test_help_lists_every_method_and_units(cli):
     listing = cli.run("account", "--help").stdout
     for case in cli.cases.values():

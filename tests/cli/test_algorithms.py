@@ -3,6 +3,7 @@
 import json
 import re
 
+import pytest
 from typer.testing import CliRunner
 
 from dpadmm.algorithms.registry import BY_NAME, ENTRIES
@@ -45,3 +46,11 @@ def test_demo_reaches_the_pooled_optimum():
     assert len(gaps) >= 4
     assert all(abs(gap) < 1e-6 for gap in gaps)
     assert "not private" in result.stdout
+
+
+@pytest.mark.parametrize(("words", "message"), [("--mu 0", "mu must be greater"), ("--rounds 0", "rounds must be")])
+def test_demo_says_what_is_wrong_in_one_line(words, message):
+    result = CliRunner().invoke(app, ["demo", *words.split()])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"Error: {message}")

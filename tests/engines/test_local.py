@@ -1,6 +1,8 @@
 """The one loop: history, stopping, resuming, interrupting, tokens."""
 
 import io
+import json
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -137,6 +139,15 @@ class TestResume:
         np.testing.assert_array_equal(rest.estimate, whole.estimate)
         np.testing.assert_array_equal(rest.tail_average, whole.tail_average)
 
+    def test_a_tail_that_began_late_survives_another_stop(self, problem):
+        method, noise = ConsensusADMM(rho=0.05), KeyedNoise()
+        short = QUIET.run(method, problem, Stopping(rounds=8), noise=noise).checkpoint
+        whole = QUIET.run(method, problem, Stopping(rounds=12), noise=noise, resume=short)
+        with pytest.raises(RunInterrupted) as caught:
+            QUIET.run(method, problem, Stopping(rounds=12), noise=StopsIn(11), resume=short)
+        last = QUIET.run(method, problem, Stopping(rounds=12), noise=noise, resume=caught.value.run.checkpoint)
+        np.testing.assert_array_equal(last.tail_average, whole.tail_average)
+
     def test_another_run_is_refused(self, problem, tmp_path):
         file = tmp_path / "run.npz"
         QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=2), save_to=file)
@@ -160,6 +171,37 @@ class TestResume:
         file.write_bytes(file.read_bytes()[:-200])
         with pytest.raises(ResumeError, match="not a usable checkpoint"):
             QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=4), resume=file)
+
+    @pytest.mark.parametrize(
+        "broken",
+        [None, [1], {"format": 1}, {"format": 1, "passport": "x"}, {"format": 1, "passport": "x", "round": "y"}],
+    )
+    def test_foreign_header(self, problem, tmp_path, broken):
+        file = tmp_path / "run.npz"
+        header = np.frombuffer(json.dumps(broken).encode(), dtype=np.uint8)
+        np.savez(file, header=header, inbox=np.zeros(1), tail=np.zeros(1))
+        with pytest.raises(ResumeError, match="not a usable checkpoint"):
+            QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=4), resume=file)
+
+    def test_a_bare_array_is_no_checkpoint(self, problem, tmp_path):
+        np.save(tmp_path / "run.npy", np.zeros(3))
+        with pytest.raises(ResumeError, match="not a usable checkpoint"):
+            QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=4), resume=tmp_path / "run.npy")
+
+    def test_arrays_of_another_shape(self, problem):
+        saved = QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=2)).checkpoint
+        for broken in (replace(saved, state=saved.state[:1]), replace(saved, inbox=saved.inbox[:, :-1])):
+            with pytest.raises(ResumeError, match="shapes"):
+                QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=4), resume=broken)
+
+    def test_a_path_may_be_a_string_but_not_a_folder(self, problem, tmp_path):
+        file = str(tmp_path / "run.npz")
+        QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=2), save_to=file)
+        assert QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=3), resume=file).history.rounds.tolist() == [
+            3
+        ]
+        with pytest.raises(InputError, match="is a folder"):
+            QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=2), save_to=tmp_path)
 
     def test_missing_file_and_folder(self, problem, tmp_path):
         with pytest.raises(ResumeError, match="no checkpoint"):

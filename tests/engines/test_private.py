@@ -1,17 +1,22 @@
 """Private runs: what may leave, and what only looks like it."""
 
+import numpy as np
 import pytest
 
 from dpadmm.algorithms.batches import Batches
+from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.dp_sgd import DPSGD
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.datasets import load_breast_cancer
-from dpadmm.engines.local import LocalEngine
-from dpadmm.engines.private import run_private
+from dpadmm.datasets.generators import logistic_table
+from dpadmm.datasets.partition import iid
+from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
-from dpadmm.networks import ring
+from dpadmm.networks import path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.draws import Origin
+from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
@@ -34,9 +39,56 @@ def test_only_secure_noise_makes_a_release(problem):
         assert done.statement.curve.epsilon(TARGET.delta) <= TARGET.epsilon
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"network": ring(3)}, "network has 3 agents and the problem 4"),
+        ({"network": ring(5)}, "network has 5 agents and the problem 4"),
+        ({"network": None}, "PADMM needs a network"),
+        ({"network": np.ones((4, 4))}, "must be a Network, got ndarray"),
+        ({"target": (1.0, 1e-5)}, "must be a Target"),
+        ({"sampler": SecureSampler}, "must be a sampler"),
+        ({"rounds": 0}, "rounds must be a whole number of at least 1"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_before_the_noise_is_planned(problem, wrong, message):
+    parts = {"rounds": 2, "target": TARGET, "sampler": SimulatedSampler(seed=0), "network": ring(4), **wrong}
+    with pytest.raises(InputError, match=message):
+        run_private(PADMM(eta=0.01), problem, engine=QUIET, **parts)
+
+
+def test_a_huge_budget_comes_back_to_the_bare_method(problem):
+    bare = QUIET.run(DecentralisedADMM(eta=0.01), problem, Stopping(rounds=8), ring(4)).estimate
+    gaps = []
+    for epsilon in (1e6, 1e12):
+        done = run_private(PADMM(eta=0.01), problem, 8, Target(epsilon, 1e-5), SecureSampler(), ring(4), engine=QUIET)
+        gaps.append(float(np.abs(done.run.estimate - bare).max()))
+    assert gaps[0] < 0.1
+    assert gaps[1] < 1e-4
+
+
 def test_a_release_refuses_batches_that_can_be_guessed(problem):
     known, secret = (DPSGD(step=0.5, batches=b) for b in (Batches(10, seed=0), Batches.secret(10)))
     with pytest.raises(InputError, match="seed can be guessed"):
         run_private(known, problem, 2, TARGET, SecureSampler(), engine=QUIET)
     assert not run_private(known, problem, 2, TARGET, SimulatedSampler(seed=0), engine=QUIET).is_private_release
     assert run_private(secret, problem, 2, TARGET, SecureSampler(), engine=QUIET).is_private_release
+
+
+def test_a_secure_run_shows_no_figure_that_read_the_data():
+    """Losses and residuals are for simulations: a release carries none, whatever the engine was told to record."""
+    table = logistic_table(40, 3, rng=np.random.default_rng(0)).data
+    problem = Problem.of(EmpiricalRisk(table.silos(iid(40, 2, np.random.default_rng(1))), Logistic(), mu=0.1))
+    engine = LocalEngine(progress=False, recording=Recording(every=1))
+    for sampler, rows in ((SecureSampler(), 0), (SimulatedSampler(seed=0), 2)):
+        done = run_private(PADMM(eta=0.1), problem, 2, Target(1.0, 1e-5), sampler, path(2), engine=engine)
+        assert len(done.run.history.snapshots) == rows
+
+
+def test_a_run_with_noise_may_not_stop_by_what_it_hides():
+    table = logistic_table(40, 3, rng=np.random.default_rng(0)).data
+    problem = Problem.of(EmpiricalRisk(table.silos(iid(40, 2, np.random.default_rng(1))), Logistic(), mu=0.1))
+    plan = plan_noise(PADMM(eta=0.1), problem, 5, Target(1.0, 1e-5), path(2))
+    noise = PlannedNoise(plan, SimulatedSampler(seed=0))
+    with pytest.raises(InputError, match="stop by rounds"):
+        LocalEngine(progress=False).run(PADMM(eta=0.1), problem, Stopping(rounds=5, residual=1e-3), path(2), noise)

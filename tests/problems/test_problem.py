@@ -37,6 +37,15 @@ def split(rows, labels):
     return Silos.from_parts(np.split(rows, cuts), np.split(labels, cuts), row_norm=1.0)
 
 
+@pytest.mark.parametrize("functions", [np.eye(2), EmpiricalRisk, None])
+def test_what_is_no_function_is_refused(functions):
+    with pytest.raises(InputError, match="made of the agents' functions"):
+        Problem.of(functions)
+    silos = Silos.from_parts([np.eye(2)], [np.ones(2)], row_norm=1.0)
+    with pytest.raises(InputError, match="got Silos"):
+        Problem(silos, np.ones(1), regularisers.NoRegulariser())
+
+
 class TestWeights:
     @pytest.mark.parametrize(
         ("rule", "expected"),

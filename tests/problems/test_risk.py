@@ -190,6 +190,13 @@ class TestRefusals:
         with pytest.raises(InputError, match=rf"Labels must be -1 or \+1 for {type(loss).__name__}, {shown}\."):
             EmpiricalRisk(silos, loss)
 
+    def test_parts_of_the_wrong_kind(self):
+        silos = Silos.from_parts([np.eye(2)], [np.array([1.0, -1.0])], row_norm=1.0)
+        with pytest.raises(InputError, match=r"write Logistic\(\)"):
+            EmpiricalRisk(silos, Logistic)
+        with pytest.raises(InputError, match="silos must be Silos, got ndarray"):
+            EmpiricalRisk(np.eye(2), Logistic())
+
     def test_any_labels_for_regression(self):
         silos = Silos.from_parts([np.eye(2)], [np.array([0.0, 17.5])], 1.0)
         assert EmpiricalRisk(silos, Huber(1.0)).n_agents == 1

@@ -123,6 +123,10 @@ class TestStacking:
         with pytest.raises(InputError, match=r"same columns; got tables with \[2, 3\] columns"):
             Silos.from_parts([kind(np.eye(3)), kind(np.eye(2))], [np.ones(3), np.ones(2)], 1.0)
 
+    def test_complex_numbers_would_lose_a_part(self, kind):
+        with pytest.raises(InputError, match="silo 0: expected real numbers"):
+            Silos.from_parts([kind(np.eye(2) * 1j)], [np.ones(2)], row_norm=1.0)
+
 
 class TestSparse:
     def test_one_sparse_part_makes_all_sparse(self):

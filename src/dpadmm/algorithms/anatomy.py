@@ -52,10 +52,6 @@ class Agents:
     @classmethod
     def of(cls, problem: Problem, network: Network | None, tolerance: float, threads: int) -> "Agents":
         """Seat all agents of a problem."""
-        if network is not None and network.n_agents != problem.n_agents:
-            raise InputError(
-                f"The network has {network.n_agents} agents and the problem {problem.n_agents}; they must agree."
-            )
         degrees = network.degrees if network is not None else np.zeros(problem.n_agents, dtype=np.int64)
         return cls(
             functions=problem.functions,
@@ -191,6 +187,20 @@ def put(state: State, positions: Ints | None, part: State) -> State:
 
 def _rebuilt(state: Any, parts: list[Floats]) -> Any:
     return type(state)(*parts)
+
+
+def check_fit(algorithm: Algorithm[Any], problem: Problem, network: Network | None) -> None:
+    """Raise `InputError` if algorithm, problem and network do not fit together; nothing has been computed yet."""
+    if network is None:
+        if algorithm.needs_network:
+            raise InputError(f"{type(algorithm).__name__} needs a network; pass one, for example ring(n_agents).")
+    elif not isinstance(network, Network):
+        raise InputError(f"network must be a Network, got {type(network).__name__}; make one with Network(n, edges).")
+    elif network.n_agents != problem.n_agents:
+        raise InputError(
+            f"The network has {network.n_agents} agents and the problem {problem.n_agents}; they must agree."
+        )
+    algorithm.check(problem, network)
 
 
 def spread(models: Floats) -> Floats:

@@ -4,7 +4,7 @@ A graph method's state has at least the fields `x` (what the agent last broadcas
 inbox is the sum of the neighbours' broadcasts.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,6 @@ from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 
 
-class HasBroadcast(Protocol):
-    """A state that knows what was broadcast."""
-
-    @property
-    def x(self) -> Floats:
-        """The agents' last broadcasts (N, d, R)."""
-        ...
-
-
 class GraphMethod:
     """The parts of the anatomy that do not depend on the method."""
 
@@ -34,7 +25,7 @@ class GraphMethod:
         return True
 
     def check(self, problem: Problem, network: Network | None) -> None:
-        """A graph is needed, and a regulariser that can be shared out among the agents."""
+        """The regulariser must be one that can be shared out among the agents."""
         if not is_ridge(problem.regulariser, problem.dimension):
             raise InputError(
                 f"{type(self).__name__} cannot share out {type(problem.regulariser).__name__}: an agent adds its part "

@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
+from dpadmm import checks
 from dpadmm.algorithms.consensus import ConsensusADMM
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.datasets import load_breast_cancer
@@ -17,6 +18,8 @@ from dpadmm.problems.silos import Silos
 
 def show(mu: float, rounds: int) -> None:
     """Run both methods and print rounds, objective gap and accuracy beside the pooled optimum."""
+    checks.positive("mu", mu)
+    stopping = Stopping(rounds=rounds, residual=1e-7)
     console = Console()
     silos = load_breast_cancer().silos()
     problem = Problem.of(EmpiricalRisk(silos, Logistic(), mu=mu))
@@ -26,7 +29,6 @@ def show(mu: float, rounds: int) -> None:
     console.print(", ".join(f"{name} {size}" for name, size in zip(silos.names, silos.sizes, strict=True)))
     pooled = _pooled_optimum(silos, mu)
     best = float(problem.objective(pooled)[0])
-    stopping = Stopping(rounds=rounds, residual=1e-7)
     engine = LocalEngine()
     runs = {
         "through a coordinator (consensus ADMM)": engine.run(ConsensusADMM(rho=0.02), problem, stopping),

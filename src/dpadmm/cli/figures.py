@@ -72,6 +72,8 @@ def _claimed(
         claims, bound = method.claimed_epsilon(noise, delta), method.claimed_sensitivity()
     except DpadmmError as error:
         return (), None, str(error)
+    except ArithmeticError:
+        return (), None, "its formula leaves the range of floating-point numbers here"
     return (claims, bound, None) if claims else ((), None, "no paper studied here claims a figure for this")
 
 

@@ -6,6 +6,7 @@ import typer
 
 from dpadmm import __version__
 from dpadmm.cli import account, calibrate, ledger
+from dpadmm.cli.failures import clear_failures
 
 app = typer.Typer(
     help="Differentially private distributed optimisation by ADMM.",
@@ -50,4 +51,5 @@ def demo(
     """Train one breast-cancer model over four hospitals, through a coordinator and over a ring of peers."""
     from dpadmm.cli.demo import show
 
-    show(mu=mu, rounds=rounds)
+    with clear_failures():
+        show(mu=mu, rounds=rounds)

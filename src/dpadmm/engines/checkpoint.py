@@ -56,18 +56,21 @@ class Checkpoint:
                 header = json.loads(bytes(file["header"]).decode())
                 state = tuple(file[f"state_{i}"] for i in range(sum(n.startswith("state_") for n in file.files)))
                 inbox, tail = file["inbox"], file["tail"]
+            version, owner = header["format"], header["passport"]
+            if version == FORMAT:
+                done, tail_from = int(header["round"]), int(header["tail_from"])
         except FileNotFoundError as problem:
             raise ResumeError(f"There is no checkpoint at {path}.") from problem
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+        except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as problem:
             raise ResumeError(f"{path} is not a usable checkpoint ({problem}). Start the run again.") from problem
-        if header.get("format") != FORMAT:
-            raise ResumeError(f"{path} has checkpoint format {header.get('format')}; this version reads {FORMAT}.")
-        if header["passport"] != passport:
+        if version != FORMAT:
+            raise ResumeError(f"{path} has checkpoint format {version}; this version reads {FORMAT}.")
+        if owner != passport:
             raise ResumeError(
-                f"{path} belongs to another run (algorithm, problem, network, replicas or noise differ). "
+                f"{path} belongs to another run (algorithm, problem, network or replicas differ). "
                 "Use the settings of the saved run, or another file."
             )
-        return cls(int(header["round"]), state, inbox, tail, int(header["tail_from"]), passport)
+        return cls(done, state, inbox, tail, tail_from, passport)
 
 
 def passport(*parts: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, put, take
+from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, check_fit, put, take
 from dpadmm.engines.checkpoint import Checkpoint, passport
 from dpadmm.engines.history import History, snapshot
 from dpadmm.engines.progress import progress_bar
@@ -129,20 +129,26 @@ class LocalEngine:
         stopping: Stopping,
         network: Network | None = None,
         noise: NoiseHook | None = None,
-        resume: Path | Checkpoint | None = None,
-        save_to: Path | None = None,
+        resume: Path | str | Checkpoint | None = None,
+        save_to: Path | str | None = None,
     ) -> Run:
         """Run until `stopping` says so; `resume` continues a saved run, `save_to` is written when the run ends.
 
         Raises `InputError` before anything is computed if the parts do not fit together, `SolverError` if a local
         subproblem misses its tolerance, and `RunInterrupted` (with the run so far) on Ctrl-C.
         """
-        if algorithm.needs_network and network is None:
-            raise InputError(f"{type(algorithm).__name__} needs a network; pass one, for example ring(n_agents).")
-        algorithm.check(problem, network)
-        if save_to is not None and not save_to.parent.is_dir():
-            raise InputError(f"Cannot save to {save_to}: its folder does not exist. Make it first.")
+        if not isinstance(stopping, Stopping):
+            raise InputError(f"stopping must be a Stopping, got {stopping!r}; write Stopping(rounds=...).")
+        check_fit(algorithm, problem, network)
+        save_to = None if save_to is None else Path(save_to)
+        if save_to is not None and (save_to.is_dir() or not save_to.parent.is_dir()):
+            raise InputError(f"Cannot save to {save_to}: it is a folder, or its folder does not exist. Name a file.")
         noise = noise if noise is not None else Silence()
+        if stopping.residual is not None and not isinstance(noise, Silence):
+            raise InputError(
+                "A run with noise must stop by rounds: residuals read states without noise, so the moment of stopping "
+                "would tell about the data. Leave residual out."
+            )
         stamp = self._passport(algorithm, problem, network)
         threads = self.threads if self.threads is not None else available_threads()
         with one_blas_thread():
@@ -161,7 +167,7 @@ class LocalEngine:
         return run
 
     def _passport(self, algorithm: Algorithm[Any], problem: Problem, network: Network | None) -> str:
-        edges = None if network is None else network.adjacency.indices.tobytes()
+        edges = None if network is None else network.edges.tobytes()
         shape = (problem.n_agents, problem.dimension, self.replicas)
         return passport(
             algorithm, shape, problem.weights.tobytes(), problem.regulariser, problem.functions.constants, edges
@@ -180,7 +186,7 @@ class _Trip:
         noise: NoiseHook,
         agents: Agents,
         stamp: str,
-        resume: Path | Checkpoint | None,
+        resume: Path | str | Checkpoint | None,
     ) -> None:
         self.engine, self.algorithm, self.problem, self.network = engine, algorithm, problem, network
         self.noise, self.agents, self.stamp = noise, agents, stamp
@@ -190,10 +196,13 @@ class _Trip:
         if resume is not None:
             self._restore(resume)
 
-    def _restore(self, resume: Path | Checkpoint) -> None:
-        saved = Checkpoint.load(resume, self.stamp) if isinstance(resume, Path) else resume
+    def _restore(self, resume: Path | str | Checkpoint) -> None:
+        saved = resume if isinstance(resume, Checkpoint) else Checkpoint.load(Path(resume), self.stamp)
         if saved.passport != self.stamp:
             raise ResumeError("The checkpoint belongs to another run; use the settings of the saved run.")
+        fresh = (*self.state, self.inbox, self.tail)
+        if [part.shape for part in fresh] != [part.shape for part in (*saved.state, saved.inbox, saved.tail)]:
+            raise ResumeError("The checkpoint's arrays do not have the shapes of this run's. Start the run again.")
         self.k, self.state, self.inbox = saved.round, type(self.state)(*saved.state), saved.inbox
         self.tail, self.tail_from = saved.tail.copy(), saved.tail_from
 
@@ -218,10 +227,11 @@ class _Trip:
                     return
 
     def _aim_tail(self, first: int) -> None:
-        """Begin the tail average at round `first`; a resumed run with another length begins it where it is."""
-        if first != self.tail_from:
-            self.tail = np.zeros_like(self.tail)
-            self.tail_from = max(first, self.k + 1)
+        """Begin the tail average at round `first`, or where a resumed run is; what is summed since then is kept."""
+        if first <= self.tail_from <= self.k:
+            return
+        self.tail = np.zeros_like(self.tail)
+        self.tail_from = max(first, self.k + 1)
 
     def _round(self, k: int) -> tuple[Any, Floats, Residuals]:
         who = self.algorithm.participants(k)

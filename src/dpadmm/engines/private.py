@@ -1,12 +1,12 @@
 """A private run from a budget: certificates first, then noise, then data."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from dpadmm.algorithms.anatomy import Algorithm
+from dpadmm.algorithms.anatomy import Algorithm, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.setting import Private, Setting
-from dpadmm.engines.local import LocalEngine, Run, Stopping
+from dpadmm.engines.local import LocalEngine, Recording, Run, Stopping
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Origin, Sampler
@@ -31,6 +31,9 @@ class PrivateRun:
 
     `origin` says where the noise came from: the statement is about a release only if that was secure. With seeded noise
     it tells what such a run would cost; whoever knows the seed sees everything.
+
+    What may leave is `run.models`, `run.estimate` and `run.tail_average`. The checkpoint holds the agents' own states
+    and stays with them; a secure run keeps no history, since losses and residuals read the data without noise.
     """
 
     run: Run
@@ -40,7 +43,7 @@ class PrivateRun:
 
     @property
     def is_private_release(self) -> bool:
-        """Whether the run's outputs may leave under its statement."""
+        """Whether the run's models, estimate and tail average may leave under its statement."""
         return self.origin is Origin.SECURE
 
 
@@ -58,7 +61,7 @@ def plan_noise(
 ) -> NoisePlan:
     """Return the noise that spends exactly the target; looks at public facts only."""
     engine = engine if engine is not None else LocalEngine()
-    algorithm.check(problem, network)
+    check_fit(algorithm, problem, network)
     setting = Setting(problem, rounds, engine.tolerance, network, records_per_person, silos_per_person)
     dimension = problem.dimension if is_secure else None
     return calibrated(
@@ -105,6 +108,8 @@ def run_private(
     >>> round(done.statement.curve.epsilon(1e-5), 6), done.statement.theorems
     (1.0, ('C1',))
     """
+    if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
+        raise InputError(f"sampler must be a sampler such as SecureSampler(), got {sampler!r}.")
     engine = engine if engine is not None else LocalEngine()
     plan = plan_noise(
         algorithm,
@@ -120,6 +125,7 @@ def run_private(
     )
     if isinstance(sampler, SecureSampler):
         _check_batches(algorithm, plan)
+        engine = replace(engine, recording=Recording(every=0))
     noise = PlannedNoise(plan, sampler, engine.replicas)
     run = engine.run(algorithm, problem, Stopping(rounds=rounds), network, noise)
     return PrivateRun(run, plan, plan.statement(), noise.origin)

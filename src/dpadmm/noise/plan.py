@@ -106,6 +106,8 @@ def calibrated(
     is_noise_shared: in every promise, all agents use the noise of the one who needs most; a promise may also say so
         for itself.
     """
+    if not isinstance(target, Target | PureTarget):
+        raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {target!r}.")
     families = {promise.family for promise in promises}
     _check_rows(promises)
     if all(row.agent == COORDINATOR for promise in promises for row in promise.rows):

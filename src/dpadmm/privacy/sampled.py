@@ -35,6 +35,8 @@ from dpadmm.privacy.curves import Curve, GaussianCurve, PldCurve
 _POINTS_PER_STD = 32.0
 _COARSEST_STEP = 1e-3
 _USELESS_STEP = 0.1
+# Below this the losses of neighbouring grid points differ by little more than rounding, and exp(-step) nears 1.
+_FINEST_STEP = 1e-12
 _MOST_POINTS_ONE_STEP = 100_000
 _MOST_POINTS_TOTAL = 2_000_000
 # Beyond ten standard deviations lies a mass of 8e-24.
@@ -157,7 +159,7 @@ def compose_losses(m: float, pure: Mapping[float, int], steps: Mapping[SampledSt
     """
     pure = {eps: count for eps, count in pure.items() if eps > 0}
     interval = _interval(m, pure, steps)
-    if interval > _USELESS_STEP:
+    if not _FINEST_STEP <= interval <= _USELESS_STEP:
         return _as_one_gaussian(m, pure, steps)
 
     def parts() -> Iterator[PrivacyLossDistribution]:

@@ -43,7 +43,8 @@ class Problem:
     regulariser: Regulariser
 
     def __post_init__(self) -> None:
-        """Check the weights."""
+        """Check the functions and the weights."""
+        _check_functions(self.functions)
         try:
             weights = np.asarray(self.weights, dtype=np.float64)
         except (TypeError, ValueError) as problem:
@@ -64,6 +65,7 @@ class Problem:
         regulariser: Regulariser | None = None,
     ) -> "Problem":
         """Build a problem with weights by rule and, unless given, no regulariser."""
+        _check_functions(functions)
         chosen = regulariser if regulariser is not None else NoRegulariser()
         return cls(functions, weighting.weights(functions.sizes), chosen)
 
@@ -89,3 +91,11 @@ class Problem:
     def optimality(self, x: Floats) -> Floats:
         """Return, per column, the distance of 0 from the subdifferential of the objective: 0 at the optimum."""
         return self.regulariser.subgradient_residual(x, self.gradient(x))
+
+
+def _check_functions(functions: object) -> None:
+    if isinstance(functions, type) or not (hasattr(functions, "gradient") and hasattr(functions, "constants")):
+        raise InputError(
+            f"A problem is made of the agents' functions, such as EmpiricalRisk(silos, Logistic()), got "
+            f"{type(functions).__name__}."
+        )

@@ -33,6 +33,10 @@ class EmpiricalRisk:
     def __post_init__(self) -> None:
         """Check the labels against the loss."""
         checks.non_negative("mu", self.mu)
+        if not isinstance(self.silos, Silos):
+            raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
+        if isinstance(self.loss, type):
+            raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
         if self.loss.target is Target.SIGNS:
             found = np.unique(self.silos.labels)
             if not np.isin(found, (-1.0, 1.0)).all():

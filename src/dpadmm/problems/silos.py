@@ -154,6 +154,8 @@ def row_norms(features: Matrix) -> Floats:
 
 
 def _checked_features(name: str, table: Any) -> Matrix:
+    if sparse.issparse(table):
+        _refuse_complex(name, table)
     features = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else _as_floats(name, table)
     if features.ndim != 2:
         raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimension(s).")
@@ -178,9 +180,17 @@ def _checked_labels(name: str, labels: Any, rows: int) -> Floats:
 
 def _as_floats(name: str, values: Any) -> Floats:
     try:
-        return np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        floats = array if np.iscomplexobj(array) else np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as problem:
         raise InputError(f"{name}: expected numbers, got something else ({problem}).") from problem
+    _refuse_complex(name, array)
+    return floats
+
+
+def _refuse_complex(name: str, values: Any) -> None:
+    if np.iscomplexobj(values):
+        raise InputError(f"{name}: expected real numbers, got complex ones.")
 
 
 def _narrow(table: Any) -> Matrix:

@@ -54,7 +54,8 @@ def test_same_transcript_and_calibration(prescribed, quiet):
     gaps = {key: np.linalg.norm(seen[0][key] - seen[1][key]) for key in seen[0]}
     for (k, agent), gap in gaps.items():
         expected = bounds[0] if agent == 0 and k % 2 == 1 else 0.0
-        assert gap == pytest.approx(expected, abs=1e-12)
+        # The bound is attained but for the allowance it makes for rounding.
+        assert expected - 3e-10 <= gap <= expected + 1e-15
     for sampler in (SimulatedSampler(seed=0), SecureSampler()):
         done = run_private(method, problems[0], 8, TARGET, sampler, engine=quiet)
         assert TARGET.epsilon * (1 - 1e-6) <= done.statement.curve.epsilon(1e-5) <= TARGET.epsilon

@@ -236,3 +236,9 @@ def test_bad_noise_is_refused():
             method.releases(noise)
     with pytest.raises(InputError, match="private rounds"):
         method.releases(1.0, rounds=[1, 2])
+
+
+def test_too_many_releases_to_list_are_refused_at_once():
+    method = PAdmm(**GRAPH, rounds=6, silos_per_person=10**12)
+    with pytest.raises(InputError, match="releases to list"):
+        method.statement(1.0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.batches import ROUNDING
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
@@ -133,6 +134,7 @@ class CoordinateDescent:
                 block_gradient_bound=setting.gradient_bound,
                 n_records=int(problem.functions.sizes[i]),
                 weight=float(problem.weights[i]),
+                solver_tolerance=ROUNDING,
                 records_per_person=setting.records_per_person,
                 silos_per_person=setting.silos_per_person,
             )

@@ -53,6 +53,9 @@ def setting(words: str, check: Callable[[str, Any], object] | None = None, defau
     return field(default=default, metadata={"help": words, "check": check})
 
 
+_MOST_RELEASES = 1_000_000
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """One agent's settings in a private method; see the module for noise and shape.
@@ -137,6 +140,12 @@ class Method(ABC):
     def statement(self, noise: ArrayLike) -> Statement:
         """Return what is certified at this noise for the person hurt most, in as many silos as assumed."""
         first = self._first_agent
+        listed = self.copies * len(self.private_rounds())
+        if listed > _MOST_RELEASES:
+            raise InputError(
+                f"{self.copies} silos and {len(self.private_rounds())} rounds are {listed} releases to list; at most "
+                f"{_MOST_RELEASES} are. Assume fewer silos per person or fewer rounds."
+            )
         return statement(r for agent in range(first, first + self.copies) for r in self.releases(noise, agent=agent))
 
     def shape(self, relative: ArrayLike = 1.0) -> Levels:
