@@ -192,5 +192,5 @@ class PrivateContract:
             plan_noise(self.method, Problem.of(risk(Squared())), 3, self.target, ring(5))
         with pytest.raises(InputError, match="L1"):
             plan_noise(self.method, Problem.of(risk(), regulariser=L1(0.1)), 3, self.target, ring(5))
-        with pytest.raises(InputError, match="needs the network"):
+        with pytest.raises(InputError, match="needs a network"):
             plan_noise(self.method, Problem.of(risk()), 3, self.target)

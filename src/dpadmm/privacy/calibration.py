@@ -31,6 +31,7 @@ from dpadmm.privacy.records import (
     SampledGaussianRelease,
     SphericalLaplaceRelease,
 )
+from dpadmm.privacy.sampled import fft_slack
 
 # Keeps sums of many rounded terms below the budget.
 _ROUND_DOWN = 1.0 - 1e-12
@@ -220,16 +221,18 @@ def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
         return compose(_scaled(release, factor) for release in releases).epsilon(target.delta)
 
     high = _closed_form_factor(target, releases)
+    if target.delta <= fft_slack(sum(release.count for release in releases)):
+        raise InputError(
+            f"no noise reaches epsilon {target.epsilon} at delta {target.delta}: delta is below what composition "
+            "resolves (about 1e-14, plus 2e-16 per sampled step); choose a larger one."
+        )
     at_high = spent(high)
     for _ in range(30):
         if at_high <= target.epsilon:
             break
         high, at_high = 2.0 * high, spent(2.0 * high)
     else:
-        raise InputError(
-            f"no noise reaches epsilon {target.epsilon} at delta {target.delta}: delta is below what composition "
-            "resolves (about 1e-14, plus 2e-16 per sampled step); choose a larger one."
-        )
+        raise InputError(f"no noise within reach meets epsilon {target.epsilon} at delta {target.delta}; ask for less.")
     return _descend(spent, target.epsilon, high, at_high)
 
 
