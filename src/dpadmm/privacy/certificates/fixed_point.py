@@ -167,8 +167,8 @@ def fixed_point_mean_user(
     that of the loss part; `strong_convexity` mu >= 0 that of a ridge common to both neighbours; `relaxation` lam in
     (0, 1/2]. A user who skipped rounds has made fewer updates and is covered.
 
-    >>> [c.bound for c in fixed_point_mean_user(updates=2, step=0.5, lipschitz=1.0, n_users=100)]
-    [0.01, 0.01]
+    >>> tuple(c.bound for c in fixed_point_mean_user(updates=2, step=0.5, lipschitz=1.0, n_users=100))
+    (0.01, 0.01)
     """
     gam, lam = checks.positive("step", step), relaxation_of(relaxation)
     pull = gam * checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)

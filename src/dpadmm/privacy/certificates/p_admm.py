@@ -75,8 +75,8 @@ def logistic_gradient_gap(norm: float, feature_bound: float = 1.0) -> float:
 
     It grows from B at norm 0 to 2B; returned inflated by 1e-9 so that rounding cannot make it too small.
 
-    >>> [round(logistic_gradient_gap(t), 2) for t in (0, 1, 2, 5, 10)]
-    [1.0, 1.1, 1.27, 1.62, 1.82]
+    >>> tuple(round(logistic_gradient_gap(t), 2) for t in (0, 1, 2, 5, 10))
+    (1.0, 1.1, 1.27, 1.62, 1.82)
     """
     size = bounded("feature_bound", feature_bound)
     t = size * checks.non_negative("norm", norm)

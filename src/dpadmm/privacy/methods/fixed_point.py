@@ -211,8 +211,8 @@ class CoordinatorNoise(CoordinatorMethod):
     """Noise-free blocks, noise on the mean at the coordinator; the k-th round releases it after k updates.
 
     >>> run = CoordinatorNoise(gamma=0.5, lipschitz=1.0, users=100, rounds=2)
-    >>> [c.bound for c in run.certificates()]
-    [0.01, 0.01]
+    >>> tuple(c.bound for c in run.certificates())
+    (0.01, 0.01)
     """
 
     name: ClassVar[str] = "fp-coordinator"
