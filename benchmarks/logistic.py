@@ -1,7 +1,7 @@
 """Logistic ADMM rounds: all replicas at once against one SciPy L-BFGS-B call per agent and replica.
 
-A run of 40 noisy rounds, as an experiment has; the first rounds need more passes (6.6 over the first 12, 5.6 over 40), so
-fewer rounds give a smaller ratio. The ratio moves by a tenth between runs, mostly with SciPy's time.
+A run of 40 noisy rounds, as an experiment has; the first rounds need more passes (6.6 over the first 12, 5.6 over
+40), so fewer rounds give a smaller ratio. The ratio moves by a tenth between runs, mostly with SciPy's time.
 """
 
 import time

@@ -1,9 +1,10 @@
 """What P-ADMM reaches on Adult: five silos, delta = 1e-5, mean of ten runs, tail average, training log-loss.
 
-Non-private the training loss is 0.323. The settings below were picked on this training loss from about 350 tried by hand
-(eta from 1e-4 to 2e-2, mu from 0 to 3e-3, K from 4 to 40, several schedules and averaging windows, recycled or not), mostly
-with noise seeds 1 and 2: they show what can be reached, not what an untuned user gets. Means of ten runs over the noise
-seeds 0 to 3: 0.430-0.437, 0.383-0.388, 0.367-0.372, 0.346-0.348. The bounds asserted leave about 1 % above their mean.
+Non-private the training loss is 0.323. The settings below were picked on this training loss from about 350 tried
+by hand (eta from 1e-4 to 2e-2, mu from 0 to 3e-3, K from 4 to 40, several schedules and averaging windows,
+recycled or not), mostly with noise seeds 1 and 2: they show what can be reached, not what an untuned user gets.
+Means of ten runs over the noise seeds 0 to 3: 0.430-0.437, 0.383-0.388, 0.367-0.372, 0.346-0.348. The bounds
+asserted leave about 1 % above their mean.
 """
 
 import numpy as np
