@@ -1,10 +1,10 @@
 """What P-ADMM reaches on Adult: five silos, delta = 1e-5, mean of ten runs, tail average, training log-loss.
 
-Non-private the training loss is 0.323. The settings below were picked on this training loss from about 350 tried
-by hand (eta from 1e-4 to 2e-2, mu from 0 to 3e-3, K from 4 to 40, several schedules and averaging windows,
-recycled or not), mostly with noise seeds 1 and 2: they show what can be reached, not what an untuned user gets.
-Means of ten runs over the noise seeds 0 to 3: 0.430-0.437, 0.383-0.388, 0.367-0.372, 0.346-0.348. The bounds
-asserted leave about 1 % above their mean.
+Non-private the training loss is 0.323. The local objective is the capped logistic loss, whose sensitivity is 0.7 of
+the plain one's; the loss reported is the plain one. K = 40 and cap = 0.7 (of 0.6, 0.7, 0.8) throughout; mu is 1e-4 below epsilon 1, else
+0; eta is the best of three in steps of two around what the plain loss had shown to serve. Means of ten runs for the
+noise seeds 0 to 3: 0.418-0.423, 0.377-0.381, 0.364-0.367, 0.344-0.346. The plain loss, with settings picked from about
+350, reaches 0.430-0.437, 0.383-0.388, 0.367-0.372, 0.346-0.348.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from dpadmm.noise import SimulatedSampler, Tail
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
-from dpadmm.problems.losses import Logistic
+from dpadmm.problems.losses import CappedLogistic
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk
 
@@ -31,8 +31,8 @@ def train(adult):
     return adult.split(np.random.default_rng(0))[0]
 
 
-def mean_loss(train, silos, epsilon, eta, rounds, mu):
-    problem = Problem.of(EmpiricalRisk(silos, Logistic(), mu=mu))
+def mean_loss(silos, train, epsilon, eta, mu, rounds=40):
+    problem = Problem.of(EmpiricalRisk(silos, CappedLogistic(0.7), mu=mu))
     engine = LocalEngine(replicas=RUNS, progress=False, recording=Recording(every=0), tolerance=1e-7)
     # Weights n_i/n are 1/5 here, so eta / 5 is the penalty the papers' unweighted form calls eta.
     method, network = PADMM(eta=eta / SILOS), complete(SILOS)
@@ -45,17 +45,12 @@ def mean_loss(train, silos, epsilon, eta, rounds, mu):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "eta", "rounds", "mu", "at_most"),
-    [
-        (0.1, 1e-2, 24, 1e-4, 0.438),
-        (0.5, 2e-3, 40, 1e-4, 0.389),
-        (1.0, 1e-3, 40, 0.0, 0.372),
-        (5.0, 3e-4, 40, 0.0, 0.349),
-    ],
+    ("epsilon", "eta", "mu", "at_most"),
+    [(0.1, 1e-2, 1e-4, 0.430), (0.5, 2e-3, 1e-4, 0.384), (1.0, 1e-3, 0.0, 0.367), (5.0, 2e-4, 0.0, 0.347)],
 )
-def test_training_loss(train, epsilon, eta, rounds, mu, at_most):
+def test_training_loss(train, epsilon, eta, mu, at_most):
     silos = train.silos(iid(train.n_rows, SILOS, np.random.default_rng(1)))
-    loss = mean_loss(train, silos, epsilon, eta, rounds, mu)
+    loss = mean_loss(silos, train, epsilon, eta, mu)
     assert 0.323 < loss <= at_most
 
 
@@ -66,5 +61,5 @@ def test_label_skew_costs_little(train):
     skewed = train.silos(parts)
     rates = [skewed.part(i)[1].mean() for i in range(SILOS)]
     assert max(rates) - min(rates) > 1.0
-    base = mean_loss(train, even, 1.0, 1e-3, 40, 0.0)
-    assert mean_loss(train, skewed, 1.0, 1e-3, 40, 0.0) <= 1.05 * base
+    base = mean_loss(even, train, 1.0, 1e-3, 0.0)
+    assert mean_loss(skewed, train, 1.0, 1e-3, 0.0) <= 1.05 * base

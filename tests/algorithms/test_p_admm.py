@@ -6,12 +6,14 @@ from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, P
 from tests.contracts.transcript_contract import worst_c1_ratio
 
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.networks import ring
 from dpadmm.noise.schedules import Geometric
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.records import Strength
+from dpadmm.problems.losses import CappedLogistic, Logistic
 from dpadmm.problems.problem import Problem
 
 
@@ -23,6 +25,16 @@ class TestPADMM(ConvergenceContract, PrivateContract):
 
 def test_same_transcript_stays_within_the_certificate():
     assert 0.98 <= worst_c1_ratio(PADMM(eta=0.02)) <= 1 + 1e-9
+
+
+def test_a_capped_loss_has_the_smaller_certificate_and_keeps_it():
+    """The bounds of the plain loss times the cap, and nearly attained."""
+    assert 0.98 <= worst_c1_ratio(PADMM(eta=0.02), loss=CappedLogistic(0.7)) <= 1 + 1e-9
+    bounds = [
+        PADMM(eta=0.02).promises(Setting(Problem.of(risk(loss)), 1, 1e-15, ring(5)))[0].rows[0].certificates[0].bound
+        for loss in (CappedLogistic(0.7), Logistic())
+    ]
+    assert bounds[0] == pytest.approx(0.7 * bounds[1], rel=1e-9)
 
 
 def test_an_agent_that_reuses_its_own_model_is_caught():

@@ -63,8 +63,8 @@ class Remembered:
         return out
 
 
-def neighbours(rng, sizes=(2, 3, 4), weighting=Weighting.POOLED, mu=0.01, records=None):
-    """Two logistic problems that differ in record 0 of agent 0, as given or nearly opposite along the second axis."""
+def neighbours(rng, sizes=(2, 3, 4), weighting=Weighting.POOLED, mu=0.01, records=None, loss=None):
+    """Two problems that differ in record 0 of agent 0: as given, or nearly opposite along the second axis."""
     theta = rng.uniform(1.2, 1.57)
     if records is None:
         records = [np.cos(theta), np.sin(theta), 0.0], [np.cos(theta), -np.sin(theta), 0.0]
@@ -77,7 +77,7 @@ def neighbours(rng, sizes=(2, 3, 4), weighting=Weighting.POOLED, mu=0.01, record
         own = features.copy()
         own[0] = record
         silos = Silos.from_parts(np.split(own, cuts), np.split(labels, cuts), row_norm=1.0)
-        pair.append(Problem.of(EmpiricalRisk(silos, Logistic(), mu=mu), weighting))
+        pair.append(Problem.of(EmpiricalRisk(silos, loss or Logistic(), mu=mu), weighting))
     return pair
 
 

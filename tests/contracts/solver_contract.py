@@ -15,7 +15,7 @@ import pytest
 from scipy import optimize, sparse
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared, Target
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared, Target
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
@@ -36,6 +36,11 @@ def _(loss: Logistic, t):
     # Written for both signs of t, so that nothing overflows.
     small = np.exp(-np.abs(t))
     return np.where(t > 0, -small / (1 + small), -1 / (1 + small))
+
+
+@plain_slope.register
+def _(loss: CappedLogistic, t):
+    return np.maximum(plain_slope(Logistic(), t), -t.dtype.type(loss.cap))
 
 
 @plain_slope.register

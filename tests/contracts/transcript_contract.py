@@ -35,12 +35,13 @@ def far_transcript(rng, rounds):
     return {k: shake * rng.standard_normal((3, 3)) - size * np.eye(3)[0] for k in range(1, rounds + 1)}
 
 
-def worst_c1_ratio(method, tries=30, rounds=4):
+def worst_c1_ratio(method, tries=30, rounds=4, loss=None):
     """Return the largest distance of values before noise over the certificate's bound; it must not pass 1."""
     worst, rng = 0.0, np.random.default_rng(1)
     for t in range(tries):
         weighting = list(Weighting)[t % 3]
-        pair = neighbours(rng, sizes=(1 + t % 3, 3, 4), weighting=weighting, mu=float(rng.choice([0.0, 0.01, 0.3])))
+        mu = float(rng.choice([0.0, 0.01, 0.3]))
+        pair = neighbours(rng, sizes=(1 + t % 3, 3, 4), weighting=weighting, mu=mu, loss=loss)
         (promise,) = method.promises(Setting(pair[0], rounds, TOLERANCE, ring(3)))
         hooks = [Prescribed(far_transcript(np.random.default_rng(t), rounds)) for _ in pair]
         ends = [EXACT.run(method, p, Stopping(rounds), ring(3), h) for p, h in zip(pair, hooks, strict=True)]

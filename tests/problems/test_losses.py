@@ -8,7 +8,7 @@ from scipy import special
 from tests.contracts.loss_contract import POINTS, LossContract
 
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared, Target
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared, Target
 
 
 class TestLogistic(LossContract):
@@ -25,7 +25,7 @@ class TestLogistic(LossContract):
 
     def test_declares(self):
         loss = Logistic()
-        assert (loss.target, loss.slope_bound, loss.curvature_bound, loss.line) == (Target.SIGNS, 1.0, 0.25, None)
+        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (Target.SIGNS, 1.0, 0.25)
 
     def test_prox_against_bisection(self):
         """Among them t = -3, step = 26, where Newton kept inside its bracket alone jumps to and fro."""
@@ -38,6 +38,33 @@ class TestLogistic(LossContract):
         np.testing.assert_allclose(Logistic().prox(t, step), low, rtol=1e-12, atol=1e-11)
         # scipy.optimize.brentq
         assert abs(Logistic().prox(np.array([-3.0]), np.array([26.0]))[0] - 1.5504717446447127) <= 1e-14
+
+
+class TestCappedLogistic(LossContract):
+    instances = (CappedLogistic(0.7), CappedLogistic(0.5), CappedLogistic(0.2), CappedLogistic(0.999))
+
+    def kinks(self, loss):
+        return [loss.floor]
+
+    def test_is_logistic_above_the_floor_and_linear_below(self):
+        loss, t = CappedLogistic(0.7), np.linspace(-30, 30, 601)
+        above = t >= loss.floor
+        np.testing.assert_array_equal(loss.value(t[above]), Logistic().value(t[above]))
+        np.testing.assert_allclose(np.diff(loss.value(t[~above])), -0.7 * 0.1, rtol=1e-12)
+        assert loss.form.width == pytest.approx(0.7, rel=1e-15)
+
+    def test_two_records_move_a_gradient_by_nearly_twice_the_cap(self):
+        """The bound 2 G of the certificates is attained by nearly opposite records that are badly wrong."""
+        angle, size = 1.5, 1e3
+        a, b = np.array([np.sin(angle), -np.cos(angle)]), np.array([-np.sin(angle), -np.cos(angle)])
+        slopes = CappedLogistic(0.7).slope(np.array([a[1], b[1]]) * size)
+        apart = np.linalg.norm(slopes[0] * a - slopes[1] * b)
+        assert 1.39 < apart <= 2 * CappedLogistic(0.7).slope_bound
+
+    @pytest.mark.parametrize("cap", [0.0, 1.0, -0.1, 1.5, math.nan, "half", True])
+    def test_refuses_bad_caps(self, cap):
+        with pytest.raises(InputError, match="cap"):
+            CappedLogistic(cap)
 
 
 class TestSquared(LossContract):

@@ -14,7 +14,7 @@ from tests.contracts.solver_contract import (
 )
 
 from dpadmm.errors import InputError, SolverError
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import majoriser
@@ -22,7 +22,7 @@ from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.solution import Subproblem
 
-HARD_LOSSES = (Logistic(), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01))
+HARD_LOSSES = (Logistic(), CappedLogistic(0.6), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01))
 
 
 class TestMajoriserSolver(SolverContract):
@@ -34,6 +34,8 @@ class TestMajoriserSolver(SolverContract):
             (Logistic(), (12, 30, 7), 5, True, 4.0, 0.0),
             (Logistic(), (4, 2, 3), 9, False, 1.0, 0.0),
             (Logistic(), (4, 20, 1), 9, True, 1.0, 0.05),
+            (CappedLogistic(0.6), (12, 30, 7), 5, True, 4.0, 0.05),
+            (CappedLogistic(0.55), (12, 30, 7), 5, False, 9.0, 0.0),
             (Huber(0.5), (12, 30, 7), 5, False, 1.0, 0.0),
             (Huber(0.5), (4, 12, 2), 9, True, 2.0, 0.05),
             (SmoothedHinge(0.5), (12, 30, 7), 5, True, 1.0, 0.0),
@@ -126,10 +128,10 @@ class Judged:
         self.merits = []
         inner = majoriser._Columns.judge
 
-        def judge(columns, proposal, gradient):
+        def judge(columns, proposal, slope):
             was_plain, before = columns.is_plain.copy(), columns.x.copy()
             merit = columns._merit(columns.gradient)
-            inner(columns, proposal, gradient)
+            inner(columns, proposal, slope)
             refused = columns.is_plain
             np.testing.assert_array_equal(columns.x[:, refused], before[:, refused])
             np.testing.assert_array_equal(columns.x[:, ~refused], proposal[:, ~refused])

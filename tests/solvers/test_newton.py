@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.solvers.newton import NewtonColumns
 
 
@@ -37,7 +37,7 @@ def test_reaches_the_root_that_scipy_finds(loss, n, d, is_sparse):
 
 
 @pytest.mark.parametrize("start", [-200.0, 0.0, 200.0])
-@pytest.mark.parametrize("loss", [Logistic(), Huber(0.1), SmoothedHinge(0.01)], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), CappedLogistic(0.6), Huber(0.1), SmoothedHinge(0.01)], ids=repr)
 def test_converges_from_far_away(loss, start):
     newton, push = case(loss)
     x, norm, _ = newton.solve(np.full(4, start), push, 1e-10, 200)

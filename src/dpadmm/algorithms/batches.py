@@ -26,7 +26,7 @@ from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.solvers import batch_kernels
-from dpadmm.solvers.kernels import csr_slope_sum, line_numbers
+from dpadmm.solvers.kernels import csr_slope_sum
 
 ROUNDING = 1e-10
 """What rounding may add to one gradient before noise; certificates count it (C7). Far above what is seen."""
@@ -134,9 +134,7 @@ def correction_bound(functions: LocalFunctions) -> float:
 
 @correction_bound.register
 def _(functions: EmpiricalRisk) -> float:
-    line = functions.loss.line
-    low, high = (-1.0, 0.0) if line is None else (line.low, line.high)  # only the logistic slope is no line
-    return (high - low) * functions.silos.row_norm
+    return functions.loss.form.width * functions.silos.row_norm
 
 
 @singledispatch
@@ -150,18 +148,12 @@ def _(functions: EmpiricalRisk, x: Floats) -> Floats:
     if not sparse.issparse(rows):
         return functions.gradient(x)
     # One fused pass over the rows, several times faster than two sparse products.
-    out, parts = np.empty_like(x), (rows.indptr, rows.indices, rows.data, shifts)
+    form, out, parts = functions.loss.form, np.empty_like(x), (rows.indptr, rows.indices, rows.data, shifts)
     for i in range(functions.n_agents):
         first, last = int(offsets[i]), int(offsets[i + 1])
         xi = np.ascontiguousarray(x[i])
-        out[i] = csr_slope_sum(*parts, first, last, xi, _line(functions), functions.loss.line is None) / (last - first)
+        out[i] = csr_slope_sum(*parts, first, last, xi, form.numbers, form.is_logistic) / (last - first)
     return out + functions.mu * x
-
-
-def _line(functions: EmpiricalRisk) -> Floats:
-    """Return the loss's slope in the form the kernels want."""
-    line = functions.loss.line
-    return line_numbers(None if line is None else (line.shift, line.gain, line.low, line.high))
 
 
 @singledispatch
@@ -204,8 +196,8 @@ def _(
     rates = np.minimum(batches.size / functions.sizes, 1.0)
     with np.errstate(divide="ignore"):
         log_stays = -np.log1p(-rates)
-    fixed = batches.size if batches.kind is BatchKind.FIXED else 0
-    task = (bases, base is not None, clip, _line(functions), functions.loss.line is None, fixed, log_stays)
+    form, fixed = functions.loss.form, batches.size if batches.kind is BatchKind.FIXED else 0
+    task = (bases, base is not None, clip, form.numbers, form.is_logistic, fixed, log_stays)
     stream = (np.uint64(when.round), index, batches.key(when.step), out)
     rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
     if sparse.issparse(rows):

@@ -7,7 +7,8 @@ round), so they depend neither on the other agents and replicas at hand nor on t
 import numpy as np
 from numba import njit
 
-from dpadmm.noise.kernels import _negative_log, _philox
+from dpadmm.noise.kernels import negative_log, philox
+from dpadmm.solvers.slopes import slope
 
 u64 = np.uint64
 _ONE = u64(1)
@@ -22,8 +23,8 @@ def poisson_batch(n, log_stay, number, replica, agent, key, out):  # type: ignor
     """
     count, place, draw = 0, -1, u64(0)
     while True:
-        low, _ = _philox(draw, replica, agent, number, key[0], key[1])
-        gap = np.floor(_negative_log(low) / log_stay)
+        low, _ = philox(draw, replica, agent, number, key[0], key[1])
+        gap = np.floor(negative_log(low) / log_stay)
         if gap >= n - 1 - place:
             return count
         place += 1 + int(gap)
@@ -41,7 +42,7 @@ def fixed_batch(n, size, number, replica, agent, key, marks, stamp, out):  # typ
         span = u64(last + 1)
         spare = (u64(0) - span) % span  # 2^64 mod span: words below it would favour small numbers
         while True:
-            low, _ = _philox(draw, replica, agent, number, key[0], key[1])
+            low, _ = philox(draw, replica, agent, number, key[0], key[1])
             draw += _ONE
             if low >= spare:
                 break
@@ -62,20 +63,10 @@ def _choose(n, size, log_stay, number, replica, agent, key, marks, stamp, out): 
 
 
 @njit(nogil=True, cache=True)
-def _slope(t, line, is_logistic):  # type: ignore[no-untyped-def]
-    """Return the loss's slope at t."""
-    if is_logistic:
-        return -1.0 / (1.0 + np.exp(t)) if t < 700.0 else 0.0
-    slope = (t - line[0]) * line[1]
-    slope = line[3] if slope > line[3] else slope
-    return line[2] if slope < line[2] else slope
-
-
-@njit(nogil=True, cache=True)
-def _clipped(slope, square, clip):  # type: ignore[no-untyped-def]
+def _clipped(pull, square, clip):  # type: ignore[no-untyped-def]
     """Return the slope shortened so that slope times the record has norm at most `clip`."""
-    length = abs(slope) * np.sqrt(square)
-    return slope * (clip / length) if length > clip else slope
+    length = abs(pull) * np.sqrt(square)
+    return pull * (clip / length) if length > clip else pull
 
 
 @njit(nogil=True, cache=True)
@@ -100,12 +91,12 @@ def dense_sums(  # type: ignore[no-untyped-def]
                     t += a * v[i, r, j]
                     tb += a * base[i, r, j]
                     square += a * a
-                slope = _slope(t, line, is_logistic)
+                pull = slope(t, line, is_logistic)
                 if has_base:
-                    slope -= _slope(tb, line, is_logistic)
-                slope = _clipped(slope, square, clip)
+                    pull -= slope(tb, line, is_logistic)
+                pull = _clipped(pull, square, clip)
                 for j in range(d):
-                    out[i, r, j] += slope * rows[row, j]
+                    out[i, r, j] += pull * rows[row, j]
 
 
 @njit(nogil=True, cache=True)
@@ -143,9 +134,9 @@ def csr_sums(  # type: ignore[no-untyped-def]
                     t += a * v[i, r, j]
                     tb += a * base[i, r, j]
                     square += a * a
-                slope = _slope(t, line, is_logistic)
+                pull = slope(t, line, is_logistic)
                 if has_base:
-                    slope -= _slope(tb, line, is_logistic)
-                slope = _clipped(slope, square, clip)
+                    pull -= slope(tb, line, is_logistic)
+                pull = _clipped(pull, square, clip)
                 for p in range(indptr[row], indptr[row + 1]):
-                    out[i, r, indices[p]] += slope * data[p]
+                    out[i, r, indices[p]] += pull * data[p]

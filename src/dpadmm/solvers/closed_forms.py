@@ -163,8 +163,7 @@ class RankOneSolver:
         self._rows = np.ascontiguousarray(rows.todense() if sparse.issparse(rows) else rows)
         self._shifts = self.risk.shifts
         self._squares = np.einsum("ij,ij->i", self._rows, self._rows)
-        line = self.risk.loss.line
-        self._line = kernels.line_numbers(None if line is None else (line.shift, line.gain, line.low, line.high))
+        self._line = self.risk.loss.form.numbers
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """One streaming pass over users; the error bound is that of the arithmetic."""
@@ -178,7 +177,7 @@ class RankOneSolver:
         numbers = (self.risk.mu, loss.curvature_bound, subproblem.pull)
 
         def work(first: int, last: int) -> None:
-            rest = (self._line, loss.line is None, first, last)
+            rest = (self._line, loss.form.is_logistic, first, last)
             if lin.shape[2] == 1:
                 flat = (lin[:, :, 0], centre[:, :, 0], *rest, out[:, :, 0], norms)
                 kernels.rank_one_prox_one(*user, *numbers, *flat)

@@ -7,6 +7,10 @@ minimiser of the agent's own function), decomposed once. Every decision is taken
 shrink the gradient enough is undone and replaced by the safe one, and a column stops as soon as its own gradient is
 below the tolerance. So a silo alone and a batch of replicas get the same point. Columns that are not done after
 `_FAST_PASSES` passes are finished by Newton's method.
+
+A warm start is where the last solve ended, and there the loss was evaluated last: its part of the gradient is kept
+with the point it belongs to and used again when a start equals that point, number by number. Only sparse rows do so,
+whose pass gives a column the same bits in any batch: what is kept is then exactly what would be computed.
 """
 
 from dataclasses import dataclass, field
@@ -19,6 +23,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.risk import EmpiricalRisk, scaled_rows
 from dpadmm.solvers import kernels
 from dpadmm.solvers.newton import NewtonColumns
+from dpadmm.solvers.slopes import slopes_in_place
 from dpadmm.solvers.solution import Solution, Subproblem, require_converged
 from dpadmm.solvers.spectrum import Spectrum
 from dpadmm.solvers.threads import over_blocks
@@ -54,11 +59,12 @@ class MajoriserSolver:
         checks.count("max_passes", self.max_passes)
         self._rows = self.risk.rows
         self._shifts = self.risk.shifts
-        self._line = kernels.line_numbers(_numbers(self.risk))
-        self._is_logistic = self.risk.loss.line is None
+        self._line = self.risk.loss.form.numbers
+        self._is_logistic = self.risk.loss.form.is_logistic
         nothing = Spectrum(np.empty((0, 0)), np.empty(0))
         self._safe = [nothing] * self.risk.n_agents
         self._fast = [nothing] * self.risk.n_agents
+        self._last = [_Kept(np.empty((0, 0)), np.empty((0, 0)))] * self.risk.n_agents
         over_blocks(self._decompose, self.risk.n_agents, 1, self.threads)
 
     def _decompose(self, first: int, last: int) -> None:
@@ -75,18 +81,18 @@ class MajoriserSolver:
     def _reference(self, agent: int, sigma: float) -> Floats:
         """Return roughly the minimiser of w_i f_i plus a small ridge; it only shapes the fast steps."""
         zero = np.zeros((self.risk.dimension, 1))
-        columns = self._columns(agent, sigma, zero)
-        columns.gradient = self._gradient(agent, zero, sigma, zero)
+        columns = self._columns(agent, sigma, zero, zero)
+        columns.begin(self._slope(agent, zero))
         for _ in range(_REFERENCE_PASSES):
             if not columns.retire(self.tolerance):
                 break
             proposal = columns.propose()
-            columns.judge(proposal, self._gradient(agent, proposal, sigma, zero))
-        columns.retire(self.tolerance)
+            columns.judge(proposal, self._slope(agent, proposal))
+        columns.store()
         return columns.point
 
-    def _columns(self, agent: int, sigma: float, start: Floats) -> "_Columns":
-        return _Columns(self._safe[agent], self._fast[agent], sigma, start)
+    def _columns(self, agent: int, sigma: float, constant: Floats, start: Floats) -> "_Columns":
+        return _Columns(self._safe[agent], self._fast[agent], sigma, constant, start)
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve for every agent and replica; agents run on separate threads."""
@@ -102,12 +108,10 @@ class MajoriserSolver:
         over_blocks(work, len(point), 1, self.threads)
         return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
-    def _gradient(self, agent: int, x: Floats, sigma: float, constant: Floats) -> Floats:
-        """Return the gradient of the subproblem: loss part + sigma x + constant."""
+    def _slope(self, agent: int, x: Floats) -> Floats:
+        """Return the loss's part of the gradient, w_i/n_i sum_m slope(a_m'x - shift_m) a_m."""
         total = self._slope_sum(agent, x)
         total *= self.weights[agent] / self.risk.sizes[agent]
-        total += sigma * x
-        total += constant
         return total
 
     def _slope_sum(self, agent: int, x: Floats) -> Floats:
@@ -121,7 +125,7 @@ class MajoriserSolver:
         for start in range(first, last, _DENSE_ROWS):
             block = rows[start : min(start + _DENSE_ROWS, last)]
             t = block @ x
-            kernels.slopes_in_place(t, shifts[start : start + len(t)], self._line, self._is_logistic)
+            slopes_in_place(t, shifts[start : start + len(t)], self._line, self._is_logistic)
             total += block.T @ t
         return total
 
@@ -129,15 +133,19 @@ class MajoriserSolver:
         pull = float(sub.pull[row])
         sigma = pull + float(self.weights[agent]) * self.risk.mu
         constant = sub.lin[row] - pull * sub.centre[row]
-        columns = self._columns(agent, sigma, np.ascontiguousarray(sub.start[row]))
-        columns.gradient = self._gradient(agent, columns.x, sigma, constant)
-        passes = 1
+        start = np.ascontiguousarray(sub.start[row])
+        columns = self._columns(agent, sigma, constant, start)
+        known = self._last[agent].at(start)
+        columns.begin(self._slope(agent, start) if known is None else known)
+        passes = 1 if known is None else 0
         while columns.retire(self.tolerance) and passes < min(self.max_passes, _FAST_PASSES):
             proposal = columns.propose()
-            active = constant[:, columns.index] if len(columns.index) < constant.shape[1] else constant
-            columns.judge(proposal, self._gradient(agent, proposal, sigma, active))
+            columns.judge(proposal, self._slope(agent, proposal))
             passes += 1
+        columns.store()
         steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
+        if sparse.issparse(self._rows) and steps == 0:  # Newton's points come without their slopes
+            self._last[agent] = _Kept(columns.point, columns.point_slope)
         return columns.point, columns.norm, passes + steps
 
     def _finish(self, agent: int, sigma: float, constant: Floats, columns: "_Columns", max_steps: int) -> int:
@@ -152,7 +160,7 @@ class MajoriserSolver:
             self.risk.loss,
             scale,
             sigma,
-            lambda x, push: self._gradient(agent, x, sigma, push),
+            lambda x, push: self._slope(agent, x) + sigma * x + push,
         )
         slowest = 0
         for r in columns.index:
@@ -162,32 +170,62 @@ class MajoriserSolver:
         return slowest
 
 
-class _Columns:
-    """The columns of one agent's solve that are still moving, with their L-BFGS pairs."""
+@dataclass(frozen=True)
+class _Kept:
+    """Where an agent's last solve ended, and the loss's part of the gradient there, both (d, R) and never changed."""
 
-    def __init__(self, safe: Spectrum, fast: Spectrum, sigma: float, start: Floats) -> None:
-        self.safe, self.fast, self.sigma = safe, fast, sigma
+    point: Floats
+    slope: Floats
+
+    def at(self, x: Floats) -> Floats | None:
+        """Return the slope if x is the point, to the last bit and in every column; else None."""
+        return self.slope if np.array_equal(x, self.point) else None
+
+
+class _Columns:
+    """The columns of one agent's solve that are still moving, with their L-BFGS pairs.
+
+    The gradient is slope + sigma x + constant, `slope` being the loss's part.
+    """
+
+    def __init__(self, safe: Spectrum, fast: Spectrum, sigma: float, constant: Floats, start: Floats) -> None:
+        self.safe, self.fast, self.sigma, self.constant = safe, fast, sigma, constant
         self.x = start
-        self.gradient = np.empty_like(start)
+        self.slope = self.gradient = np.empty_like(start)
         self.index = np.arange(start.shape[1])
-        self.point = start.copy()
+        self.point, self.point_slope = start.copy(), np.empty_like(start)
         self.norm = np.full(start.shape[1], np.inf)
         # Pairs (s, y, 1/s'y): a weight of 0 marks a column whose pair is not to be used.
         self.pairs: list[tuple[Floats, Floats, Floats]] = []
         self.is_plain = np.zeros(start.shape[1], dtype=bool)
         self.merit: Floats | None = None
 
+    def begin(self, slope: Floats) -> None:
+        """Take note of the loss's slope at the start."""
+        self.slope, self.gradient = slope, self._gradient(self.x, slope)
+
+    def _gradient(self, x: Floats, slope: Floats) -> Floats:
+        total = self.sigma * x
+        total += slope
+        total += self.constant
+        return total
+
+    def store(self) -> None:
+        """Write where the columns stand, with the slopes there."""
+        self.point[:, self.index], self.point_slope[:, self.index] = self.x, self.slope
+
     def retire(self, tolerance: float) -> bool:
-        """Store every column's state, drop those that reached the tolerance, and say whether any is left."""
+        """Store and drop the columns that reached the tolerance, and say whether any is left."""
         norms = np.sqrt((self.gradient**2).sum(axis=0))
         self.norm[self.index] = norms
         done = norms <= tolerance
-        self.point[:, self.index] = self.x
         if done.any():
+            self.store()
             keep = ~done
             self.index = self.index[keep]
-            self.x = np.ascontiguousarray(self.x[:, keep])
-            self.gradient = np.ascontiguousarray(self.gradient[:, keep])
+            self.x, self.slope, self.gradient, self.constant = (
+                np.ascontiguousarray(part[:, keep]) for part in (self.x, self.slope, self.gradient, self.constant)
+            )
             self.pairs = [(s[:, keep], y[:, keep], weight[keep]) for s, y, weight in self.pairs]
             self.is_plain = self.is_plain[keep]
             self.merit = self.merit[keep] if self.merit is not None else None
@@ -209,8 +247,9 @@ class _Columns:
             direction[:, plain] = self.safe.solve(self.gradient[:, plain], self.sigma)
         return self.x - direction
 
-    def judge(self, proposal: Floats, gradient: Floats) -> None:
+    def judge(self, proposal: Floats, slope: Floats) -> None:
         """Move the columns whose step shrank the gradient; the others forget their pairs and step plainly next."""
+        gradient = self._gradient(proposal, slope)
         new = self._merit(gradient)
         if self.merit is None:
             self.merit = self._merit(self.gradient)
@@ -221,17 +260,12 @@ class _Columns:
         weight = np.where(usable, 1.0 / np.where(usable, curvature, 1.0), 0.0)
         if not accepted.all():
             self.pairs = [(s0, y0, np.where(accepted, w0, 0.0)) for s0, y0, w0 in self.pairs]
+            proposal, slope = np.where(accepted, proposal, self.x), np.where(accepted, slope, self.slope)
+            gradient, new = np.where(accepted, gradient, self.gradient), np.where(accepted, new, self.merit)
         self.pairs = [*self.pairs[-(_MEMORY - 1) :], (s, y, weight)]
-        self.x = np.where(accepted, proposal, self.x)
-        self.gradient = np.where(accepted, gradient, self.gradient)
-        self.merit = np.where(accepted, new, self.merit)
+        self.x, self.slope, self.gradient, self.merit = proposal, slope, gradient, new
         self.is_plain = ~accepted
 
     def _merit(self, gradient: Floats) -> Floats:
         """Return the squared gradient norm in the metric of P^-1, which the safe step always shrinks."""
         return np.asarray((gradient * self.safe.solve(gradient, self.sigma)).sum(axis=0))
-
-
-def _numbers(risk: EmpiricalRisk) -> tuple[float, float, float, float] | None:
-    line = risk.loss.line
-    return None if line is None else (line.shift, line.gain, line.low, line.high)
