@@ -1,10 +1,10 @@
 """What P-ADMM reaches on Adult: five silos, delta = 1e-5, mean of ten runs, tail average, training log-loss.
 
 Non-private the training loss is 0.323. The local objective is the capped logistic loss, whose sensitivity is 0.7 of
-the plain one's; the loss reported is the plain one. K = 40 and cap = 0.7 (of 0.6, 0.7, 0.8) throughout; mu is 1e-4 below epsilon 1, else
-0; eta is the best of three in steps of two around what the plain loss had shown to serve. Means of ten runs for the
-noise seeds 0 to 3: 0.418-0.423, 0.377-0.381, 0.364-0.367, 0.344-0.346. The plain loss, with settings picked from about
-350, reaches 0.430-0.437, 0.383-0.388, 0.367-0.372, 0.346-0.348.
+the plain one's; the loss reported is the plain one. K = 40 and cap = 0.7 (of 0.6, 0.7, 0.8) throughout; mu is 1e-4
+below epsilon 1, else 0; eta is the best of three in steps of two around what the plain loss had shown to serve. Means
+of ten runs for the noise seeds 0 to 3: 0.418-0.423, 0.377-0.381, 0.364-0.367, 0.344-0.346. The plain loss, with
+settings picked from about 350, reaches 0.430-0.437, 0.383-0.388, 0.367-0.372, 0.346-0.348.
 """
 
 import numpy as np
