@@ -1,0 +1,226 @@
+"""Attack the library's own code and report the epsilon an attacker demonstrably gets, beside the certified one."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dpadmm import checks
+from dpadmm.audit.attacks import Attack, Evidence, Scores
+from dpadmm.audit.catalogue import all_subjects, subjects_of
+from dpadmm.audit.claimed import claimed_epsilon
+from dpadmm.audit.estimates import (
+    Advantage,
+    Estimate,
+    How,
+    advantage_bound,
+    checked_confidence,
+    clopper_pearson_bound,
+    gdp_bound,
+)
+from dpadmm.audit.subjects import Subject
+from dpadmm.audit.tradeoff import certified_tradeoff, operating_points
+from dpadmm.audit.transcripts import Stage, record
+from dpadmm.noise.draws import Sampler
+from dpadmm.noise.plan import NoisePlan, PlannedNoise
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.claims import ClaimedEpsilon
+from dpadmm.privacy.curves import Curve, GaussianCurve
+from dpadmm.privacy.records import View
+from dpadmm.problems.arrays import Floats
+
+DEFAULT_RUNS = 20_000
+"""Runs attacked, half of them in each world."""
+
+ALARM_CONFIDENCE = 1 - 1e-6
+"""What it takes to call a certificate refuted."""
+
+FEWEST_RUNS = 200
+STANDARD = Target(epsilon=1.0, delta=1e-5)
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What one attack found about one method, pair and view.
+
+    pair: how the two worlds differ, in words. attack: how runs were scored, in words.
+    certified_epsilon: what the library states at `delta` (0 for pure guarantees); estimate: what the attacker shows.
+    advantage: bound on `tpr - fpr`; certified_advantage: the most the certified curve allows.
+    fpr, fnr: the attacker's operating points; certified_fnr: the least fnr that the certificate allows at each fpr.
+    claimed: the figure that the method's paper prints for this noise and view, where there is one.
+    is_violation: whether the certificate is refuted at a confidence of 1 - 1e-6 or more. (The estimate itself is wrong
+    as often as its own, usually lower, confidence says: among many of them a few lie above the truth by chance.)
+    """
+
+    method: str
+    view: View
+    pair: str
+    attack: str
+    certified_epsilon: float
+    delta: float
+    estimate: Estimate
+    advantage: Advantage
+    certified_advantage: float
+    runs: int
+    seconds: float
+    is_violation: bool
+    curve: Curve = field(repr=False)
+    fpr: Floats = field(repr=False)
+    fnr: Floats = field(repr=False)
+    certified_fnr: Floats = field(repr=False)
+    claimed: ClaimedEpsilon | None = None
+
+    @property
+    def tightness(self) -> float:
+        """The audited part of the certified epsilon."""
+        return self.estimate.epsilon_lower / self.certified_epsilon
+
+
+def audit(
+    name: str,
+    target: Target = STANDARD,
+    view: View | None = None,
+    runs: int = DEFAULT_RUNS,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> AuditResult:
+    """Attack one method on its headline pair, as `view` (None: the view its certificate is about).
+
+    Parameters: target, the budget its noise is calibrated to (pure methods take the epsilon); runs >= 200, half in
+    each world; confidence in [0.76, 1); seed of noise, batches and participation.
+
+    >>> found = audit("p-admm", runs=2000)
+    >>> found.view.value, found.is_violation, 0.5 < found.tightness < 1
+    ('eavesdropper', False, True)
+    """
+    return examine(subjects_of(name, seed)[0], target, (view,), runs, confidence, seed)[0]
+
+
+def audit_all(
+    target: Target = STANDARD,
+    runs: int = DEFAULT_RUNS,
+    confidence: float = 0.95,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+) -> Iterator[AuditResult]:
+    """Attack every private method (or those named) on every pair and from every view; results come one by one.
+
+    All bounds hold *together* with the stated confidence: each of the R results is given `1 - (1 - confidence)/R`.
+    """
+    chosen = all_subjects(seed) if names is None else [s for name in names for s in subjects_of(name, seed)]
+    each = 1 - (1 - checked_confidence(confidence)) / number_of_results(names)
+    for subject in chosen:
+        yield from examine(subject, target, tuple(subject.views), runs, each, seed)
+
+
+def number_of_results(names: Sequence[str] | None = None) -> int:
+    """Return how many results `audit_all` will yield, for a progress bar."""
+    chosen = all_subjects() if names is None else [s for name in names for s in subjects_of(name)]
+    return sum(len(subject.views) for subject in chosen)
+
+
+def examine(
+    subject: Subject,
+    target: Target = STANDARD,
+    views: Sequence[View | None] = (None,),
+    runs: int = DEFAULT_RUNS,
+    confidence: float = 0.95,
+    seed: int = 0,
+    sampler: Sampler | None = None,
+    plan: NoisePlan | None = None,
+    promised: Curve | None = None,
+    how: How | None = None,
+) -> tuple[AuditResult, ...]:
+    """Attack one subject from several views with the same runs.
+
+    sampler: where noise comes from (None: seeded). plan: the noise that is used (None: as the library calibrates it).
+    promised: what is put to the test (None: the curve that the plan's own statement certifies). how: the estimator
+    (None: GDP where the promise is a Gaussian curve, Clopper-Pearson elsewhere).
+    """
+    replicas = checks.count("runs", runs, least=FEWEST_RUNS) // 2
+    checked_confidence(confidence)
+    attacks = [subject.attack(view) for view in views]
+    begin = time.perf_counter()
+    plan = subject.plan(target) if plan is None else plan
+    curve = plan.statement().curve if promised is None else promised
+    if how is None:
+        how = How.GDP if isinstance(curve, GaussianCurve) else How.CLOPPER_PEARSON
+    sampler = sampler if sampler is not None else SimulatedSampler(_seed(seed, subject))
+    evidence = gather(subject, plan, sampler, replicas)
+    known: dict[Attack, Scores] = {}  # viewers who see the same have the same scores
+    results = []
+    for view, attack in attacks:
+        if attack not in known:
+            known[attack] = attack.scores(evidence)
+        spent, begin = time.perf_counter() - begin, time.perf_counter()
+        case = _Case(
+            subject, view, attack, curve, how, 2 * replicas, spent, claimed_epsilon(subject, view, plan, target.delta)
+        )
+        results.append(_judged(case, known[attack], target, confidence))
+    return tuple(results)
+
+
+def gather(subject: Subject, plan: NoisePlan, sampler: Sampler, replicas: int) -> Evidence:
+    """Run the method in both worlds, replica by replica with the same noise."""
+    stage = Stage(subject.algorithm, subject.rounds, subject.network, replicas)
+    first, second = (record(stage, world, PlannedNoise(plan, sampler, replicas)) for world in subject.worlds)
+    return Evidence(stage, subject.worlds, plan, sampler, (first, second))
+
+
+class _Case(NamedTuple):
+    """What is judged: who looks at what, the promise, the estimator, and what it took."""
+
+    subject: Subject
+    view: View
+    attack: Attack
+    curve: Curve
+    how: How
+    runs: int
+    seconds: float
+    claimed: ClaimedEpsilon | None
+
+
+def _judged(case: _Case, scores: Scores, target: Target, confidence: float) -> AuditResult:
+    subject, curve = case.subject, case.curve
+    delta = 0.0 if subject.is_pure else target.delta
+    certified, allowed = curve.epsilon(delta), curve.delta(0.0)
+    estimate, advantage = _bounds(case.how, scores, delta, confidence)
+    alarm = _bounds(case.how, scores, delta, max(confidence, ALARM_CONFIDENCE))
+    fpr, fnr = operating_points(scores.p, scores.q)
+    return AuditResult(
+        method=subject.method,
+        view=case.view,
+        pair=subject.pair,
+        attack=case.attack.title,
+        certified_epsilon=certified,
+        delta=delta,
+        estimate=estimate,
+        advantage=advantage,
+        certified_advantage=allowed,
+        is_violation=alarm[0].refutes(certified) or alarm[1].advantage_lower > allowed,
+        runs=case.runs,
+        seconds=case.seconds,
+        curve=curve,
+        fpr=fpr,
+        fnr=fnr,
+        certified_fnr=certified_tradeoff(curve, fpr),
+        claimed=case.claimed,
+    )
+
+
+def _bounds(how: How, scores: Scores, delta: float, confidence: float) -> tuple[Estimate, Advantage]:
+    """Return both bounds. Where they rest on different counts, each gets half of the error probability."""
+    if how is How.GDP:
+        estimate = gdp_bound(scores.p, scores.q, delta, confidence, scores.threshold, is_paired=True)
+        return estimate, advantage_bound(scores.p, scores.q, confidence, scores.threshold, is_paired=True)
+    each = (1 + confidence) / 2
+    advantage = advantage_bound(scores.p, scores.q, each, scores.threshold, is_paired=True)
+    return clopper_pearson_bound(scores.p, scores.q, delta, each), advantage
+
+
+def _seed(seed: int, subject: Subject) -> int:
+    """Return the seed of a subject's noise: subjects share none of it."""
+    text = f"dpadmm audit 1|{seed}|{subject.method}|{subject.pair}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

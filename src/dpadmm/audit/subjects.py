@@ -1,0 +1,62 @@
+"""What is attacked: for every private method, neighbouring data sets chosen to hurt it, and an attack for each view.
+
+The methods run as users run them, on tiny problems: guarantees do not depend on the size, and tiny problems can be run
+ten thousand times at once. The catalogue itself is in `dpadmm.audit.catalogue`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dpadmm.audit.attacks import Attack
+from dpadmm.audit.transcripts import TOLERANCE
+from dpadmm.audit.worlds import Worlds
+from dpadmm.engines.local import LocalEngine
+from dpadmm.engines.private import PrivateAlgorithm, plan_noise
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.schedules import Schedule
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.records import View
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A method on a pair of neighbouring problems, with an attack for every view.
+
+    method: its name in the registry. pair: in words, what differs and why it hurts. views: the attack of each viewer,
+    the certified view first. is_pure: whether the guarantee is pure epsilon.
+    """
+
+    method: str
+    pair: str
+    algorithm: PrivateAlgorithm
+    worlds: Worlds
+    rounds: int
+    views: Mapping[View, Attack]
+    network: Network | None = None
+    is_pure: bool = False
+    schedule: Schedule | None = None
+
+    def plan(self, target: Target, is_secure: bool = False) -> NoisePlan:
+        """Return the noise the library itself would use for this budget (pure methods take its epsilon)."""
+        budget = PureTarget(target.epsilon) if self.is_pure else target
+        engine = LocalEngine(tolerance=TOLERANCE)
+        return plan_noise(
+            self.algorithm,
+            self.worlds[0],
+            self.rounds,
+            budget,
+            self.network,
+            self.schedule,
+            engine,
+            is_secure=is_secure,
+        )
+
+    def attack(self, view: View | None) -> tuple[View, Attack]:
+        """Return the attack of this view (None: the one the certificate is about)."""
+        chosen = next(iter(self.views)) if view is None else view
+        if chosen not in self.views:
+            known = ", ".join(v.value for v in self.views)
+            raise InputError(f"{self.method} is audited for {known}; got {chosen!r}.")
+        return chosen, self.views[chosen]

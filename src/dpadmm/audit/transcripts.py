@@ -1,0 +1,169 @@
+"""What was released and what went over the wire: recorded from real runs, and replayed in the other world.
+
+A recorded run keeps every value before and after its noise, and everything the view sees travel. The *replay* runs the
+same code on the neighbouring data set, but hands it the recorded noisy values: it answers what that world would have
+computed had it produced this very transcript. Two consequences for an attacker who knows both data sets:
+
+* the values before noise, own and replayed, give the likelihood ratio of the transcript round by round;
+* whatever travels and is not noisy must agree in both worlds: every function of the releases does. What differs has
+  touched the data without noise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from dpadmm.algorithms.anatomy import NoiseHook
+from dpadmm.algorithms.dvp import OBJECTIVE
+from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.engines.private import PrivateAlgorithm
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import Slot
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.problem import Problem
+
+TOLERANCE = 1e-10
+"""Gradient norm of all local solves in an audit: a sloppy solver looks like a leak."""
+
+
+class Wire(Enum):
+    """What of the traffic a viewer sees."""
+
+    MESSAGES = "what leaves the agents, and the broadcasts"
+    BROADCASTS = "the broadcasts; what goes up to the coordinator is protected"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One draw of noise: `sent = clean + noise`, (agents, d, R)."""
+
+    slot: Slot
+    round: int
+    agents: Ints
+    clean: Floats
+    sent: Floats
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A batch of runs: the draws in order, messages and broadcasts by round, and the final estimate (d, R)."""
+
+    events: tuple[Event, ...]
+    messages: tuple[Floats, ...]
+    broadcasts: tuple[Floats, ...]
+    estimate: Floats
+
+    def traffic(self, wire: Wire) -> tuple[Floats, ...]:
+        """Return what travels in sight."""
+        return self.broadcasts if wire is Wire.BROADCASTS else self.messages + self.broadcasts
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where runs take place: everything but the data."""
+
+    algorithm: PrivateAlgorithm
+    rounds: int
+    network: Network | None = None
+    replicas: int = 1
+
+
+def record(stage: Stage, problem: Problem, noise: NoiseHook) -> Transcript:
+    """Run the algorithm through the engine with this noise and keep everything."""
+    return _run(stage, problem, _Recorder(noise))
+
+
+def replay(stage: Stage, problem: Problem, recorded: Transcript, own: Problem) -> Transcript:
+    """Run the algorithm on `problem`, with the noisy values of a transcript that was recorded on `own`.
+
+    Additive noise: what was sent is handed over as it is. Noise inside an objective never travels; the other world is
+    given the noise that makes its minimiser the message which did travel.
+    """
+    return _run(stage, problem, _Prompter(recorded, own, problem))
+
+
+def _run(stage: Stage, problem: Problem, hook: "_Recorder | _Prompter") -> Transcript:
+    tap = _Tap(stage.algorithm)
+    engine = LocalEngine(stage.replicas, TOLERANCE, threads=1, recording=Recording(every=0), progress=False)
+    run = engine.run(tap, problem, Stopping(stage.rounds), stage.network, hook)
+    return Transcript(tuple(hook.events), tuple(tap.messages), tuple(tap.broadcasts), run.estimate)
+
+
+class _Recorder:
+    """Keeps values before and after noise."""
+
+    def __init__(self, noise: NoiseHook) -> None:
+        self.noise = noise
+        self.events: list[Event] = []
+
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+        """Draw, and note it."""
+        sent = self.noise.perturb(slot, k, agents, values)
+        self.events.append(Event(slot, k, agents, values.copy(), sent.copy()))
+        return sent
+
+
+@dataclass
+class _Prompter:
+    """Hands out recorded noisy values in place of noise; keeps what this world would have put there."""
+
+    recorded: Transcript
+    own: Problem
+    here: Problem
+    events: list[Event] = field(default_factory=list)
+
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return what was sent at this point of the recorded run."""
+        place = len(self.events)
+        script = self.recorded.events[place] if place < len(self.recorded.events) else None
+        if script is None or (script.slot, script.round, script.sent.shape) != (slot, k, values.shape):
+            raise InputError(f"The two worlds draw noise at different points: {slot} in round {k} was not recorded.")
+        sent = script.sent
+        if slot == OBJECTIVE:
+            sent = sent + gradient_gap(self.own, self.here, self.recorded.messages[k - 1])
+        self.events.append(Event(slot, k, agents, values.copy(), sent))
+        return sent
+
+
+def gradient_gap(own: Problem, other: Problem, x: Floats) -> Floats:
+    """Return `w_i grad f_i - w_i grad f~_i` at the agents' points x (N, d, R)."""
+    pair = [problem.weights[:, None, None] * problem.functions.gradient(x) for problem in (own, other)]
+    return pair[0] - pair[1]
+
+
+class _Tap:
+    """The algorithm, with messages and broadcasts written down as they pass."""
+
+    def __init__(self, algorithm: PrivateAlgorithm) -> None:
+        self._algorithm = algorithm
+        self.messages: list[Floats] = []
+        self.broadcasts: list[Floats] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._algorithm, name)
+
+    def local_step(self, k: int, *rest: Any) -> Any:
+        state, messages = self._algorithm.local_step(k, *rest)
+        self.messages.append(np.array(messages))
+        return state, messages
+
+    def exchange(self, k: int, *rest: Any) -> Floats:
+        inbox = self._algorithm.exchange(k, *rest)
+        self.broadcasts.append(np.array(inbox))
+        return inbox
+
+
+def disagreement(own: Sequence[Floats], replayed: Sequence[Floats], precision: float) -> Floats:
+    """Return, per replica, `sum |difference|^2 / (2 precision^2)` between two worlds' traffic.
+
+    Rounding and solver error stay far below `precision`, anything that touched the data without noise far above it.
+    """
+    total = np.zeros(own[0].shape[-1])
+    for mine, theirs in zip(own, replayed, strict=True):
+        gap = (mine - theirs) / precision
+        total += 0.5 * np.square(gap).sum(axis=(0, 1))
+    return total

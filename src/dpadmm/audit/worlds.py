@@ -1,0 +1,120 @@
+"""Pairs of neighbouring data sets chosen to hurt: agent 0's data differ, everybody else's are the same.
+
+Where a bound `2G/n_i` is to be reached, the two records' gradients must be opposite and both at full length, at every
+point the run visits. A record against its own opposite will not do for a margin loss: only one of the two is
+misclassified at any point, and the gradient moves by G.
+"""
+
+import math
+
+import numpy as np
+
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
+from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.quadratic_regulariser import Quadratic
+from dpadmm.problems.quadratics import QuadraticAgents
+from dpadmm.problems.regularisers import L1, NoRegulariser, Regulariser
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
+
+Worlds = tuple[Problem, Problem]
+
+FAR = 1e4
+"""A label no run comes near: the Huber slope stays at its bound. Small enough for rounding not to matter."""
+
+
+TILT = 0.2
+"""How far nearly opposite records are from opposite."""
+
+_LOGISTIC = Logistic()
+
+
+def saturated(
+    n_agents: int = 2, records: int = 1, changed: int = 1, mu: float = 0.0, weighting: Weighting = Weighting.EQUAL
+) -> Worlds:
+    """Return Huber regressions in one dimension whose first `changed` records pull to +FAR in P, to -FAR in Q.
+
+    The gradient moves by exactly 2G times `changed/records`, everywhere. The other records of agent 0 are silent
+    (zero features); the other agents hold as many ordinary ones. `changed = records` replaces a whole user.
+    """
+    rows = np.ones((records, 1))
+    mine = rows * (np.arange(records) < changed)[:, None]
+    others = [(rows, np.linspace(-1.0, 1.0, records) if records > 1 else np.zeros(1)) for _ in range(n_agents - 1)]
+
+    def world(sign: float) -> Problem:
+        labels = sign * FAR * mine[:, 0]
+        silos = Silos.from_parts([mine, *(a for a, _ in others)], [labels, *(b for _, b in others)], row_norm=1.0)
+        return Problem.of(EmpiricalRisk(silos, Huber(1.0), mu=mu), weighting)
+
+    return world(1.0), world(-1.0)
+
+
+def misclassified(loss: Loss = _LOGISTIC, records: int = 1, weight: float = 1.0) -> Worlds:
+    """Return margin losses in the plane; agent 0's record is nearly opposite in the two worlds.
+
+    Record: `y a = (-TILT, +-sqrt(1 - TILT^2))`. At `x = (X, 0)` with `TILT X` large both are badly misclassified, and
+    their gradients differ by `2 sqrt(1 - TILT^2) G`. Agent 1 drags all models that way, harder if its function has a
+    large weight; its features are short, so that its model goes out to about ten before its loss is content.
+    """
+    return _nearly_opposite(loss, records, np.array([1.0, weight]), NoRegulariser())
+
+
+def dragged(loss: Loss = _LOGISTIC, records: int = 1, step: float = 1.0) -> Worlds:
+    """Return the same for methods with a coordinator: a public linear regulariser drags the model, from round 1 on.
+
+    Its proximal map with step `step` moves the model by 40 along axis 0.
+    """
+    return _nearly_opposite(loss, records, np.full(2, 0.5), Quadratic(np.zeros((2, 2)), [-40.0 / step, 0.0]))
+
+
+def _nearly_opposite(loss: Loss, records: int, weights: Floats, regulariser: Regulariser) -> Worlds:
+    others = np.zeros((records, 2))
+    others[:, 0] = 0.1
+
+    def world(sign: float) -> Problem:
+        mine = np.zeros((records, 2))
+        mine[0] = (-TILT, sign * math.sqrt(1 - TILT**2))
+        silos = Silos.from_parts([mine, others], [np.ones(records)] * 2, row_norm=1.0)
+        return Problem(EmpiricalRisk(silos, loss), weights, regulariser)
+
+    return world(1.0), world(-1.0)
+
+
+def bent(n_agents: int = 2) -> Worlds:
+    """Return smoothed hinges in the plane whose curvature is high and changes from point to point.
+
+    Agent 0 holds a record that differs and one that is common, both near the bend of the loss: what the first round
+    left in its hidden state is turned and kept by the curvature of the following ones.
+    """
+    common, others = np.array([[0.6, 0.8]]), np.array([[0.0, 1.0], [1.0, 0.0]])
+
+    def world(sign: float) -> Problem:
+        mine = np.concatenate([[[-0.3, sign * math.sqrt(0.91)]], common])
+        silos = Silos.from_parts([mine, *([others] * (n_agents - 1))], [np.ones(2)] * n_agents, row_norm=1.0)
+        return Problem.of(EmpiricalRisk(silos, SmoothedHinge(0.1)), Weighting.AVERAGE)
+
+    return world(1.0), world(-1.0)
+
+
+def pulled_lasso(n_agents: int = 3) -> Worlds:
+    """Return LASSO problems of users with one record each; user 0's residual is clipped to opposite sides."""
+
+    def world(sign: float) -> Problem:
+        labels = np.concatenate([[sign * FAR], np.zeros(n_agents - 1)])
+        silos = Silos.one_record_each(np.ones((n_agents, 1)), labels, row_norm=1.0)
+        return Problem.of(EmpiricalRisk(silos, Squared()), Weighting.AVERAGE, L1(1e-6))
+
+    return world(1.0), world(-1.0)
+
+
+def shifted_quadratics(distance: float = 1.0, n_agents: int = 3) -> Worlds:
+    """Return quadratics; agent 0's linear term differs by `distance`, in a direction where its function is flat."""
+    bends = np.stack([np.diag([0.5, 2.0])] * n_agents)
+
+    def world(sign: float) -> Problem:
+        slopes = np.ones((n_agents, 2))
+        slopes[0] = (0.5 * sign * distance, 1.0)
+        return Problem.of(QuadraticAgents(bends, slopes, bounds=(0.5, 2.0)), Weighting.EQUAL)
+
+    return world(1.0), world(-1.0)

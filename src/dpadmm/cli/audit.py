@@ -1,0 +1,185 @@
+"""`dpadmm audit`: attack the library's own code and show the epsilon an attacker demonstrably gets."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpadmm.cli.failures import clear_failures
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.audit.audit import AuditResult
+    from dpadmm.audit.subjects import Subject
+    from dpadmm.privacy.records import View
+
+VIOLATION_CODE = 4
+"""Exit code if an attack refutes a certificate."""
+
+PAGE = "audit.html"
+
+
+def audit(
+    algorithm: Annotated[str | None, typer.Argument(help="Method to attack; `dpadmm algorithms` lists them.")] = None,
+    all_methods: Annotated[
+        bool, typer.Option("--all", help=f"Attack every private method and write {PAGE} (a few minutes).")
+    ] = False,
+    view: Annotated[
+        str | None, typer.Option(help="Who looks: eavesdropper, coordinator, peer or public; default: each in turn.")
+    ] = None,
+    runs: Annotated[int, typer.Option(help="Runs to attack, half with each data set, at least 200.")] = 20_000,
+    confidence: Annotated[float, typer.Option(help="At which all bounds hold together, in [0.76, 1).")] = 0.95,
+    epsilon: Annotated[float, typer.Option(help="Budget the noise is calibrated to, > 0.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Its delta, in (0, 1); methods of pure epsilon take none.")] = 1e-5,
+    seed: Annotated[int, typer.Option(help="Of noise, batches and participation.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for trade-off plots (SVG, PNG); with --all also the page.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Attack a method as its worst-case neighbour would, and compare with the certified epsilon.
+
+    Exit code 4 says that a certificate was refuted, at a confidence of 1 - 1e-6.
+
+    Examples: dpadmm audit p-admm --out plots; dpadmm audit --all
+    """
+    with clear_failures():
+        from dpadmm.privacy.calibration import Target
+
+        chosen = _chosen(algorithm, all_methods, view, seed)
+        target = Target(epsilon, delta)
+        folder = Path("audit") if out is None and all_methods and not json else out
+        _check_folder(folder)
+        results = _attack(chosen, target, runs, confidence, seed, is_quiet=json)
+        written = _write(results, folder, confidence, has_page=all_methods)
+    if json:
+        _print_json(results, confidence)
+    else:
+        _print_table(results, confidence, written)
+    if any(result.is_violation for result in results):
+        raise typer.Exit(VIOLATION_CODE)
+
+
+def _chosen(
+    algorithm: str | None, all_methods: bool, word: str | None, seed: int
+) -> "list[tuple[Subject, tuple[View, ...]]]":
+    """Return what is attacked, with the views of each; everything wrong is refused before anything runs."""
+    from dpadmm.audit.catalogue import all_subjects, subjects_of
+    from dpadmm.privacy.records import View
+
+    if (algorithm is None) == (not all_methods):
+        raise InputError("Name one method to attack (dpadmm audit p-admm), or say --all; not both.")
+    subjects = all_subjects(seed) if algorithm is None else subjects_of(algorithm, seed)
+    if word is None:
+        return [(subject, tuple(subject.views)) for subject in subjects]
+    words = {view.value: view for view in View}
+    if word not in words:
+        raise InputError(f"view must be one of {', '.join(words)}, got {word!r}.")
+    seen: list[tuple[Subject, tuple[View, ...]]] = [
+        (subject, (words[word],)) for subject in subjects if words[word] in subject.views
+    ]
+    if not seen:
+        known = ", ".join(dict.fromkeys(view.value for subject in subjects for view in subject.views))
+        raise InputError(f"{algorithm} has no attack for the view {word!r}; it is audited for {known}.")
+    return seen
+
+
+def _check_folder(folder: Path | None) -> None:
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InputError(f"--out must be a folder, but {folder} is a file. Name another.")
+
+
+def _attack(
+    chosen: "list[tuple[Subject, tuple[View, ...]]]",
+    target: Any,
+    runs: int,
+    confidence: float,
+    seed: int,
+    is_quiet: bool,
+) -> "list[AuditResult]":
+    from dpadmm.audit.audit import examine
+    from dpadmm.engines.progress import progress_bar
+
+    # All bounds hold together: each gets its part of the error probability.
+    each = 1 - (1 - confidence) / sum(len(views) for _, views in chosen)
+    results: list[AuditResult] = []
+    with progress_bar("attacking", len(chosen), is_wanted=not is_quiet) as tick:
+        for subject, views in chosen:
+            results.extend(examine(subject, target, views, runs, each, seed))
+            tick()
+    return results
+
+
+def _write(results: "list[AuditResult]", folder: Path | None, confidence: float, has_page: bool) -> list[Path]:
+    """Write a plot for the strongest attack on each method, and the page; return what was written."""
+    if folder is None:
+        return []
+    from dpadmm.reporting.audit_page import audit_page, summaries
+    from dpadmm.reporting.evidence_plots import save
+    from dpadmm.reporting.trade_off_plot import trade_off_plot
+
+    written: list[Path] = []
+    for method in summaries(results):
+        written.extend(save(trade_off_plot(method.strongest), folder, f"{method.name}-trade-off"))
+    if has_page:
+        page = folder / PAGE
+        page.write_text(audit_page(results, confidence), encoding="utf-8")
+        written.append(page)
+    return written
+
+
+def _print_json(results: "list[AuditResult]", confidence: float) -> None:
+    from dpadmm.cli.figures import print_json
+
+    print_json({"command": "audit", "confidence": confidence, "results": [_as_json(result) for result in results]})
+
+
+def _as_json(result: "AuditResult") -> dict[str, Any]:
+    at = result.estimate
+    return {
+        "method": result.method,
+        "view": result.view.value,
+        "pair": result.pair,
+        "delta": result.delta,
+        "certified_epsilon": result.certified_epsilon,
+        "audited_epsilon": at.epsilon_lower,
+        "is_violation": result.is_violation,
+        "estimate": at.how.name.lower(),
+        "confidence_each": at.confidence,
+        "false_positive_rate": at.fpr,
+        "false_negative_rate": 1 - at.tpr,
+        "claimed_epsilon": None if result.claimed is None else result.claimed.value,
+        "claimed_by": None if result.claimed is None else result.claimed.theorem,
+        "runs": result.runs,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _print_table(results: "list[AuditResult]", confidence: float, written: list[Path]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"[bold]Audited epsilon[/bold], all bounds together at {100 * confidence:g} %")
+    for (method, pair), group in groupby(results, key=lambda result: (result.method, result.pair)):
+        console.print(f"\n[bold]{method}[/bold]  {pair}", highlight=False)
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        for name in ("  who looks", "certified", "audited, at least", "CLAIMED"):
+            table.add_column(name, justify="left" if "who" in name else "right", header_style="dim", min_width=9)
+        for result in group:
+            audited = f"{result.estimate.epsilon_lower:.3g}"
+            shown = f"[bold red]{audited} REFUTED[/bold red]" if result.is_violation else audited
+            claimed = "" if result.claimed is None else f"{result.claimed.value:.3g}"
+            table.add_row(f"  {result.view.value}", f"{result.certified_epsilon:.3g}", shown, claimed)
+        console.print(table)
+    console.print()
+    broken = sum(result.is_violation for result in results)
+    console.print(
+        f"{broken} of {len(results)} attacks refute a certificate."
+        if broken
+        else f"None of {len(results)} attacks refutes a certificate. That is evidence, not proof."
+    )
+    for path in written:
+        if path.suffix != ".png":
+            console.print(f"wrote {path}", soft_wrap=True)
