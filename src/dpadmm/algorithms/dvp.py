@@ -21,8 +21,7 @@ from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import dvp, solver_smoothing
 from dpadmm.privacy.records import Certificate
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.losses import Logistic, Loss
 
 OBJECTIVE = Slot("objective")
 SMOOTHING = Slot("smoothing")
@@ -134,7 +133,8 @@ def _objective_certificate(
 ) -> Certificate:
     """C2 from the public facts of agent i in a round with this penalty."""
     functions = setting.problem.functions
-    if not isinstance(functions, EmpiricalRisk):
+    loss: Loss | None = getattr(functions, "linear_loss", None)
+    if loss is None:
         raise InputError(
             f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
             "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."
@@ -147,7 +147,7 @@ def _objective_certificate(
         degree=_degree(setting, i),
         strong_convexity=float(setting.strong_convexity()[i]),
         weight=float(setting.problem.weights[i]),
-        is_logistic=isinstance(functions.loss, Logistic),
+        is_logistic=isinstance(loss, Logistic),
         is_smoothed=is_smoothed,
         solver_tolerance=setting.tolerance if is_smoothed else None,
         records_per_person=setting.records_per_person,

@@ -69,6 +69,11 @@ class EmpiricalRisk:
         return np.zeros_like(self.silos.labels)
 
     @property
+    def linear_loss(self) -> Loss:
+        """The loss of a linear predictor that f_i is made of: a record's Hessian has rank one (C2)."""
+        return self.loss
+
+    @property
     def n_agents(self) -> int:
         """Number of agents N."""
         return self.silos.n_agents

@@ -1,0 +1,148 @@
+"""Candidates from theory: how long to descend, in how many rounds, with which method.
+
+Let tau be the noise of the pooled gradient, per coordinate, were the whole budget (m-GDP) spent on one round. For
+Gaussian noise K rounds multiply it by sqrt(K), and after a total time T (see `settings`) a coordinate of the model
+carries about `tau T`, however many rounds T is made of:
+
+    noise at every silo          tau = 2 G q sqrt(N s)/m          q = r/n (records), max w_i (users)
+    noise at the coordinator     tau = 2 G q s f/m                f = sqrt(1 + t L/2) (C6; users: 1)
+    spherical noise (pure)       tau = 2 G q sqrt(N) s sqrt(K d)/epsilon
+
+r records and s silos per person. A prediction then carries `R tau T`, R the row norm, whatever the dimension.
+Descending longer learns finer directions, down to curvatures of about 1/T; shorter keeps predictions cleaner. The
+best T leaves noise of the order of the loss's own scale S (1 for margins; for Huber its threshold):
+`T = c S/(R tau)`, with c from 1/2 to 8 depending on the data. Simulations choose c.
+"""
+
+import math
+from dataclasses import dataclass
+
+from dpadmm.planning.settings import RECIPES, Settings, left_regulariser, own_ridge, why_not
+from dpadmm.planning.task import Task
+from dpadmm.privacy import gaussian
+from dpadmm.privacy.records import Unit
+from dpadmm.problems.losses import Loss, Target
+
+NOISE_RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""The values of c that are compared."""
+
+_LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
+_PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
+_MOST_GRADIENTS = 4000
+_STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
+_STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
+_MOST_PEERS = 50  # a complete graph of more has too many edges
+_SETTLED = 25.0  # mu T from which on the ridge has decided everything
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings with the ratio c that led to them."""
+
+    settings: Settings
+    ratio: float
+
+
+def methods_for(task: Task) -> tuple[str, ...]:
+    """Return the methods worth comparing.
+
+    Graph methods where peers talk and the penalty can be shared out; else fixed-point ADMM, which is the same descent
+    through a coordinator. Noise at the coordinator alone is for those who trust it: the public view.
+    """
+    if task.n_silos == 1:
+        order: tuple[str, ...] = ("fp-centralised",)
+    elif task.network is not None or task.n_silos <= _MOST_PEERS:
+        order = ("p-admm", "fp-federated")
+    else:
+        order = ("fp-federated",)
+    fitting = [method for method in order if why_not(task, method) is None][:1]
+    if task.n_silos > 1 and task.network is None and why_not(task, "fp-coordinator") is None:
+        fitting.append("fp-coordinator")
+    return tuple(fitting)
+
+
+def candidate(task: Task, method: str, ratio: float) -> Candidate:
+    """Return the method's candidate that leaves noise of `ratio` S on a prediction."""
+    return Candidate(settings_at(task, method, ratio), ratio)
+
+
+def room(task: Task, method: str) -> float:
+    """Return `Theta = L S/(R tau)`: how far the steepest curvature stands above the noise at c = 1."""
+    tau = unit_noise(task, method, _PURE_ROUNDS if RECIPES[method].is_pure else 1)
+    return task.functions().constants.smoothness * margin_scale(task.loss) / (task.row_norm * tau)
+
+
+def rule_of_thumb(task: Task, method: str) -> float:
+    """Return the ratio to begin with: 2, and less (`sqrt(Theta)/3`) where little stands above the noise."""
+    wanted = min(2.0, math.sqrt(room(task, method)) / 3.0)
+    return min(NOISE_RATIOS, key=lambda ratio: abs(math.log(ratio / wanted)))
+
+
+def settings_at(task: Task, method: str, ratio: float) -> Settings:
+    """Return rounds, step and ridge that leave noise of `ratio` S on a prediction."""
+    mu = ridge_of(task)
+    aim = ratio * margin_scale(task.loss) / task.row_norm
+    if method == "output-perturbation":
+        least = unit_noise(task, method) / aim  # the noise of a minimiser is tau/mu
+        return Settings(method, 1, 1.0, mu if task.regulariser is not None else max(mu, least))
+    smoothness = task.functions(mu).constants.smoothness
+    rounds = _PURE_ROUNDS if RECIPES[method].is_pure else _LEAST_ROUNDS
+    time = aim / unit_noise(task, method, rounds)
+    if method == "fp-coordinator" and task.unit is Unit.RECORD:
+        # tau grows with the step: more rounds, shorter steps, and T from T sqrt(1 + T L/(2 K)) = aim/tau_0.
+        rounds = _MOST_ROUNDS
+        time = _coordinator_time(time, smoothness / (2.0 * rounds))
+    # A proximal step far longer than the penalty's scale forgets the loss, so that one silo must not hurry either.
+    is_alone = task.n_silos == 1 and left_regulariser(task) is None
+    steepest = _STEEPEST_ALONE if is_alone else _STEEPEST
+    curvature = mu if task.regulariser is None else max(mu, float(task.regulariser.strong_convexity))
+    if curvature > 0:
+        time = min(time, _SETTLED / curvature)
+    time = min(time, steepest * _MOST_ROUNDS / smoothness)
+    if not RECIPES[method].is_pure:
+        rounds = max(rounds, min(math.ceil(time * smoothness / steepest), _MOST_ROUNDS))
+    if method == "dp-gd":
+        rounds = max(rounds, min(math.ceil(time * smoothness / 1.9), _MOST_GRADIENTS))
+    rounds += rounds % 2  # so that the tail average has exactly the second half
+    return Settings(method, rounds, time / rounds, mu)
+
+
+def _coordinator_time(bare: float, slope: float) -> float:
+    """Solve `T sqrt(1 + slope T) = bare` by bisection in the logarithm; the left side grows."""
+    low, high = bare / math.sqrt(1.0 + slope * bare), bare
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        if middle * math.sqrt(1.0 + slope * middle) < bare:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def ridge_of(task: Task) -> float:
+    """Return the ridge weight: the user's, none beside another penalty of the user's, else the planner's 1/n.
+
+    That is what one record weighs among n (scikit-learn's C = 1): too little to bias what noise leaves visible,
+    enough to make the optimum unique and to say when a run has settled.
+    """
+    own = own_ridge(task)
+    if own is not None:
+        return own
+    return 0.0 if task.regulariser is not None else task.row_norm**2 / task.n_records
+
+
+def margin_scale(loss: Loss) -> float:
+    """Return S: how much noise on a prediction begins to matter."""
+    return loss.slope_bound if loss.target is Target.REALS else 1.0
+
+
+def unit_noise(task: Task, method: str, rounds: int = 1) -> float:
+    """Return tau (without the factor f of noise at the coordinator)."""
+    share = task.records_per_person / task.n_records if task.unit is Unit.RECORD else max(task.sizes) / task.n_records
+    slope = 2.0 * task.loss.slope_bound * task.row_norm * share
+    silos = task.silos_per_person
+    if RECIPES[method].is_pure:
+        reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
+        return slope * reach / task.target.epsilon
+    m = float(gaussian.m_of(task.target.epsilon, task.target.delta))
+    return slope * (silos if method == "fp-coordinator" else math.sqrt(task.n_silos * silos)) / m

@@ -1,0 +1,134 @@
+"""Carry a plan out: reserve in the ledger, draw, run, and keep only what may be seen."""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.errors import InputError, ResumeError
+from dpadmm.noise.draws import Origin, Sampler
+from dpadmm.noise.plan import NoisePlan, PlannedNoise
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.planning.bench import output_of
+from dpadmm.planning.levels import level_of
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.public_history import PublicRound, Witness
+from dpadmm.privacy.accounting import Statement
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger import Origin as LedgerOrigin
+from dpadmm.privacy.ledger.statement import Receipt
+from dpadmm.privacy.records import Release
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.silos import Silos
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What may leave after a plan was carried out.
+
+    `model` (d,) is the released model. `statement` tells what the run cost; it is about a release only if
+    `is_private_release`, that is, if all noise came from the operating system. `public_history` is computed from the
+    noisy messages alone.
+    """
+
+    model: Floats
+    statement: Statement
+    origin: Origin
+    plan: Plan
+    noise_plan: NoisePlan = field(repr=False)
+    public_history: tuple[PublicRound, ...] = field(repr=False)
+    receipts: tuple[Receipt, ...] = ()
+    run_name: str = ""
+
+    @property
+    def is_private_release(self) -> bool:
+        """Whether the model may leave under the statement."""
+        return self.origin is Origin.SECURE
+
+
+def carry_out(
+    plan: Plan,
+    silos: Silos,
+    sampler: Sampler,
+    ledgers: Sequence[Ledger] | Ledger | None = None,
+    progress: bool = True,
+    run: str | None = None,
+) -> Outcome:
+    """Run the plan on the silos.
+
+    Parameters
+    ----------
+    sampler: `SecureSampler()` for a release, `SimulatedSampler(seed)` for an experiment.
+    ledgers: one for all silos (created with `Holding.APART` if people are in one silo each), or one per silo, opened
+        with their data. Everything the run will release is reserved in them before the first draw; it stays recorded
+        if the run is interrupted.
+    run: name of the run in the ledgers; a fresh one if left out. A name that is already recorded is refused, since
+        its messages are not stored here and a second draw would be a second release.
+
+    Raises `InputError` if plan and silos do not fit, `BudgetError` if a ledger refuses; no noise was drawn then.
+    """
+    is_secure = isinstance(sampler, SecureSampler)
+    if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
+        raise InputError(f"sampler must be a sampler such as SecureSampler(), got {sampler!r}.")
+    problem, noise_plan = plan.problem(silos), plan.noise_plan(is_secure)
+    books = _books(ledgers, plan.task.n_silos)
+    if books and not is_secure:
+        raise InputError("Simulated noise cannot be recorded as a release: use SecureSampler(), or leave ledgers out.")
+    name = run if run is not None else f"{plan.method}-{uuid.uuid4()}"
+    receipts = tuple(_reserve(books, noise_plan, plan, name))
+    planned = PlannedNoise(noise_plan, sampler)
+    witness = Witness(planned, _scales(noise_plan))
+    engine = LocalEngine(tolerance=plan.tolerance, recording=Recording(every=0), progress=progress)
+    done = engine.run(plan.algorithm, problem, Stopping(rounds=plan.rounds), plan.network, witness)
+    return Outcome(
+        model=output_of(plan.output, done)[:, 0].copy(),
+        statement=noise_plan.statement(),
+        origin=planned.origin,
+        plan=plan,
+        noise_plan=noise_plan,
+        public_history=tuple(witness.rounds),
+        receipts=receipts,
+        run_name=name,
+    )
+
+
+def releases_of(plan: NoisePlan, agents: range) -> Iterator[Release]:
+    """Yield what these agents release; a release that stands for all is made by each, a coordinator's once."""
+    for row in plan.releases.values():
+        for agent, release in row.items():
+            if agent is None and release.agent >= 0:
+                yield from (replace(release, agent=i) for i in agents)
+            elif release.agent < 0 or release.agent in agents:
+                yield release
+
+
+def _books(ledgers: Sequence[Ledger] | Ledger | None, n_silos: int) -> list[tuple[Ledger, range]]:
+    """Return each ledger with the silos whose releases it records."""
+    if ledgers is None:
+        return []
+    if isinstance(ledgers, Ledger):
+        return [(ledgers, range(n_silos))]
+    if len(ledgers) != n_silos:
+        raise InputError(f"Give one ledger for all silos, or one for each of the {n_silos}; got {len(ledgers)}.")
+    return [(ledger, range(i, i + 1)) for i, ledger in enumerate(ledgers)]
+
+
+def _reserve(books: list[tuple[Ledger, range]], noise: NoisePlan, plan: Plan, name: str) -> Iterator[Receipt]:
+    for ledger, agents in books:
+        receipt = ledger.reserve(
+            releases_of(noise, agents), run=name, algorithm=plan.method, origin=LedgerOrigin.SECURE
+        )
+        if not all(receipt.fresh):
+            raise ResumeError(
+                f"The run {name!r} is already recorded. Its messages are not stored here, so they cannot be sent "
+                "again, and new noise would be a new release: choose another name."
+            )
+        yield receipt
+
+
+def _scales(plan: NoisePlan) -> dict[tuple[str, int], float]:
+    """Return the largest noise scale of each slot and round."""
+    scales: dict[tuple[str, int], float] = {}
+    for (slot, k), row in plan.releases.items():
+        scales[slot.name, k] = max(level_of(release) for release in row.values())
+    return scales

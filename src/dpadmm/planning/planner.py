@@ -1,0 +1,167 @@
+"""Choose: candidates from theory, compared in simulations on synthetic worlds. No data come in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.planning.bench import bench_of
+from dpadmm.planning.blueprint import Blueprint
+from dpadmm.planning.cache import remembered
+from dpadmm.planning.candidates import NOISE_RATIOS, Candidate, candidate, methods_for, rule_of_thumb
+from dpadmm.planning.forecast import Forecast, Score
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.settings import why_not
+from dpadmm.planning.surrogate import task_to_fit
+from dpadmm.planning.task import Task
+from dpadmm.planning.trial import Trial
+from dpadmm.planning.words import reasons, warnings
+from dpadmm.planning.worlds import WORLDS
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.records import Unit, View
+from dpadmm.problems import losses
+from dpadmm.problems.losses import Loss
+from dpadmm.problems.regularisers import Regulariser
+
+_HOPELESS = 0.1  # part of the learnable that must survive
+_NEARLY = 1.15  # how much more than at best may be lost for the sake of less noise
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate with its trials, one per world."""
+
+    candidate: Candidate
+    trials: tuple[Trial, ...]
+
+    @property
+    def kept(self) -> float:
+        """Mean part of the learnable loss that survives."""
+        return float(np.mean([trial.kept for trial in self.trials]))
+
+    @property
+    def lost(self) -> float:
+        """Mean part that does not."""
+        return 1.0 - self.kept
+
+
+def plan(
+    task: Task | None = None,
+    *,
+    method: str | None = None,
+    sizes: Sequence[int] | None = None,
+    dimension: int | None = None,
+    loss: Loss | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    network: Network | None = None,
+    regulariser: Regulariser | None = None,
+    unit: Unit = Unit.RECORD,
+    view: View = View.EAVESDROPPER,
+    row_norm: float = 1.0,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Plan:
+    """Return a plan for the task, or for the public facts given one by one; `method` (registry name) forces a method.
+
+    >>> from dpadmm.problems.losses import Logistic
+    >>> made = plan(sizes=(400,) * 3, dimension=6, loss=Logistic(), epsilon=1.0, delta=1e-5)
+    >>> made.method, made.is_hopeless
+    ('p-admm', False)
+    """
+    if task is None:
+        if sizes is None or dimension is None or loss is None or epsilon is None or delta is None:
+            raise InputError("Give a task, or sizes, dimension, loss, epsilon and delta (which has no default).")
+        task = Task(
+            sizes=tuple(sizes),
+            dimension=dimension,
+            loss=loss,
+            target=Target(epsilon, delta),
+            unit=unit,
+            view=view,
+            network=network,
+            regulariser=regulariser,
+            row_norm=row_norm,
+            records_per_person=records_per_person,
+            silos_per_person=silos_per_person,
+        )
+    elif not isinstance(task, Task):
+        raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
+    methods = methods_for(task) if method is None else (_checked(task, method),)
+    task = task_to_fit(task, methods[0])
+    tried = [one for name in methods for one in climb(task, name)]
+    best = choose(tried)
+    expected = forecast(task, best.trials)
+    is_hopeless = expected.kept < _HOPELESS
+    blueprint = Blueprint.of(task, best.candidate.settings)
+    return Plan(
+        **_fields(blueprint),
+        expected=expected,
+        signal=float(np.mean([trial.norm for trial in best.trials])),
+        reasons=reasons(task, best.candidate, len(tried), is_forced=method is not None),
+        warnings=warnings(task, best.candidate.settings.method, is_hopeless, expected),
+        is_hopeless=is_hopeless,
+    )
+
+
+def climb(task: Task, method: str) -> list[Tried]:
+    """Try candidates from the rule of thumb on, towards less noise or more while that pays."""
+    start = NOISE_RATIOS.index(rule_of_thumb(task, method))
+    first = try_all(task, candidate(task, method, NOISE_RATIOS[start]))
+    tried = [first]
+    for ladder in (NOISE_RATIOS[:start][::-1], NOISE_RATIOS[start + 1 :]):
+        before = first
+        for ratio in ladder:
+            step = candidate(task, method, ratio)
+            if any(step.settings == one.candidate.settings for one in tried):
+                break
+            now = try_all(task, step)
+            tried.append(now)
+            if now.kept <= before.kept:
+                break
+            before = now
+    return tried
+
+
+def choose(tried: Sequence[Tried]) -> Tried:
+    """Return the candidate with the least noise among the nearly best: other data may be harder."""
+    least = min(one.lost for one in tried)
+    near = [one for one in tried if one.lost <= _NEARLY * least or one.lost == least]
+    return min(near, key=lambda one: one.candidate.ratio)
+
+
+def try_all(task: Task, candidate: Candidate) -> Tried:
+    """Simulate a candidate in every world, or remember what came out."""
+    return Tried(candidate, tuple(remembered(bench_of(task, candidate.settings), world) for world in WORLDS))
+
+
+def forecast(task: Task, trials: Sequence[Trial]) -> Forecast:
+    """Sum the trials up."""
+    scores = np.array([trial.score for trial in trials])
+    is_signs = task.loss.target is losses.Target.SIGNS
+    return Forecast(
+        score=Score.ACCURACY if is_signs else Score.R2,
+        mean=float(scores.mean()),
+        spread=float(np.sqrt(scores.var() + np.mean([trial.spread**2 for trial in trials]))),
+        low=float(scores.min()),
+        high=float(scores.max()),
+        non_private=float(np.mean([trial.best for trial in trials])),
+        trivial=float(np.mean([trial.trivial for trial in trials])),
+        loss=float(np.mean([trial.loss for trial in trials])),
+        loss_non_private=float(np.mean([trial.loss_best for trial in trials])),
+        loss_trivial=float(np.mean([trial.loss_trivial for trial in trials])),
+    )
+
+
+def _checked(task: Task, method: str) -> str:
+    problem = why_not(task, method)
+    if problem is not None:
+        raise InputError(f"The method cannot serve this task: {problem}. Leave it to the planner (method=None).")
+    return method
+
+
+def _fields(blueprint: Blueprint) -> dict[str, Any]:
+    return {name: getattr(blueprint, name) for name in Blueprint.__dataclass_fields__}

@@ -1,0 +1,102 @@
+"""What a plan is made from: public facts about the silos, the loss and the budget. No record is among them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.planning.shape import PublicFunctions
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.records import Unit, View
+from dpadmm.problems.losses import Loss
+from dpadmm.problems.regularisers import Regulariser
+
+
+@dataclass(frozen=True)
+class Task:
+    """The public facts of a training task.
+
+    Parameters
+    ----------
+    sizes: records per silo, each at least 1. dimension: d, at least 1 (an intercept column counts).
+    loss: a loss with a bounded slope (`Logistic`, `Huber`, `SmoothedHinge`).
+    target: the whole budget (epsilon, delta). unit: whose change is hidden, record or user. view: from whom.
+    network: who talks to whom; None lets the planner choose (a complete graph of peers, or a coordinator).
+    regulariser: the user's own penalty, kept as it is; None lets the planner add a small ridge.
+    row_norm: the public bound on a record's features. records_per_person, silos_per_person: assumed maxima.
+
+    >>> from dpadmm.problems.losses import Logistic
+    >>> task = Task(sizes=(300, 200), dimension=10, loss=Logistic(), target=Target(1.0, 1e-5))
+    >>> task.n_records, task.n_silos, task.functions().constants.record_gradient
+    (500, 2, 1.0)
+    """
+
+    sizes: tuple[int, ...]
+    dimension: int
+    loss: Loss
+    target: Target
+    unit: Unit = Unit.RECORD
+    view: View = View.EAVESDROPPER
+    network: Network | None = None
+    regulariser: Regulariser | None = None
+    row_norm: float = 1.0
+    records_per_person: int = 1
+    silos_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every fact; `sizes` may be any list of whole numbers."""
+        try:
+            sizes = tuple(self.sizes)
+        except TypeError as problem:
+            raise InputError(f"sizes must list the records of each silo, got {self.sizes!r}.") from problem
+        if not sizes:
+            raise InputError("sizes must name at least one silo, got none.")
+        object.__setattr__(self, "sizes", tuple(checks.count("every size", size) for size in sizes))
+        checks.count("dimension", self.dimension)
+        checks.positive("row_norm", self.row_norm)
+        checks.count("records_per_person", self.records_per_person)
+        if checks.count("silos_per_person", self.silos_per_person) > len(sizes):
+            raise InputError(f"silos_per_person must be at most the {len(sizes)} silos, got {self.silos_per_person}.")
+        self._check_types()
+        self._check_network()
+
+    def _check_types(self) -> None:
+        if not isinstance(self.target, Target):
+            raise InputError(f"target must be a Target(epsilon, delta), got {self.target!r}.")
+        if isinstance(self.loss, type) or not hasattr(self.loss, "slope_bound"):
+            raise InputError(f"loss must be a loss such as Logistic(), got {self.loss!r}.")
+        if not np.isfinite(self.loss.slope_bound):
+            raise InputError(
+                f"{type(self.loss).__name__} has no bounded slope, so no guarantee exists. Use Huber(threshold) for "
+                "regression, Logistic() or SmoothedHinge() for classification."
+            )
+        if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
+            raise InputError(f"unit and view must be a Unit and a View, got {self.unit!r} and {self.view!r}.")
+        if self.unit is Unit.FUNCTION:
+            raise InputError("unit must be Unit.RECORD or Unit.USER; the function unit is for the consensus methods.")
+        if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
+            raise InputError(f"regulariser must be a regulariser such as Ridge(0.01), got {self.regulariser!r}.")
+
+    def _check_network(self) -> None:
+        if self.network is None:
+            return
+        if not isinstance(self.network, Network):
+            raise InputError(f"network must be a Network, got {type(self.network).__name__}; see dpadmm.networks.")
+        if self.network.n_agents != self.n_silos:
+            raise InputError(f"The network has {self.network.n_agents} agents, but there are {self.n_silos} silos.")
+
+    @property
+    def n_silos(self) -> int:
+        """Number of silos N."""
+        return len(self.sizes)
+
+    @property
+    def n_records(self) -> int:
+        """Number of records n of all silos."""
+        return sum(self.sizes)
+
+    def functions(self, mu: float = 0.0) -> PublicFunctions:
+        """Return the silos' functions as far as they are public: sizes and constants, no values."""
+        return PublicFunctions(np.array(self.sizes, dtype=np.int64), self.dimension, self.loss, self.row_norm, mu)

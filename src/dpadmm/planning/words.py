@@ -1,0 +1,69 @@
+"""A plan's reasons and warnings, in words."""
+
+from functools import singledispatch
+
+from dpadmm.algorithms.registry import BY_NAME, Topology
+from dpadmm.planning.candidates import Candidate, unit_noise
+from dpadmm.planning.forecast import Forecast
+from dpadmm.planning.task import Task
+from dpadmm.privacy.records import Unit
+from dpadmm.problems.losses import CappedLogistic, Loss
+
+_WHY = {
+    "p-admm": "silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
+    "fp-federated": "a coordinator that need not be trusted: each silo adds its noise before it sends (C5)",
+    "fp-centralised": "one silo: the descent stays inside, only the final model leaves (C5)",
+    "fp-coordinator": "the coordinator is trusted, outsiders are not: one noise, added there, hides all silos (C6)",
+}
+
+
+def reasons(task: Task, chosen: Candidate, n_tried: int, is_forced: bool) -> tuple[str, ...]:
+    """Return why these settings."""
+    settings = chosen.settings
+    tau = unit_noise(task, settings.method, settings.rounds)
+    why = "the method was asked for" if is_forced else _WHY.get(settings.method, "the best method in simulations")
+    time = settings.step * settings.rounds
+    return (
+        why,
+        f"the whole budget buys one look at the gradient with a noise of {tau:.2g} per coordinate; descending for a "
+        f"time of {time:.3g} in {settings.rounds} rounds leaves about {tau * time * task.row_norm:.2g} on a prediction",
+        f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else "one record among all"),
+        *capped_words(task.loss),
+        f"best of {n_tried} candidate(s) in simulations on synthetic data; no private record was looked at",
+    )
+
+
+@singledispatch
+def capped_words(loss: Loss) -> tuple[str, ...]:
+    """Say what was changed about the loss, if anything."""
+    return ()
+
+
+@capped_words.register
+def _(loss: CappedLogistic) -> tuple[str, ...]:
+    return (f"records that the model gets badly wrong pull with at most {loss.cap:g} instead of 1, which saves noise",)
+
+
+def warnings(task: Task, method: str, is_hopeless: bool, expected: Forecast) -> tuple[str, ...]:
+    """Return what to know before spending the budget."""
+    found = []
+    if task.network is not None and BY_NAME[method].topology is not Topology.GRAPH:
+        found.append(
+            f"{method} goes through a coordinator, not over the given graph: no certified graph method has this "
+            "penalty, unit or view."
+        )
+    if is_hopeless:
+        unit = f"{min(task.sizes)} records per silo" if task.unit is Unit.RECORD else f"{task.n_silos} users"
+        trivial = "the majority class" if expected.score.value == "accuracy" else "predicting the mean"
+        found.append(
+            f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {trivial}; pool "
+            "silos, lower d, or raise eps."
+        )
+    if task.target.delta * task.n_records > 1:
+        found.append(
+            f"delta = {task.target.delta:g} is above 1/n = {1 / task.n_records:.2g}: that allows publishing "
+            "somebody's record outright. Choose a delta well below 1/n."
+        )
+    if task.target.epsilon > 10:
+        found.append(f"eps = {task.target.epsilon:g} protects hardly anybody; use it for comparisons only.")
+    return tuple(found)

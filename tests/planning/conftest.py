@@ -1,0 +1,37 @@
+"""Every test of this room plans with a cache of its own."""
+
+import numpy as np
+import pytest
+
+from dpadmm.problems.silos import Silos
+
+
+@pytest.fixture(scope="session")
+def plan_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("plans")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(plan_cache, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(plan_cache))
+
+
+@pytest.fixture
+def make_silos():
+    """Silos of given sizes with labels from a linear model; sorted by a feature, so that silos differ."""
+
+    def make(sizes, dimension=3, is_regression=False, seed=0):
+        rng = np.random.default_rng(seed)
+        n = sum(sizes)
+        rows = rng.standard_normal((n, dimension))
+        rows /= np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+        rows = rows[np.argsort(rows[:, 0])]
+        truth = 3.0 * rng.standard_normal(dimension)
+        if is_regression:
+            labels = rows @ truth / 3 + 0.1 * rng.standard_normal(n)
+        else:
+            labels = np.where(rng.random(n) < 1 / (1 + np.exp(-rows @ truth)), 1.0, -1.0)
+        cuts = np.cumsum(sizes)[:-1]
+        return Silos.from_parts(np.split(rows, cuts), np.split(labels, cuts), row_norm=1.0)
+
+    return make

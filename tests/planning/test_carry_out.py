@@ -1,0 +1,169 @@
+"""Carrying out: the ledger first, then noise, then data; and nothing unseen gets out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.engines.local import RunInterrupted
+from dpadmm.errors import BudgetError, InputError, ResumeError
+from dpadmm.noise import SecureSampler, SimulatedSampler
+from dpadmm.noise.draws import Origin
+from dpadmm.planning import Task, carry_out, plan
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.privacy.ledger.tally import Holding, Terms
+from dpadmm.privacy.records import View
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.regularisers import L1
+
+SIZES = (80, 50, 40)
+
+
+def made(**facts):
+    facts = {"sizes": SIZES, "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)} | facts
+    short = plan(Task(**facts))
+    # Fewer rounds are enough here and quicker with exact noise.
+    return replace(short, settings=replace(short.settings, rounds=6))
+
+
+def data_of(silos):
+    return {"x": silos.features, "y": silos.labels}
+
+
+@pytest.fixture
+def ledger(make_silos, tmp_path):
+    terms = Terms(holding=Holding.APART)
+    silos = make_silos(SIZES)
+    with Ledger.create(
+        tmp_path / "all.ledger", data_of(silos), Budget(epsilon=1.001, delta=1e-5), terms=terms
+    ) as opened:
+        yield opened
+
+
+class Mute:
+    """A sampler that must not be asked."""
+
+    def perturb(self, *_args, **_more):
+        raise AssertionError("noise was drawn")
+
+
+def test_a_secure_run_is_a_release_and_a_seeded_one_is_not(make_silos):
+    for sampler, origin in ((SecureSampler(), Origin.SECURE), (SimulatedSampler(seed=1), Origin.SIMULATED)):
+        done = carry_out(made(), make_silos(SIZES), sampler, progress=False)
+        assert done.origin is origin
+        assert done.is_private_release == (origin is Origin.SECURE)
+        assert done.model.shape == (3,)
+        assert done.statement.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
+        assert done.statement.curve.epsilon(1e-5) <= 1.0
+
+
+def test_seeded_runs_can_be_repeated(make_silos):
+    one, two, other = (
+        carry_out(made(), make_silos(SIZES), SimulatedSampler(seed), progress=False) for seed in (3, 3, 4)
+    )
+    assert np.array_equal(one.model, two.model)
+    assert not np.array_equal(one.model, other.model)
+
+
+@pytest.mark.parametrize("facts", [{}, {"view": View.PUBLIC}, {"regulariser": L1(0.01)}], ids=["peers", "public", "l1"])
+def test_the_history_is_computed_from_released_messages_alone(make_silos, facts):
+    """A sampler that returns noise in place of every value: the history must not be able to tell."""
+
+    class Forget(SimulatedSampler):
+        def perturb(self, values, releases, draw, *, out=None):
+            return super().perturb(np.zeros_like(values), releases, draw, out=out)
+
+    histories = []
+    for seed in (0, 1):
+        done = carry_out(made(**facts), make_silos(SIZES, seed=seed), Forget(5), progress=False)
+        histories.append(done.public_history)
+    assert histories[0] == histories[1]
+    assert [row.round for row in histories[0]] == list(range(1, 7))
+    assert all(row.noise_norm > 0 for row in histories[0])
+    # Nothing but noise was sent, and the planned noise says how large that is.
+    ratios = [norm / row.noise_norm for row in histories[0] for norm in row.norms]
+    assert 0.5 < np.sqrt(np.mean(np.square(ratios))) < 1.5
+
+
+def test_everything_is_recorded_before_the_first_draw(make_silos, ledger):
+    with pytest.raises(AssertionError, match="noise was drawn"):
+        carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
+    assert ledger.statement().releases == 3 * 6
+
+
+class MuteSecure(SecureSampler):
+    def perturb(self, *_args, **_more):
+        raise AssertionError("noise was drawn")
+
+
+def test_a_ledger_stops_the_second_run_before_any_noise(make_silos, ledger):
+    first = carry_out(made(), make_silos(SIZES), SecureSampler(), ledger, progress=False)
+    assert len(first.receipts) == 1
+    assert ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
+    with pytest.raises(BudgetError):
+        carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
+
+
+def test_one_ledger_per_silo_and_the_coordinators_noise_in_each(make_silos, tmp_path):
+    silos = make_silos(SIZES)
+    for facts, view in (({}, View.EAVESDROPPER), ({"view": View.PUBLIC}, View.PUBLIC)):
+        budget, terms = Budget(epsilon=1.001, delta=1e-5), Terms(view=view)
+        books = [
+            Ledger.create(tmp_path / f"{view.name}{i}", {"x": silos.part(i)[0]}, budget, terms=terms) for i in range(3)
+        ]
+        carry_out(made(**facts), silos, SecureSampler(), books, progress=False)
+        for book in books:
+            assert book.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
+            assert book.statement().releases == 6
+            book.close()
+
+
+def test_a_run_name_is_used_once(make_silos, tmp_path):
+    silos = make_silos(SIZES)
+    with Ledger.create(
+        tmp_path / "l", data_of(silos), Budget(epsilon=9.0, delta=1e-5), terms=Terms(holding=Holding.APART)
+    ) as book:
+        carry_out(made(), silos, SecureSampler(), book, progress=False, run="trial")
+        with pytest.raises(ResumeError, match="already recorded"):
+            carry_out(made(), silos, MuteSecure(), book, progress=False, run="trial")
+
+
+def test_what_an_interrupted_run_reserved_stays_recorded(make_silos, ledger):
+    class Interrupted(SecureSampler):
+        def perturb(self, values, releases, draw, *, out=None):
+            if draw.round == 3:
+                raise KeyboardInterrupt
+            return super().perturb(values, releases, draw, out=out)
+
+    with pytest.raises(RunInterrupted):
+        carry_out(made(), make_silos(SIZES), Interrupted(), ledger, progress=False)
+    assert ledger.statement().releases == 3 * 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"silos": (80, 50, 41)}, "plan is for silos of"),
+        ({"silos": (80, 50)}, "plan is for silos of"),
+        ({"dimension": 4}, "plan is for dimension 3"),
+        ({"sampler": SecureSampler}, "must be a sampler"),
+        ({"ledgers": []}, "one for each of the 3"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_spent(make_silos, change, message):
+    silos = make_silos(change.get("silos", SIZES), change.get("dimension", 3))
+    with pytest.raises(InputError, match=message):
+        carry_out(made(), silos, change.get("sampler", MuteSecure()), change.get("ledgers"), progress=False)
+
+
+def test_longer_rows_than_planned_are_refused(make_silos):
+    silos = replace(make_silos(SIZES), row_norm=1.5)
+    with pytest.raises(InputError, match="rows of norm 1"):
+        carry_out(made(), silos, Mute(), progress=False)
+
+
+def test_simulated_noise_is_not_recorded(make_silos, ledger):
+    with pytest.raises(InputError, match="cannot be recorded"):
+        carry_out(made(), make_silos(SIZES), SimulatedSampler(seed=0), ledger, progress=False)
+    assert ledger.statement().releases == 0

@@ -1,0 +1,168 @@
+"""The planner: what it chooses, what it says, and its memory."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.errors import InputError
+from dpadmm.networks import complete, ring
+from dpadmm.planning import Output, Task, plan, utility_curve
+from dpadmm.planning import bench as bench_module
+from dpadmm.planning.bench import bench_of
+from dpadmm.planning.cache import folder, key_of, remembered
+from dpadmm.planning.candidates import settings_at
+from dpadmm.planning.worlds import WORLDS
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.records import Unit, View
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.regularisers import L1, ElasticNet
+
+TASK = Task(sizes=(200, 150), dimension=4, loss=Logistic(), target=Target(1.0, 1e-5))
+
+
+def test_a_plan_spends_the_budget_and_says_what_it_is():
+    made = plan(TASK)
+    assert isinstance(made.algorithm, PADMM)
+    assert (made.network, made.output) == (complete(2), Output.TAIL_AVERAGE)
+    assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert made.noise_std.shape == made.sensitivity.shape == (2,)
+    assert (made.noise_std > 0).all()
+    text = made.describe()
+    for word in (
+        "p-admm",
+        "epsilon 1",
+        "Noise",
+        "in simulations",
+        "without privacy",
+        "no private record was looked at",
+    ):
+        assert word in text
+    assert json.loads(json.dumps(made.as_json()))["method"] == "p-admm"
+
+
+def test_equal_tasks_have_equal_plans():
+    assert plan(TASK).as_json() == plan(TASK).as_json()
+    by_facts = plan(sizes=[200, 150], dimension=4, loss=Logistic(), epsilon=1.0, delta=1e-5)
+    assert by_facts.as_json() == plan(TASK).as_json()
+
+
+@pytest.mark.parametrize(
+    ("loss", "facts"),
+    [
+        (Logistic(), {"sizes": (300,)}),
+        (Huber(0.5), {"sizes": (300,)}),
+        (SmoothedHinge(), {"sizes": (200, 100), "regulariser": ElasticNet(0.01, 0.01)}),
+        (Huber(0.5), {"sizes": (100,) * 3, "network": ring(3), "silos_per_person": 2, "records_per_person": 2}),
+        (Logistic(), {"sizes": (100,) * 3, "view": View.PUBLIC}),
+        (Huber(0.5), {"sizes": (4,) * 60, "unit": Unit.USER, "view": View.PUBLIC}),
+        (SmoothedHinge(), {"sizes": (4,) * 60, "unit": Unit.USER}),
+    ],
+)
+def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
+    made = plan(Task(dimension=4, loss=loss, target=Target(2.0, 1e-5), **facts))
+    statement = made.statement()
+    assert statement.curve.epsilon(1e-5) <= 2.0
+    assert statement.unit is facts.get("unit", Unit.RECORD)
+    assert statement.view in (View.EAVESDROPPER, facts.get("view"))
+    assert statement.silos_per_person == facts.get("silos_per_person", 1)
+    assert statement.records_per_person == facts.get("records_per_person", 1)
+
+
+@pytest.mark.parametrize(
+    "method", ["p-admm-recycled", "dvp", "m-admm", "r-admm", "fp-federated", "dp-gd", "linearised-admm"]
+)
+def test_a_method_can_be_asked_for(method):
+    made = plan(TASK, method=method)
+    assert made.method == method
+    assert made.statement().curve.epsilon(1e-5) <= 1.0
+    assert "asked for" in made.reasons[0]
+
+
+def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
+    made = plan(TASK, method="output-perturbation")
+    assert (made.rounds, made.output) == (1, Output.LAST)
+    assert made.mu > 1 / 350
+
+
+@pytest.mark.parametrize(
+    ("method", "facts", "message"),
+    [
+        ("no-such", {}, "choose one of"),
+        ("consensus", {}, "choose one of"),
+        ("p-admm", {"sizes": (350,)}, "at least 2 silos"),
+        ("p-admm", {"regulariser": L1(0.1)}, "no proximal step for L1"),
+        ("p-admm", {"unit": Unit.USER}, "not certified for the unit user"),
+        ("fp-coordinator", {}, "not certified against the eavesdropper"),
+    ],
+)
+def test_a_method_that_cannot_serve_is_refused(method, facts, message):
+    with pytest.raises(InputError, match=message):
+        plan(replace(TASK, **facts), method=method)
+
+
+def test_a_hopeless_target_is_called_hopeless():
+    made = plan(sizes=(400,) * 5, dimension=104, loss=Logistic(), epsilon=0.1, delta=1e-5)
+    assert made.is_hopeless
+    said = "400 records per silo and d = 104 at eps = 0.1: expect no better than the majority class; pool silos"
+    assert any(said in warning for warning in made.warnings)
+    assert not plan(sizes=(4000,) * 5, dimension=104, loss=Logistic(), epsilon=2.0, delta=1e-5).is_hopeless
+    regression = plan(sizes=(100,) * 2, dimension=30, loss=Huber(1.0), epsilon=0.05, delta=1e-5)
+    assert any("predicting the mean" in warning for warning in regression.warnings)
+
+
+def test_dubious_budgets_and_graphs_that_are_not_used_are_warned_about():
+    large = plan(sizes=(200, 150), dimension=4, loss=Logistic(), epsilon=50.0, delta=0.01)
+    assert any("above 1/n" in w for w in large.warnings)
+    assert any("protects hardly anybody" in w for w in large.warnings)
+    star = plan(replace(TASK, network=complete(2), regulariser=L1(0.01)))
+    assert any("not over the given graph" in w for w in star.warnings)
+    assert plan(TASK).warnings == ()
+
+
+def test_losses_are_capped_only_where_noise_matters():
+    assert plan(TASK).task.loss == CappedLogistic(0.7)
+    assert any("pull with at most 0.7" in reason for reason in plan(TASK).reasons)
+    assert plan(replace(TASK, target=Target(1e6, 1e-5))).task.loss == Logistic()
+    assert plan(TASK, method="dvp").task.loss == Logistic()
+
+
+def test_utility_grows_with_epsilon():
+    curve = utility_curve(TASK, (0.02, 1.0, 100.0))
+    means = [point.expected.mean for point in curve]
+    assert means == sorted(means)
+    assert [point.epsilon for point in curve] == [0.02, 1.0, 100.0]
+    assert curve[0].is_hopeless
+    assert not curve[-1].is_hopeless
+    assert curve[-1].expected.mean == pytest.approx(curve[-1].expected.non_private, abs=0.02)
+
+
+def test_what_was_simulated_is_remembered_and_rubbish_is_not(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    bench = bench_of(TASK, settings_at(TASK, "p-admm", 1.0))
+    first = remembered(bench, WORLDS[0])
+    file = folder() / f"{key_of(bench, WORLDS[0])}.json"
+    assert [f.name for f in folder().iterdir()] == [file.name]
+
+    def no_more(*_):
+        raise AssertionError("simulated again")
+
+    monkeypatch.setattr("dpadmm.planning.cache.try_out", no_more)
+    assert remembered(bench, WORLDS[0]) == first
+    good = file.read_text()
+    more = good.rstrip().removesuffix("}")
+    for rubbish in ("", "{", '{"score": 1}', "[1]", f'{more}, "score": NaN}}', f'{more}, "x": 1}}'):
+        file.write_text(rubbish)
+        with pytest.raises(AssertionError, match="again"):
+            remembered(bench, WORLDS[0])
+    monkeypatch.setattr("dpadmm.planning.cache.try_out", bench_module.try_out)
+    assert remembered(bench, WORLDS[0]) == first
+    assert file.read_text() == good
+
+
+def test_a_cache_that_cannot_be_written_does_not_stop_a_plan(monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    assert plan(sizes=(60, 60), dimension=2, loss=Logistic(), epsilon=1.0, delta=1e-5).method == "p-admm"
