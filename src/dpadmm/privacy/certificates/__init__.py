@@ -1,4 +1,4 @@
-"""Certificates C1-C9: proved bounds on what one person can change, as frozen records.
+"""Certificates C1-C10: proved bounds on what one person can change, as frozen records.
 
 Every function is pure: it takes problem constants, network facts and hyper-parameters and returns `Certificate`
 records (a tuple where the bound depends on the round). The proofs are in `docs/proofs`. Common parameters:
@@ -46,9 +46,11 @@ from dpadmm.privacy.certificates.p_admm import (
     p_admm_logistic,
 )
 from dpadmm.privacy.certificates.ps_admm import ps_admm_correction, ps_admm_full_gradient
+from dpadmm.privacy.certificates.queries import bounded_sum
 from dpadmm.privacy.certificates.releases import in_l1_norm, secure_grid, with_spherical_noise
 
 __all__ = [
+    "bounded_sum",
     "consensus_broadcast",
     "consensus_broadcast_limit",
     "consensus_broadcast_quadratic",

@@ -136,6 +136,10 @@ class Ledger:
         """Close the ledger."""
         self.close()
 
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the ledger itself: what is spent is on the one file, whoever holds a copy of the object around it."""
+        return self
+
     @property
     def budget(self) -> Budget:
         """The budget in force."""
@@ -196,6 +200,19 @@ class Ledger:
             digests=tuple(entry.digest for entry, _ in rows),
             fresh=tuple(is_new for _, is_new in rows),
         )
+
+    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+        """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
+
+        For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
+        """
+        asks = self._asks(releases, run, algorithm, origin, 0)
+        self._refresh()
+        with store.clear_errors(self._path):
+            new = [ask for ask in asks if store.find_key(self._connection, ask.key) is None]
+        refusal = self._overspend(new)
+        if refusal is not None:
+            raise refusal
 
     def set_budget(self, budget: Budget, *, reason: str) -> None:
         """Change the budget, for a stated reason, as an entry of the log.

@@ -1,0 +1,152 @@
+"""What the estimators share: parameters, the order of a fit, and what is kept afterwards."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from dpadmm.errors import InputError
+from dpadmm.estimators.bookkeeping import check_ledger, opened
+from dpadmm.estimators.encoding import RowEncoding
+from dpadmm.estimators.notices import AssumedBoundsWarning, HopelessPlanWarning, SimulatedNoiseWarning
+from dpadmm.estimators.statement import PrivacyStatement
+from dpadmm.estimators.training import Trained, Wishes, planned, train
+from dpadmm.estimators.validation import Layout, boolean, new_data
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.public_history import PublicRound
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.records import Unit
+from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.losses import Loss
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """A linear model of encoded rows, released under differential privacy."""
+
+    coef_: Floats
+    intercept_: Any
+    privacy_: PrivacyStatement
+    plan_: Plan
+    history_: tuple[tuple[PublicRound, ...], ...]
+    encoding_: RowEncoding
+    n_features_in_: int
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        alpha: float | None = None,
+        l1_ratio: float = 0.0,
+        fit_intercept: bool = True,
+        feature_bounds: Any = None,
+        row_norm: float | None = None,
+        unit: str = "record",
+        view: str = "eavesdropper",
+        algorithm: str = "auto",
+        topology: Any = None,
+        max_records_per_person: int = 1,
+        max_silos_per_person: int = 1,
+        ledger: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.feature_bounds = feature_bounds
+        self.row_norm = row_norm
+        self.unit = unit
+        self.view = view
+        self.algorithm = algorithm
+        self.topology = topology
+        self.max_records_per_person = max_records_per_person
+        self.max_silos_per_person = max_silos_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _wishes(self) -> Wishes:
+        """Return the parameters as types; bad ones are refused here, before the data are looked at."""
+        wishes = Wishes.of(self.get_params(deep=False))
+        boolean("fit_intercept", self.fit_intercept)
+        check_ledger(self.ledger)
+        if wishes.is_simulated and self.ledger is not None:
+            raise InputError(
+                "random_state makes the noise reproducible, so the result is no release and cannot be recorded in a "
+                "ledger. Leave random_state out to release, or ledger out to simulate."
+            )
+        return wishes
+
+    def _train(
+        self, wishes: Wishes, loss: Loss, X: Matrix, y: Any, targets: Sequence[Floats], groups: Any, notes: list[str]
+    ) -> tuple[Trained, RowEncoding]:
+        """Fit one problem per vector of targets and keep what is public; returns the released models.
+
+        Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
+        """
+        encoding = RowEncoding.of(X.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
+        notes = [f"before training, {encoding.describe()}; this map is public", *notes]
+        if wishes.unit is Unit.USER:
+            notes.append("every group holds all records of one user")
+        layout = Layout.of(groups, X.shape[0])
+        course = planned(wishes, loss, layout.sizes, encoding.dimension, len(targets))
+        self._warn(wishes, encoding, course.plan)
+        with opened(self.ledger, X, y) as ledger:
+            done = train(course, wishes, layout, encoding.encode(X), targets, ledger)
+        self.encoding_ = encoding
+        self.plan_ = course.plan
+        self.history_ = done.histories
+        self.privacy_ = PrivacyStatement.of(
+            course.account,
+            course.releases,
+            delta=wishes.target.delta,
+            origin=done.origin,
+            assumptions=notes,
+            problems=len(targets),
+        )
+        return done, encoding
+
+    def _warn(self, wishes: Wishes, encoding: RowEncoding, plan: Plan) -> None:
+        """Say what the user should know; every word of it is public."""
+        if wishes.is_simulated:
+            self._notify(
+                "random_state is set, so the noise is simulated and anyone with the seed can take it off. THE RESULT "
+                "IS NO PRIVATE RELEASE. Leave random_state out to release.",
+                SimulatedNoiseWarning,
+            )
+        if encoding.is_assumed:
+            self._notify(
+                f"neither feature_bounds nor row_norm is given; {encoding.describe()}. State public bounds for a "
+                "better model; they must not be read off the data.",
+                AssumedBoundsWarning,
+            )
+        if plan.is_hopeless:
+            self._notify(" ".join(plan.warnings), HopelessPlanWarning)
+
+    def _notify(self, text: str, kind: type[Warning], depth: int = 5) -> None:
+        """Warn the caller of fit, `depth` frames above the warning itself."""
+        warnings.warn(f"{type(self).__name__}: {text}", kind, stacklevel=depth)
+
+    def _linear(self, X: Any) -> Floats:
+        """Return `X coef' + intercept` (n, problems), rows outside the public bounds brought within them first."""
+        check_is_fitted(self)
+        rows = self.encoding_.admit(new_data(self, X))
+        coef = np.atleast_2d(self.coef_)
+        return np.asarray(rows @ coef.T) + np.atleast_1d(self.intercept_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave an open ledger behind: it belongs to this process. A path stays."""
+        state = dict(super().__getstate__())
+        if isinstance(state.get("ledger"), Ledger):
+            state["ledger"] = None
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        """Accepts sparse tables."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

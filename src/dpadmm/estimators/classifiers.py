@@ -1,0 +1,225 @@
+"""Private classifiers: logistic regression and a linear support vector machine."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from dpadmm import checks
+from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.validation import class_list, one_hot_signs, own_words, training_data
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
+
+_CLASSES_READ = "the set of classes was read off y and is taken to be public; name it with classes= to be sure"
+_CLASSES_GIVEN = "the classes were named by the user without looking at y"
+
+
+class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """What both classifiers share: labels, one-vs-rest and decisions."""
+
+    classes_: NDArray[Any]
+    classes: Any
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Train on the rows of X with labels y; `groups` (n,) names the silo of each record, None is one silo.
+
+        Everything is checked and, with a ledger, recorded before anything is computed from the data.
+        """
+        wishes, loss = self._wishes(), self._loss()
+        table, labels = training_data(self, X, y, is_numeric=False)
+        with own_words(self):
+            check_classification_targets(labels)
+        classes, is_given = class_list(self.classes, labels)
+        notes = [_CLASSES_GIVEN if is_given else _CLASSES_READ]
+        targets = one_hot_signs(labels, classes)
+        if len(targets) > 1:
+            notes.append(f"{len(targets)} one-vs-rest problems read every record; the figure is for all of them")
+        done, encoding = self._train(wishes, loss, table, labels, targets, groups, notes)
+        decoded = [encoding.decode(model) for model in done.models]
+        self.coef_ = np.array([coef for coef, _ in decoded])
+        self.intercept_ = np.array([intercept for _, intercept in decoded])
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the signed scores: (n,) for two classes, (n, classes) for more."""
+        scores = self._linear(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class with the highest score."""
+        scores = self.decision_function(X)
+        which = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[which]
+
+    def __sklearn_tags__(self) -> Any:
+        """Noise costs accuracy, most of all on the small sets of scikit-learn's own checks."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class PrivateLogisticRegression(PrivateLinearClassifier):
+    """Logistic regression with certified differential privacy.
+
+    Minimises, over the encoded rows e of norm at most 1 (see `feature_bounds`) and labels s = -1/+1,
+
+        (1/n) sum_m log(1 + exp(-s_m w'e_m)) + alpha (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2)
+
+    by the method that the planner chooses from public facts, with noise that spends (epsilon, delta). More than two
+    classes are trained one against the rest; all problems share the one budget.
+
+    Parameters
+    ----------
+    epsilon, delta: the whole budget of a fit; epsilon > 0, 0 < delta < 1. delta has no default.
+    alpha: weight of the penalty >= 0; None lets the planner add a small ridge. l1_ratio: in [0, 1].
+    slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
+        needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them.
+    fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest).
+    feature_bounds: public (low, high), numbers or one per feature; features are clipped to them and scaled to -1..1.
+    row_norm: public bound on the norm of a row (of the scaled row, with feature_bounds; default sqrt(d/3)); longer rows
+        are shortened. With neither, rows are divided by sqrt(d) and shortened to norm 1, with a warning: bounds are
+        never read off the data.
+    unit: "record" or "user" (a group is a user). view: "eavesdropper", "coordinator", "peer" or "public".
+    algorithm: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
+    max_records_per_person, max_silos_per_person: assumed maxima; they enter noise and statement.
+    classes: all classes, public; None reads them off y, which the statement then says.
+    ledger: path of a ledger, or an open one: records the release and refuses it beyond its budget.
+    random_state: None draws secure noise. Anything else simulates: `SimulatedNoiseWarning`, no private release.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X. privacy_: the `PrivacyStatement`.
+    plan_: what was planned and why. history_: per problem and round, what the released messages show.
+
+    Guarantees
+    ----------
+    Nothing computed from X and y is kept but the accounted releases and what follows from them.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (500, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
+    >>> model.fit(X, y).privacy_.certified <= 5.0
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        alpha: float | None = None,
+        l1_ratio: float = 0.0,
+        slope_cap: float | None = None,
+        fit_intercept: bool = True,
+        feature_bounds: Any = None,
+        row_norm: float | None = None,
+        unit: str = "record",
+        view: str = "eavesdropper",
+        algorithm: str = "auto",
+        topology: Any = None,
+        max_records_per_person: int = 1,
+        max_silos_per_person: int = 1,
+        classes: Any = None,
+        ledger: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            fit_intercept=fit_intercept,
+            feature_bounds=feature_bounds,
+            row_norm=row_norm,
+            unit=unit,
+            view=view,
+            algorithm=algorithm,
+            topology=topology,
+            max_records_per_person=max_records_per_person,
+            max_silos_per_person=max_silos_per_person,
+            ledger=ledger,
+            random_state=random_state,
+        )
+        self.slope_cap = slope_cap
+        self.classes = classes
+
+    def _loss(self) -> Loss:
+        return Logistic() if self.slope_cap is None else CappedLogistic(checks.open_unit("slope_cap", self.slope_cap))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1."""
+        scores = self._linear(X)
+        if scores.shape[1] == 1:
+            return np.hstack([expit(-scores), expit(scores)])
+        chances = expit(scores)
+        total = chances.sum(axis=1, keepdims=True)
+        even = np.full_like(chances, 1 / chances.shape[1])
+        return np.divide(chances, total, out=even, where=total > 0)
+
+
+class PrivateLinearSVC(PrivateLinearClassifier):
+    """A linear support vector machine (smoothed hinge) with certified differential privacy.
+
+    As `PrivateLogisticRegression`, with the hinge `max(0, 1 - s w'e)` whose corner is rounded by a parabola of width
+    `hinge_width` > 0 (the raw hinge has no curvature bound). There is no `predict_proba`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (500, 2))
+    >>> y = np.where(X[:, 0] > 0, "yes", "no")
+    >>> model = PrivateLinearSVC(epsilon=5.0, delta=1e-5, feature_bounds=(-1, 1), classes=("no", "yes")).fit(X, y)
+    >>> model.privacy_.is_private_release
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        alpha: float | None = None,
+        l1_ratio: float = 0.0,
+        hinge_width: float = 0.5,
+        fit_intercept: bool = True,
+        feature_bounds: Any = None,
+        row_norm: float | None = None,
+        unit: str = "record",
+        view: str = "eavesdropper",
+        algorithm: str = "auto",
+        topology: Any = None,
+        max_records_per_person: int = 1,
+        max_silos_per_person: int = 1,
+        classes: Any = None,
+        ledger: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            fit_intercept=fit_intercept,
+            feature_bounds=feature_bounds,
+            row_norm=row_norm,
+            unit=unit,
+            view=view,
+            algorithm=algorithm,
+            topology=topology,
+            max_records_per_person=max_records_per_person,
+            max_silos_per_person=max_silos_per_person,
+            ledger=ledger,
+            random_state=random_state,
+        )
+        self.hinge_width = hinge_width
+        self.classes = classes
+
+    def _loss(self) -> Loss:
+        return SmoothedHinge(checks.positive("hinge_width", self.hinge_width))

@@ -1,0 +1,147 @@
+"""What a fitted estimator says about the privacy of its release."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpadmm.noise.distributions import distribution_of
+from dpadmm.noise.draws import Origin
+from dpadmm.privacy.accounting import Statement
+from dpadmm.privacy.claims import ClaimedEpsilon
+from dpadmm.privacy.records import Relation, Release, Strength, Unit, View
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseSummary:
+    """The noise of all releases together: its family, the least and greatest scale, and how many values got it."""
+
+    family: str
+    least_scale: float
+    greatest_scale: float
+    releases: int
+
+    @classmethod
+    def of(cls, releases: Iterable[Release]) -> "NoiseSummary":
+        """Return the summary of what releases promise."""
+        listed = list(releases)
+        noises = [distribution_of(release) for release in listed]
+        scales = [noise.scale for noise in noises]
+        return cls(
+            family=" and ".join(sorted({type(noise).__name__ for noise in noises})),
+            least_scale=min(scales),
+            greatest_scale=max(scales),
+            releases=sum(release.count for release in listed),
+        )
+
+    def __str__(self) -> str:
+        """Return the summary in words."""
+        span = f"{self.least_scale:.4g}"
+        if self.greatest_scale > self.least_scale * (1 + 1e-9):
+            span += f" to {self.greatest_scale:.4g}"
+        return f"{self.family}, scale {span}, on {self.releases} release(s)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """A certified figure with everything it must name: for whom, against whom, under what, how far.
+
+    certified: the epsilon at `delta` of all releases together, from the certificates.
+    claimed: the figures the method's paper prints at the same noise; for comparison, never used.
+    problems: how many problems share the budget (one per class for more than two classes, else 1).
+    origin: where the noise came from; the figures are about a release only if that was secure.
+    """
+
+    certified: float
+    delta: float
+    claimed: tuple[ClaimedEpsilon, ...] = ()
+    unit: Unit
+    relation: Relation
+    view: View
+    certificate: str
+    strength: Strength
+    noise: NoiseSummary
+    origin: Origin
+    records_per_person: int
+    silos_per_person: int
+    assumptions: tuple[str, ...]
+    problems: int = 1
+    subject: str = "the model"
+
+    @classmethod
+    def of(
+        cls,
+        account: Statement,
+        releases: Sequence[Release],
+        *,
+        delta: float,
+        origin: Origin,
+        assumptions: Sequence[str] = (),
+        claimed: Sequence[ClaimedEpsilon] = (),
+        problems: int = 1,
+        subject: str = "the model",
+    ) -> "PrivacyStatement":
+        """Return the statement of an account at one delta."""
+        return cls(
+            certified=account.curve.epsilon(delta),
+            delta=delta,
+            claimed=tuple(claimed),
+            unit=account.unit,
+            relation=account.relation,
+            view=account.view,
+            certificate="; ".join(account.theorems),
+            strength=account.strength,
+            noise=NoiseSummary.of(releases),
+            origin=origin,
+            records_per_person=account.records_per_person,
+            silos_per_person=account.silos_per_person,
+            assumptions=(*account.assumptions, *assumptions),
+            problems=problems,
+            subject=subject,
+        )
+
+    @property
+    def is_private_release(self) -> bool:
+        """Whether the result may leave under this statement: seeded noise protects nobody."""
+        return self.origin is Origin.SECURE
+
+    def __str__(self) -> str:
+        """Return the statement as a few lines of text."""
+        lines = [
+            f"Certified   epsilon {self.certified:.6g} at delta {self.delta:.3g} for {self.subject}",
+            f"Protects    one {self.unit.value} ({self.relation.value}) from the {self.view.value}",
+            f"Persons     at most {self.records_per_person} record(s), in at most {self.silos_per_person} silo(s)",
+            f"Certificate {self.certificate}; {self.strength.value}",
+            f"Noise       {self.noise}; from: {self.origin.value}",
+        ]
+        if self.problems > 1:
+            lines.append(f"Shared by   {self.problems} one-vs-rest problems: the figure covers all of them together")
+        lines += [f"Claimed     {claim}" for claim in self.claimed]
+        if not self.is_private_release:
+            lines.insert(0, "NO PRIVATE RELEASE: simulated noise; keep the result to yourself")
+        return "\n".join([*lines, "Assumes", *(f"  - {text}" for text in self.assumptions)])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the statement as plain values."""
+        return {
+            "certified_epsilon": self.certified,
+            "delta": self.delta,
+            "claimed": [str(claim) for claim in self.claimed],
+            "unit": self.unit.value,
+            "relation": self.relation.value,
+            "view": self.view.value,
+            "certificate": self.certificate,
+            "strength": self.strength.value,
+            "noise": {
+                "family": self.noise.family,
+                "least_scale": self.noise.least_scale,
+                "greatest_scale": self.noise.greatest_scale,
+                "releases": self.noise.releases,
+            },
+            "origin": self.origin.value,
+            "is_private_release": self.is_private_release,
+            "records_per_person": self.records_per_person,
+            "silos_per_person": self.silos_per_person,
+            "assumptions": list(self.assumptions),
+            "problems": self.problems,
+            "subject": self.subject,
+        }

@@ -1,0 +1,49 @@
+"""C10: a sum over records of values between 0 and a public bound - counts, clipped errors.
+
+Proof: `docs/proofs/c10.md`.
+"""
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.privacy.records import Certificate, Norm, Unit, View
+
+
+def bounded_sum(
+    *,
+    n_records: int,
+    largest: float = 1.0,
+    norm: Norm = Norm.L1,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
+) -> Certificate:
+    """Bound `sum_m v(record_m)` with `0 <= v <= B` for every conceivable record: `B min(r s, n)`.
+
+    `largest` B > 0; r records of a person in each of s silos are replaced; one noise hides all silos. The sum is one
+    number, so the bound is the same in both norms. A count (B = 1) is exact in integers; other values must be whole
+    multiples of a public step, added as integers.
+
+    >>> bounded_sum(n_records=100, records_per_person=3).bound
+    3.0
+    """
+    n = checks.count("n_records", n_records)
+    records = checks.count("records_per_person", records_per_person)
+    silos = checks.count("silos_per_person", silos_per_person)
+    top = checks.positive("largest", largest)
+    if not isinstance(norm, Norm):
+        raise InputError(f"norm must be a Norm, got {norm!r}.")
+    return Certificate(
+        bound=top * min(records * silos, n),
+        norm=norm,
+        unit=Unit.RECORD,
+        view=View.EAVESDROPPER,
+        theorem="C10",
+        assumptions=(
+            f"neighbours differ in at most {records} record(s) of one person in each of at most {silos} silo(s), "
+            "replaced by others",
+            f"every record adds a value between 0 and {top:g}, summed without rounding",
+            "what is counted was chosen before looking at these records, or is made of accounted releases",
+            "the number of records is public",
+        ),
+        records_per_person=records,
+        silos_per_person=silos,
+    )

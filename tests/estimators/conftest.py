@@ -1,0 +1,54 @@
+"""Small public problems that every test of the estimators can fit in a blink."""
+
+import numpy as np
+import pytest
+
+from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.planning import planner
+from dpadmm.planning.trial import Trial
+
+KINDS = {
+    "logistic": PrivateLogisticRegression,
+    "svc": PrivateLinearSVC,
+    "regression": PrivateLinearRegression,
+}
+
+
+@pytest.fixture
+def table():
+    """300 rows in [-1, 1]^3, noisy classes, a real target and four silos."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (300, 3))
+    score = X @ [2.0, -1.0, 0.5] + 0.3 + 0.4 * rng.standard_normal(300)
+    return X, (score > 0).astype(int), score, rng.integers(4, size=300)
+
+
+@pytest.fixture(params=sorted(KINDS))
+def make(request, table):
+    """Return (build, X, y): a way to build one of the three estimators, and data it can be fitted on."""
+    X, labels, score, _ = table
+    kind = KINDS[request.param]
+    public = {"target_bounds": (-4.0, 4.0)} if request.param == "regression" else {"classes": (0, 1)}
+
+    def build(**options):
+        return kind(**{"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1.0, 1.0), **public, **options})
+
+    return build, X, score if request.param == "regression" else labels
+
+
+@pytest.fixture(autouse=True)
+def instant_forecasts(request, monkeypatch):
+    """Skip the planner's simulations, which have tests of their own; `real_plans` asks for them.
+
+    Every trial looks equally good, so plans follow the rules of theory; all else is as ever.
+    """
+    if "real_plans" in request.fixturenames:
+        return
+    trial = Trial(score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0)
+    monkeypatch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
+
+
+@pytest.fixture
+def real_plans(monkeypatch, tmp_path_factory):
+    """Let the planner simulate, with a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp()))

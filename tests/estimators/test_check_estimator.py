@@ -1,0 +1,35 @@
+"""scikit-learn's own checks, all of them, on all three estimators."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.planning import candidates
+
+# The checks set random_state, leave bounds out and use thirty records: all three things are warned about, rightly.
+quiet = [
+    pytest.mark.filterwarnings(f"ignore::dpadmm.estimators.{kind}")
+    for kind in ("SimulatedNoiseWarning", "AssumedBoundsWarning", "HopelessPlanWarning")
+]
+# scikit-learn skips checks that need optional packages by raising a warning of its own.
+pytestmark = [*quiet, pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")]
+
+
+ESTIMATORS = [
+    PrivateLogisticRegression(epsilon=1.0, delta=1e-5),
+    PrivateLinearSVC(epsilon=1.0, delta=1e-5),
+    PrivateLinearRegression(epsilon=1.0, delta=1e-5),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_accepts_it(estimator, check, monkeypatch):
+    """Some thousand fits: with few rounds each, which no check can tell from many."""
+    monkeypatch.setattr(candidates, "_LEAST_ROUNDS", 2)
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_accepts_it_as_planned(estimator, check, real_plans):
+    check(estimator)

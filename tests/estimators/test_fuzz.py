@@ -1,0 +1,150 @@
+"""Whatever is thrown at fit: a clear message of ours or a model, and no budget spent on a refusal."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpadmm.errors import DpadmmError, InputError
+from dpadmm.estimators import (
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    ledger_data,
+)
+from dpadmm.privacy.ledger import Budget, Ledger
+
+KINDS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateLinearRegression)
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (24, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+numbers = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True), st.integers(-3, 3), st.none(), st.booleans(), st.text(max_size=3)
+)
+BAD = {
+    "epsilon": (0, -1.0, np.nan, np.inf, "1", None, True, [1.0], 1 + 1j),
+    "delta": (0.0, 1.0, -1e-5, 2, np.nan, None, "small", [1e-5], False),
+    "alpha": (-0.1, np.nan, np.inf, "big", [1.0], True),
+    "l1_ratio": (-0.1, 1.1, np.nan, "half", None, 0.5),  # the last needs alpha
+    "fit_intercept": ("yes", None, 1, [True]),
+    "feature_bounds": ((1, 0), (1,), 5, "ab", (np.nan, 1), ([0, 0, 0], [1, 1, 1]), ("a", "b"), {}),
+    "row_norm": (0, -1, np.nan, np.inf, "1", [1.0]),
+    "unit": ("person", "", None, 3, "function", ["record"]),
+    "view": ("nobody", None, 0),
+    "algorithm": ("magic", None, 5, "admm", ["auto"]),
+    "topology": ("mesh", 7, "ring", [(0, 1)]),  # a ring needs silos
+    "max_records_per_person": (0, -1, 1.5, None, "1", np.nan),
+    "max_silos_per_person": (0, 2, 1.5, None, "1"),  # two silos, but there is one
+    "ledger": (5, object(), ["a"]),
+    "random_state": (-1, 1.5, "seed", True, np.random.default_rng(0)),
+}
+ONLY = {
+    PrivateLinearRegression: {
+        "target_bounds": ((1, 0), (1,), 5, "ab", (np.nan, 1), ([0], [1, 2])),
+        "huber_threshold": (0, -1, np.nan, np.inf, "1", None),
+    },
+    PrivateLinearSVC: {"hinge_width": (0, -1, np.nan, np.inf, "1", None), "classes": (5, (0,), (0, 0), (7, 8))},
+    PrivateLogisticRegression: {
+        "slope_cap": (0, 1.0, np.nan, "x", True),
+        "classes": (5, (0,), (0, 0), (7, 8), "ab", ("a", "b"), (0, None)),
+    },
+}
+
+
+def build(kind, **options):
+    public = {"target_bounds": (-1, 1)} if kind is PrivateLinearRegression else {}
+    return kind(**{"epsilon": 5.0, "delta": 1e-5, "row_norm": 2.0, **public, **options})
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """An open ledger with next to no budget: whatever gets as far as a release is refused."""
+    path = tmp_path_factory.mktemp("fuzz") / "book.ledger"
+    with Ledger.create(path, ledger_data(X, Y), Budget(epsilon=1e-9, delta=1e-12)) as ledger:
+        yield ledger
+
+
+def refusal(model, *data, **options):
+    """Return the error of ours that a fit ends in, None if it gives a model; any other error goes through."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model.fit(*data, **options)
+        except DpadmmError as error:
+            return error
+    return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_parameters_are_refused_by_name(kind, book):
+    for name, values in {**BAD, **ONLY[kind]}.items():
+        for value in values:
+            model = build(kind, **{"ledger": book, name: value})
+            told = refusal(model, X, Y)
+            assert isinstance(told, InputError), (name, value)
+            word = "person" if name.startswith("max") else name.split("_")[0]
+            assert word in str(told), (name, value, told)
+            assert not hasattr(model, "coef_")
+    assert (book.statement().releases, book.statement().refusals) == (0, 0)
+
+
+shapes = st.sampled_from([(24, 2), (24,), (0, 2), (24, 0), (2, 24), (1, 2), (3, 3, 3), (), (23, 2)])
+tables = st.one_of(
+    shapes.map(lambda shape: np.resize(np.linspace(-1, 1, 7), shape)),
+    st.sampled_from([np.nan, np.inf, -np.inf, 1e308]).map(
+        lambda bad: np.where(np.arange(48).reshape(24, 2) == 5, bad, X)
+    ),
+    st.sampled_from([None, "text", {}, [[]], [["a", "b"]] * 24, X.astype(complex) * 1j, X.astype(object), 5]),
+)
+targets = st.one_of(
+    st.sampled_from([Y, Y[:-1], Y * 0, Y * np.nan, Y.reshape(-1, 1), np.stack([Y, Y], 1), None, "ab", [], X[:, 0]]),
+    st.sampled_from([Y.astype(str), Y * 1j, [None] * 24, np.where(Y > 0, np.inf, 0.0), list("ab" * 12), [0, "a"] * 12]),
+)
+groupings = st.one_of(
+    st.none(),
+    st.sampled_from([Y, Y[:-1], [], "ab", np.arange(24), np.zeros(24), [None] * 24, Y * np.nan, [0, "a"] * 12, 3, {}]),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_data_get_a_message_and_spend_nothing(kind, book):
+    outcomes = set()
+
+    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @given(tables, targets, groupings)
+    def attack(table, target, groups):
+        told = refusal(build(kind, ledger=book), table, target, groups=groups)
+        outcomes.add(type(told))
+        assert told is not None, "a release went past an empty budget"
+        assert len(str(told)) > 20
+
+    attack()
+    assert InputError in outcomes
+    assert book.statement().releases == 0
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(st.sampled_from(KINDS), st.dictionaries(st.sampled_from(sorted(BAD)), numbers, min_size=1, max_size=3))
+def test_any_parameters_give_a_model_or_a_message(kind, options):
+    options = {k: v for k, v in options.items() if k != "ledger" or v is None}
+    model = build(kind, **options)
+    told = refusal(model, X, Y)
+    if told is None:
+        assert np.all(np.isfinite(model.predict(X)))
+        assert model.privacy_.certified <= model.epsilon * (1 + 1e-6)
+    else:
+        assert len(str(told)) > 20
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bad", ["text", [[np.nan, 0.0]], [[1.0]], [1.0, 2.0], None, [[1j, 0.0]], np.zeros((0, 2))])
+def test_predict_refuses_what_it_cannot_use(kind, bad):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = build(kind).fit(X, Y)
+    with pytest.raises(InputError):
+        model.predict(bad)

@@ -1,0 +1,228 @@
+"""scikit-learn manners beyond its own checks: cloning, pipelines, routing, sparse tables, several classes."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import dpadmm
+from dpadmm.errors import InputError
+from dpadmm.estimators import (
+    AssumedBoundsWarning,
+    HopelessPlanWarning,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    SimulatedNoiseWarning,
+)
+from dpadmm.noise.draws import Origin
+
+simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+
+
+def test_importing_the_package_stays_light():
+    code = "import sys, dpadmm; assert 'sklearn' not in sys.modules and 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert dpadmm.PrivateLogisticRegression is PrivateLogisticRegression
+    assert "PrivateLinearSVC" in dir(dpadmm)
+    with pytest.raises(AttributeError):
+        dpadmm.PrivateForest  # noqa: B018
+
+
+def test_a_fit_states_its_privacy(make):
+    build, X, y = make
+    model = build(max_records_per_person=2).fit(X, y)
+    said = model.privacy_
+    assert 0.99 < said.certified <= 1.0 + 1e-9
+    assert (said.delta, said.records_per_person, said.silos_per_person, said.problems) == (1e-5, 2, 1, 1)
+    assert said.origin is Origin.SECURE
+    assert said.is_private_release
+    assert (said.unit.value, said.relation.value, said.view.value) == ("record", "replace-one", "eavesdropper")
+    assert said.noise.least_scale > 0
+    assert said.strength.value == "certified"
+    text = str(said)
+    assert "epsilon 1 at delta 1e-05" in text
+    assert "replace-one" in text
+    plain = said.as_json()
+    assert plain["certified_epsilon"] == said.certified
+    assert plain["is_private_release"]
+    assert len(model.history_) == 1
+    assert model.plan_.task.target.epsilon == 1.0
+
+
+def test_noise_is_fresh_in_every_release(make):
+    build, X, y = make
+    first, second = build().fit(X, y).coef_, build().fit(X, y).coef_
+    assert np.all(first != second)
+
+
+def test_random_state_simulates_loudly_and_repeats(make):
+    build, X, y = make
+    with pytest.warns(SimulatedNoiseWarning, match="NO PRIVATE RELEASE") as heard:
+        first = build(random_state=7).fit(X, y)
+    assert heard[0].filename == __file__
+    assert not first.privacy_.is_private_release
+    assert str(first.privacy_).startswith("NO PRIVATE RELEASE")
+    with pytest.warns(SimulatedNoiseWarning):
+        again = build(random_state=7).fit(X, y)
+    with pytest.warns(SimulatedNoiseWarning):
+        other = build(random_state=np.random.RandomState(1)).fit(X, y)
+    np.testing.assert_array_equal(first.coef_, again.coef_)
+    assert np.all(first.coef_ != other.coef_)
+
+
+def test_missing_bounds_are_announced_not_read_off_the_data(make):
+    build, X, y = make
+    with pytest.warns(AssumedBoundsWarning, match="feature_bounds"):
+        model = build(feature_bounds=None).fit(X, y)
+    assert model.encoding_.is_assumed
+    assert any("square root" in text for text in model.privacy_.assumptions)
+
+
+def test_missing_target_bounds_are_announced(table):
+    X, _, y, _ = table
+    with pytest.warns(AssumedBoundsWarning, match="target_bounds") as heard:
+        PrivateLinearRegression(epsilon=5.0, delta=1e-5, row_norm=2.0).fit(X, y)
+    assert heard[0].filename == __file__
+
+
+@simulated
+def test_warnings_as_errors_stop_before_anything_is_spent(make, tmp_path):
+    from dpadmm.estimators import ledger_data
+    from dpadmm.privacy.ledger import Budget, Ledger
+
+    build, X, y = make
+    path = tmp_path / "book.ledger"
+    Ledger.create(path, ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5)).close()
+    with pytest.raises(AssumedBoundsWarning):  # the suite turns warnings into errors
+        build(feature_bounds=None, ledger=path).fit(X, y)
+    with Ledger.open(path) as book:
+        assert book.statement().releases == 0
+
+
+def test_a_hopeless_budget_is_announced(real_plans):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (30, 20))
+    with pytest.warns(HopelessPlanWarning):
+        PrivateLogisticRegression(epsilon=0.01, delta=1e-6, row_norm=5.0, classes=(0, 1)).fit(X, np.arange(30) % 2)
+
+
+def test_clone_and_pickle_keep_parameters_and_predictions(make):
+    build, X, y = make
+    model = build().fit(X, y)
+    copied = clone(model)
+    assert copied.get_params() == model.get_params()
+    assert not hasattr(copied, "coef_")
+    back = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    assert back.privacy_ == model.privacy_
+
+
+def test_pipelines_and_cross_validation(make):
+    build, X, y = make
+    chain = make_pipeline(FunctionTransformer(np.tanh), build(epsilon=50.0)).fit(X, y)
+    assert chain.predict(X).shape == y.shape
+    scores = cross_validate(chain, X, y, cv=2)["test_score"]
+    assert np.all(np.isfinite(scores))
+
+
+def test_groups_are_routed(make, table):
+    build, X, y = make
+    groups = table[3]
+    with sklearn.config_context(enable_metadata_routing=True):
+        chain = make_pipeline(FunctionTransformer(), build(epsilon=20.0).set_fit_request(groups=True))
+        chain.fit(X, y, groups=groups)
+        assert chain[-1].plan_.task.sizes == tuple(np.bincount(groups))
+        cross_validate(chain, X, y, params={"groups": groups}, cv=GroupKFold(2), error_score="raise")
+
+
+def test_silos_and_their_messages_are_in_the_history(make, table):
+    build, X, y = make
+    names = np.array(["a", "b", "c", "d"])[table[3]]
+    model = build(epsilon=20.0, max_silos_per_person=2).fit(X, y, groups=names)
+    assert model.privacy_.silos_per_person == 2
+    assert model.privacy_.certified <= 20.0 * (1 + 1e-9)
+    assert len(model.history_[0]) >= 1
+    assert all(norm >= 0 for each in model.history_[0] for norm in each.norms)
+
+
+def test_sparse_tables_train_and_predict(make):
+    build, X, y = make
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    for bounds in ((-1.0, 1.0), (-1.0, 2.0)):
+        with pytest.warns(SimulatedNoiseWarning):
+            dense = build(random_state=0, feature_bounds=bounds).fit(X, y)
+        with pytest.warns(SimulatedNoiseWarning):
+            thin = build(random_state=0, feature_bounds=bounds).fit(sparse.csr_matrix(X), y)
+        np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(thin.predict(sparse.csc_array(X)), thin.predict(X))
+
+
+@simulated
+def test_linear_in_the_units_of_the_user(make):
+    """Within the bounds, predictions are `X coef + intercept`, and the units of X do not matter."""
+    build, X, y = make
+    plain = build(random_state=0).fit(X, y)
+    scaled = build(random_state=0, feature_bounds=([90.0, 0, -2], [110.0, 8, 2])).fit(X * [10, 4, 2] + [100, 4, 0], y)
+    np.testing.assert_allclose(scaled.coef_ * [10, 4, 2], plain.coef_, rtol=1e-6, atol=1e-9)
+    short = X[np.linalg.norm(X, axis=1) <= 1]
+    scores = getattr(plain, "decision_function", plain.predict)(short)
+    np.testing.assert_allclose(scores, short @ plain.coef_.ravel() + plain.intercept_, atol=1e-12)
+
+
+@simulated
+def test_rows_outside_the_bounds_are_treated_as_in_training(make):
+    build, X, y = make
+    model = build(random_state=0).fit(X, y)
+    scores = getattr(model, "decision_function", model.predict)
+    np.testing.assert_array_equal(scores([[9.0, -9.0, 0.0]]), scores([[1.0, -1.0, 0.0]]))
+
+
+@pytest.mark.parametrize("options", [{}, {"classes": ("p", "q", "r")}])
+def test_several_classes_share_one_budget(table, options):
+    X = table[0]
+    y = np.array(["p", "q", "r"])[np.digitize(X[:, 0], (-0.3, 0.3))]
+    model = PrivateLogisticRegression(epsilon=30.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(X, y)
+    assert model.coef_.shape == (3, 3)
+    assert model.privacy_.problems == 3
+    assert 0.95 * 30 < model.privacy_.certified <= 30 * (1 + 1e-9)
+    assert "3 one-vs-rest problems" in str(model.privacy_)
+    assert any("read off y" in text for text in model.privacy_.assumptions) == (not options)
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert np.all(chances >= 0)
+    assert model.decision_function(X).shape == (300, 3)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[model.decision_function(X).argmax(axis=1)])
+    assert len(model.history_) == 3
+
+
+@simulated
+def test_problems_of_several_classes_get_noise_of_their_own():
+    """Rows of zeros teach nothing, so the models are noise alone: equal draws would give equal models."""
+    y = np.arange(300) % 3
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, row_norm=1.0, fit_intercept=False, random_state=0)
+    coef = model.fit(np.zeros((300, 3)), y).coef_
+    assert np.all(coef != 0)
+    assert len({row.tobytes() for row in coef}) == 3
+
+
+def test_a_single_class_is_no_matter_when_the_classes_are_public(table):
+    X = table[0]
+    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=("no", "yes"))
+    assert set(model.fit(X, np.full(300, "no")).classes_) == {"no", "yes"}
+    with pytest.raises(InputError, match="1 class"):
+        model.set_params(classes=None).fit(X, np.full(300, "no"))
+
+
+def test_extreme_scores_give_proper_chances(table):
+    X = table[0]
+    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1)).fit(X, np.arange(300) % 3)
+    model.intercept_ = np.full(3, -1e4)
+    np.testing.assert_allclose(model.predict_proba(X), 1 / 3)

@@ -1,0 +1,134 @@
+"""Accounted figures about a model: noise of the right law, exact sums, ledger, refusals."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpadmm.errors import BudgetError, InputError
+from dpadmm.estimators import SimulatedNoiseWarning, ledger_data, private_absolute_error, private_accuracy
+from dpadmm.noise.draws import Origin
+from dpadmm.privacy.ledger import Budget, Ledger
+
+
+class Threshold:
+    """A public model: predicts whether the first feature is positive, or that feature itself."""
+
+    def __init__(self, is_real=False):
+        self.is_real = is_real
+
+    def predict(self, X):
+        first = np.asarray(X)[:, 0]
+        return first if self.is_real else (first > 0).astype(int)
+
+
+@pytest.fixture
+def records():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (200, 2))
+    return X, (X[:, 0] + 0.3 * rng.standard_normal(200) > 0).astype(int)
+
+
+def test_secure_accuracy_is_a_private_release(records):
+    X, y = records
+    score = private_accuracy(Threshold(), X, y, epsilon=2.0)
+    assert score.privacy.origin is Origin.SECURE
+    assert 2.0 * (1 - 1e-6) <= score.privacy.certified <= 2.0
+    assert score.privacy.delta == 0.0
+    assert score.privacy.certificate == "C10 + C8"
+    assert score.standard_error == pytest.approx(np.sqrt(2) / 2 / 200, rel=1e-5)
+    assert "accuracy" in str(score.privacy)
+
+
+def test_gaussian_form_spends_epsilon_at_delta(records):
+    X, y = records
+    score = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6, max_records_per_person=3)
+    assert 0.7 * (1 - 1e-5) <= score.privacy.certified <= 0.7
+    assert score.privacy.records_per_person == 3
+    alone = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6)
+    assert score.standard_error == pytest.approx(3 * alone.standard_error, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+def test_noise_follows_the_stated_law(records):
+    X, y = records
+    truth = np.mean(Threshold().predict(X) == y)
+    draws = np.array([private_accuracy(Threshold(), X, y, epsilon=1.0, random_state=k).value for k in range(400)])
+    law = stats.laplace(loc=truth, scale=1 / 200).cdf
+    assert stats.kstest(draws, law).pvalue > 1e-6
+    assert stats.kstest(draws, stats.laplace(loc=truth, scale=2 / 200).cdf).pvalue < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+def test_absolute_error_is_clipped_and_close_at_large_epsilon(records):
+    X, _ = records
+    y = X[:, 0] + 0.5
+    y[:10] = 1e9
+    score = private_absolute_error(Threshold(is_real=True), X, y, epsilon=1e6, largest=4.0, random_state=0)
+    assert score.value == pytest.approx((190 * 0.5 + 10 * 4.0) / 200, abs=1e-4)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.integers(0, 2**32 - 1))
+def test_replacing_a_record_moves_the_sum_by_at_most_one_whole_value(seed):
+    """Integer steps: the sums of neighbours differ by at most STEPS, whatever the order of the records."""
+    from dpadmm.estimators.metrics import STEPS
+
+    rng = np.random.default_rng(seed)
+    errors = rng.uniform(0, 2, 50)
+    other = errors.copy()
+    other[rng.integers(50)] = rng.uniform(0, 2)
+    sums = [np.rint(np.minimum(e, 1.0) * STEPS).astype(np.int64)[rng.permutation(50)].sum() for e in (errors, other)]
+    assert abs(sums[0] - sums[1]) <= STEPS
+
+
+def test_ledger_records_and_refuses(records, tmp_path):
+    X, y = records
+    path = tmp_path / "book.ledger"
+    Ledger.create(path, ledger_data(X, y), Budget(epsilon=1.0, delta=1e-6)).close()
+    private_accuracy(Threshold(), X, y, epsilon=0.6, ledger=path)
+    with Ledger.open(path) as book:
+        assert book.statement().spent_epsilon == pytest.approx(0.6, rel=1e-5)
+    with pytest.raises(BudgetError):
+        private_accuracy(Threshold(), X, y, epsilon=0.6, ledger=path)
+
+
+def test_simulated_figures_warn_and_are_not_recorded(records, tmp_path):
+    X, y = records
+    with pytest.warns(SimulatedNoiseWarning, match="NO PRIVATE RELEASE"):
+        score = private_accuracy(Threshold(), X, y, epsilon=1.0, random_state=3)
+    assert not score.privacy.is_private_release
+    with pytest.raises(InputError, match="ledger"):
+        private_accuracy(Threshold(), X, y, epsilon=1.0, random_state=3, ledger=tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": np.nan}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"epsilon": 1.0, "max_records_per_person": 0}, "max_records_per_person"),
+        ({"epsilon": 1.0, "ledger": 5}, "ledger"),
+        ({"epsilon": 1.0, "random_state": "x"}, "random_state"),
+    ],
+)
+def test_bad_arguments_are_refused(records, options, word):
+    X, y = records
+    with pytest.raises(InputError, match=word):
+        private_accuracy(Threshold(), X, y, **options)
+
+
+def test_bad_records_are_refused(records):
+    X, y = records
+    with pytest.raises(InputError):
+        private_accuracy(Threshold(), X, y[:-1], epsilon=1.0)
+    with pytest.raises(InputError):
+        private_accuracy(Threshold(), X[0], y, epsilon=1.0)
+    with pytest.raises(InputError, match="predict"):
+        private_accuracy(object(), X, y, epsilon=1.0)
+    with pytest.raises(InputError, match="largest"):
+        private_absolute_error(Threshold(True), X, y, epsilon=1.0, largest=0)
+    with pytest.raises(InputError, match="finite"):
+        private_absolute_error(Threshold(True), X, y * np.nan, epsilon=1.0, largest=1)
