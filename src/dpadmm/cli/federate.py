@@ -1,0 +1,98 @@
+"""`dpadmm federate`: run a federation, or rehearse one on this machine."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpadmm.cli.failures import clear_failures
+
+if TYPE_CHECKING:
+    from dpadmm.datasets.schema import Schema
+    from dpadmm.engines.flower.coordinator import Progress
+    from dpadmm.engines.flower.outcome import FederationOutcome
+
+
+def federate(
+    federation: Annotated[
+        Path | None, typer.Argument(metavar="FEDERATION.toml", help="The terms that all silos have approved.")
+    ] = None,
+    coordinator: Annotated[Path | None, typer.Option(help="The coordinator's directory.")] = None,
+    local: Annotated[int | None, typer.Option(help="Rehearse with so many silos on this machine instead.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Rehearsal: a table to deal out; else breast cancer.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="Rehearsal: its schema; in a federation: for the report.")] = None,
+    by: Annotated[str | None, typer.Option(help="Rehearsal: column that says whose row it is.")] = None,
+    rounds: Annotated[int, typer.Option(help="Rehearsal: rounds of P-ADMM.")] = 10,
+    epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
+    out: Annotated[Path | None, typer.Option(help="Write the outcome as JSON.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+) -> None:
+    """Run the terms to their end, from where they stopped: live progress, the public model, each silo's cost."""
+    with clear_failures():
+        from dpadmm.errors import InputError
+
+        if (local is None) == (federation is None):
+            raise InputError("Give a FEDERATION.toml, or --local N for a rehearsal on this machine.")
+        if local is not None:
+            outcome, public = _rehearse(local, data, schema, by, rounds, epsilon)
+        else:
+            outcome, public = _run(federation, coordinator, schema)
+        _finish(outcome, public, out, page)
+
+
+def _run(
+    federation: Path | None, coordinator: Path | None, schema: Path | None
+) -> "tuple[FederationOutcome, Schema | None]":
+    from dpadmm.datasets.schema import Schema
+    from dpadmm.engines.flower.agreement import read_federation
+    from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
+    from dpadmm.engines.flower.federate import watch
+    from dpadmm.errors import InputError
+
+    if coordinator is None or federation is None:
+        raise InputError("Give the coordinator's directory: --coordinator DIR.")
+    outcome = watch(CoordinatorFiles(coordinator), read_federation(federation), _show)
+    return outcome, None if schema is None else Schema.load(schema)
+
+
+def _rehearse(
+    silos: int, data: Path | None, schema: Path | None, by: str | None, rounds: int, epsilon: float
+) -> "tuple[FederationOutcome, Schema | None]":
+    from dpadmm.engines.flower.rehearsal import prepared, running, temporary_place
+    from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
+
+    tables, public = rehearsal_tables(silos, data, schema, by)
+    typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: nobody is protected.")
+    with temporary_place() as place:
+        terms = p_admm_terms(public, rounds, epsilon)
+        rehearsal = prepared(place, tables, public, terms, rehearsal_policy, (2 * epsilon, 1e-5))
+        with running(rehearsal):
+            return rehearsal.federate(_show), public
+
+
+def _show(progress: "Progress") -> None:
+    spent = ", ".join(f"{name} {epsilon:.4g}" for name, epsilon in progress.epsilon)
+    waiting = f"; waiting for {', '.join(progress.waiting_for)}" if progress.waiting_for else ""
+    typer.echo(f"round {progress.round}/{progress.rounds}{waiting}; epsilon: {spent}")
+
+
+def _finish(outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None) -> None:
+    from dpadmm.errors import InputError
+
+    kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
+    typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
+    for silo in outcome.silos:
+        typer.echo(
+            f"  {silo.name}: {silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at delta "
+            f"{silo.delta:.3g} ({silo.certificate}, {silo.strength}, against the {silo.view})"
+        )
+    if outcome.seconds_per_round:
+        typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds a round")
+    if out is not None:
+        out.write_text(outcome.as_json() + "\n", encoding="utf-8")
+    if page is not None:
+        if schema is None:
+            raise InputError("The report names the columns: give --schema FILE.")
+        from dpadmm.reporting.federation import federation_page
+
+        page.write_text(federation_page(outcome, schema), encoding="utf-8")

@@ -1,0 +1,136 @@
+"""`dpadmm silo`: make a silo, show it, approve a federation, serve."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpadmm.cli.failures import clear_failures
+
+app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The silo's directory.")]
+
+
+@app.command()
+def init(
+    directory: Directory,
+    data: Annotated[Path, typer.Option(help="The private table: CSV or Parquet.")],
+    schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
+    budget_epsilon: Annotated[float, typer.Option(help="Most epsilon that may ever be spent on these data, > 0.")],
+    delta: Annotated[float, typer.Option(help="The delta of the budget, in [0, 1).")],
+    name: Annotated[str | None, typer.Option(help="Name in federations; by default the directory's.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="A method that may run; may be given several times.")] = None,
+    coordinator: Annotated[
+        list[str] | None, typer.Option(help="Public key of a coordinator that may ask; by default the approved ones.")
+    ] = None,
+    least_noise: Annotated[float, typer.Option(help="Least noise/sensitivity of any single release.")] = 0.0,
+    trust_coordinator: Annotated[
+        bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
+    ] = False,
+    drop_incomplete: Annotated[bool, typer.Option("--drop-incomplete", help="Leave out rows with gaps.")] = False,
+    records_per_person: Annotated[int, typer.Option(help="Most records of one person here.")] = 1,
+) -> None:
+    """Make a silo: policy, keys, ledger and state in a new directory."""
+    with clear_failures():
+        from dpadmm.engines.flower.policy import FULLY_CERTIFIED, Policy
+        from dpadmm.engines.flower.silo_files import SiloFiles
+        from dpadmm.engines.flower.tls import create_node_key
+
+        policy = Policy(
+            name=name or directory.resolve().name,
+            data=str(data.resolve()),
+            schema=str(schema.resolve()),
+            methods=tuple(allow or FULLY_CERTIFIED),
+            coordinators=tuple(coordinator or ()),
+            least_noise=least_noise,
+            trusts_coordinator=trust_coordinator,
+            drops_incomplete=drop_incomplete,
+            records_per_person=records_per_person,
+        )
+        files = SiloFiles(directory)
+        files.create(policy, budget_epsilon, delta)
+        create_node_key(directory)
+        typer.echo(
+            f"Made {directory}. Edit policy.toml to change its rules. Send node.pub and this to the coordinator:"
+        )
+        _print_participant(directory)
+
+
+@app.command()
+def show(
+    directory: Directory, log: Annotated[bool, typer.Option("--log", help="Show the silo's log.")] = False
+) -> None:
+    """Show what the coordinator needs to know of this silo, its ledger, and on demand its log."""
+    with clear_failures():
+        from dpadmm.engines.flower.silo import Silo
+        from dpadmm.privacy.ledger.reading import open_for_reading
+
+        _print_participant(directory)
+        silo = Silo(directory)
+        with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
+            typer.echo(f"\n{ledger.statement()}")
+        if log:
+            for entry in silo.log():
+                typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")
+        silo.close()
+
+
+@app.command()
+def approve(
+    directory: Directory,
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The terms, as all parties have them.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Show the terms of a federation and what they cost this silo, and let them be run."""
+    with clear_failures():
+        from dpadmm.engines.flower.agreement import read_federation
+        from dpadmm.engines.flower.methods import terms_of
+        from dpadmm.engines.flower.silo import Silo
+
+        silo, agreement = Silo(directory), read_federation(federation)
+        agent = agreement.agent(silo.policy.name)
+        terms = terms_of(agreement)
+        typer.echo(
+            f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, "
+            f"{len(agreement.participants)} silos, {agreement.noise.value} noise\n"
+            f"Certified cost to a record here: epsilon {terms.epsilon(agent, agreement.rounds):.6g} at delta "
+            f"{agreement.delta:.3g}\nDigest {agreement.digest}"
+        )
+        if not yes:
+            typer.confirm("Approve these terms?", abort=True)
+        silo.approve(agreement)
+        silo.close()
+        typer.echo("Approved.")
+
+
+@app.command()
+def run(
+    directory: Directory,
+    superlink: Annotated[str, typer.Option(help="HOST:PORT of the coordinator's SuperLink.")],
+    root_certificates: Annotated[
+        Path | None, typer.Option(help="The federation's CA certificate (ca.pem of the coordinator).")
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Plain HTTP, on the loopback only.")] = False,
+) -> None:
+    """Serve this silo until interrupted: a node that answers approved, signed requests and nothing else."""
+    with clear_failures():
+        import logging
+
+        from dpadmm.engines.flower.node import run_silo
+        from dpadmm.errors import InputError
+
+        if (root_certificates is None) != insecure:
+            raise InputError("Give --root-certificates with the federation's CA, or --insecure on the loopback.")
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+        run_silo(directory, superlink, None if root_certificates is None else root_certificates.resolve())
+
+
+def _print_participant(directory: Path) -> None:
+    from dpadmm.engines.flower.silo import Silo
+    from dpadmm.engines.flower.silo_files import schema_digest
+
+    silo = Silo(directory)
+    typer.echo(f'\n[[participants]]\nname = "{silo.policy.name}"\nrecords = {silo.records}\nkey = "{silo.public_key}"')
+    typer.echo(f'# schema = "{schema_digest(silo.files.schema)}"')
+    silo.close()

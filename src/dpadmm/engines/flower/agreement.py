@@ -1,0 +1,269 @@
+"""What the silos of a federation agree to before anything is computed: one frozen, public record with a digest.
+
+Everything that decides what is computed and how much noise is drawn is in it: who takes part with how many records, the
+method and its numbers, the graph, the budget, the rounds. Each silo's operator approves the digest; a coordinator that
+asks for anything else has another digest and is refused.
+"""
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+
+FORMAT = 1
+
+
+class Missing(Enum):
+    """What a federation does about a silo that does not answer in time."""
+
+    WAIT = "wait"
+    STOP = "stop"
+    WITHOUT = "without"
+
+
+class NoiseOrigin(Enum):
+    """Where the noise of a federation comes from."""
+
+    SECURE = "secure"
+    TEST = "test"
+
+
+@dataclass(frozen=True)
+class Participant:
+    """One silo: its name, how many records it holds (public), and the public key its messages are signed with."""
+
+    name: str
+    records: int
+    key: str
+
+    def __post_init__(self) -> None:
+        """Check all three."""
+        _text("the name of a participant", self.name)
+        checks.count(f"records of {self.name}", self.records)
+        _key(f"key of {self.name}", self.key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """The terms of one run of a federation.
+
+    Parameters
+    ----------
+    run: name of this run; the ledgers of the silos know it by this name, so a new run needs a new one.
+    method, settings: a name of `engines.flower.methods` and its numbers, sorted by name.
+    rounds, epsilon, delta: what is spent at most; delta 0 for the methods with pure epsilon.
+    participants: at least two silos, in the order of their numbers. edges: pairs of numbers (graph methods).
+    loss, mu, weighting, ridge, l1: the problem `sum w_i f_i + g`; loss by name.
+    schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies.
+    coordinator: public key that requests are signed with.
+    noise: secure for releases; test noise, seeded by `seed`, protects nobody and is for rehearsals.
+    seed: draws who takes part in which round (fp-federated, fp-walk), and the test noise.
+    missing, wait_seconds, least_silos: what to do about silos that do not answer within the time.
+    largest: greatest norm of a vector that anybody has to accept.
+    left, spent_m, spent_epsilon: set by `without` only: silos that have left, and what was spent before.
+    """
+
+    run: str
+    method: str
+    settings: tuple[tuple[str, float], ...]
+    rounds: int
+    epsilon: float
+    delta: float
+    participants: tuple[Participant, ...]
+    coordinator: str
+    schema: str
+    dimension: int
+    edges: tuple[tuple[int, int], ...] = ()
+    row_norm: float = 1.0
+    loss: str = "logistic"
+    mu: float = 0.0
+    weighting: str = "pooled"
+    ridge: float = 0.0
+    l1: float = 0.0
+    tolerance: float = 1e-9
+    records_per_person: int = 1
+    silos_per_person: int = 1
+    noise: NoiseOrigin = NoiseOrigin.SECURE
+    seed: int = 0
+    missing: Missing = Missing.WAIT
+    wait_seconds: float = 120.0
+    least_silos: int = 2
+    largest: float = 1e6
+    left: tuple[str, ...] = ()
+    spent_m: float = 0.0
+    spent_epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check every number on its own; whether they fit together is for `methods.terms_of`."""
+        for field in fields(self):
+            if field.type is float:  # so that 1 and 1.0 are the same terms
+                object.__setattr__(self, field.name, checks.finite(field.name, getattr(self, field.name)))
+        object.__setattr__(self, "settings", _settings(self.settings))
+        _text("run", self.run)
+        _text("method", self.method)
+        checks.count("rounds", self.rounds)
+        checks.positive("epsilon", self.epsilon)
+        if checks.non_negative("delta", self.delta) >= 1:
+            raise InputError(f"delta must be at least 0 and below 1, got {self.delta!r}.")
+        self._check_people()
+        checks.count("dimension", self.dimension)
+        _key("coordinator", self.coordinator)
+        for name in ("row_norm", "tolerance", "wait_seconds", "largest"):
+            checks.positive(name, getattr(self, name))
+        for name in ("mu", "ridge", "l1", "spent_m", "spent_epsilon"):
+            checks.non_negative(name, getattr(self, name))
+        checks.count("seed", self.seed, least=0)
+        checks.count("least_silos", self.least_silos, least=2)
+        if len(self.schema) != 64 or not _is_hex(self.schema):
+            raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {self.schema!r}.")
+
+    def _check_people(self) -> None:
+        names = [participant.name for participant in self.participants]
+        keys = [participant.key for participant in self.participants]
+        if len(names) < 2:
+            raise InputError(f"A federation needs at least two silos, got {len(names)}.")
+        if len(set(names)) != len(names) or len(set(keys)) != len(keys):
+            raise InputError("Every silo needs a name and a key of its own; some are given twice.")
+        for pair in self.edges:
+            if len(pair) != 2 or not all(0 <= checks.count("edge", end, least=0) < len(names) for end in pair):
+                raise InputError(f"edges must join silos 0 to {len(names) - 1}, got {pair!r}.")
+
+    def numbers(self) -> dict[str, float]:
+        """Return the method's settings by name."""
+        return dict(self.settings)
+
+    def agent(self, name: str) -> int:
+        """Return the number of a silo."""
+        for number, participant in enumerate(self.participants):
+            if participant.name == name:
+                return number
+        raise InputError(f"{name!r} does not take part in run {self.run!r}.")
+
+    def as_json(self) -> str:
+        """Return the terms as canonical JSON: equal terms give equal text."""
+        plain = asdict(self) | {"noise": self.noise.value, "missing": self.missing.value, "format": FORMAT}
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical text: the name by which messages and approvals know the terms."""
+        return hashlib.sha256(self.as_json().encode()).hexdigest()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Agreement":
+        """Read what `as_json` wrote; refuse anything else."""
+        try:
+            plain = json.loads(text)
+        except ValueError as problem:
+            raise InputError(f"The terms are not JSON ({problem}).") from problem
+        if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
+            raise InputError(f"The terms are not of format {FORMAT}; use the same version of dpadmm everywhere.")
+        return cls.from_plain(plain)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Agreement":
+        """Build the terms from plain values; missing and unknown names are refused by name."""
+        known = {field.name: field for field in fields(cls)}
+        unknown = sorted(set(plain) - set(known))
+        if unknown:
+            raise InputError(f"Unknown term(s) {', '.join(unknown)}; known are {', '.join(sorted(known))}.")
+        values = dict(plain)
+        try:
+            values["settings"] = plain["settings"]
+            values["participants"] = tuple(Participant(**participant) for participant in plain["participants"])
+            values["edges"] = tuple(tuple(int(end) for end in pair) for pair in plain.get("edges", ()))
+            values["left"] = tuple(str(name) for name in plain.get("left", ()))
+            values["noise"] = NoiseOrigin(plain.get("noise", "secure"))
+            values["missing"] = Missing(plain.get("missing", "wait"))
+            agreement = cls(**values)
+        except (KeyError, TypeError, ValueError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            raise InputError(f"The terms cannot be used: {type(problem).__name__} {problem}.") from problem
+        return agreement
+
+    def without(self, names: tuple[str, ...], *, spent_m: float, spent_epsilon: float) -> "Agreement":
+        """Return the terms for those who are left, which every silo derives for itself.
+
+        The run starts again, among fewer and with what is left of the budget; see `methods.Terms.without`.
+        """
+        gone = {self.agent(name) for name in names}
+        stay = [number for number in range(len(self.participants)) if number not in gone]
+        place = {number: position for position, number in enumerate(stay)}
+        return replace(
+            self,
+            run=f"{self.run} without {', '.join(names)}",
+            participants=tuple(self.participants[number] for number in stay),
+            edges=tuple((place[i], place[j]) for i, j in self.edges if i in place and j in place),
+            left=(*self.left, *names),
+            spent_m=spent_m,
+            spent_epsilon=spent_epsilon,
+        )
+
+
+def read_federation(path: Path) -> Agreement:
+    """Read a federation file (TOML): the terms as top-level names, `[settings]`, and `[[participants]]`.
+
+    `graph = "ring"`, `"path"`, `"star"` or `"complete"` stands for its edges.
+    """
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise InputError(f"Cannot read the federation file {path}: {problem}.") from problem
+    graph = plain.pop("graph", None)
+    if graph is not None:
+        if "edges" in plain:
+            raise InputError(f"{path}: give edges or a graph by name, not both.")
+        plain["edges"] = _named_edges(str(graph), len(plain.get("participants", ())))
+    return Agreement.from_plain(plain)
+
+
+def write_federation(path: Path, agreement: Agreement) -> None:
+    """Write the terms as a federation file that `read_federation` reads back to the same digest."""
+    plain = json.loads(agreement.as_json())
+    del plain["format"]
+    settings, participants = plain.pop("settings"), plain.pop("participants")
+    lines = [f"{name} = {json.dumps(value)}" for name, value in plain.items()]
+    lines += ["", "[settings]", *(f"{name} = {json.dumps(value)}" for name, value in settings)]
+    for participant in participants:
+        lines += ["", "[[participants]]", *(f"{name} = {json.dumps(value)}" for name, value in participant.items())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _settings(given: Any) -> tuple[tuple[str, float], ...]:
+    pairs = given.items() if isinstance(given, Mapping) else given
+    return tuple(sorted((str(name), checks.finite(str(name), value)) for name, value in pairs))
+
+
+def _named_edges(graph: str, n: int) -> list[tuple[int, int]]:
+    shapes = {
+        "ring": [(i, (i + 1) % n) for i in range(n)] if n > 2 else [(0, 1)],
+        "path": [(i, i + 1) for i in range(n - 1)],
+        "star": [(0, i) for i in range(1, n)],
+        "complete": [(i, j) for i in range(n) for j in range(i + 1, n)],
+    }
+    if graph not in shapes:
+        raise InputError(f"graph must be one of {', '.join(shapes)}, or give edges; got {graph!r}.")
+    return [(min(pair), max(pair)) for pair in shapes[graph]]
+
+
+def _text(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > 200:
+        raise InputError(f"{name} must be printable text of at most 200 characters, got {value!r}.")
+
+
+def _key(name: str, value: object) -> None:
+    if not isinstance(value, str) or len(value) != 64 or not _is_hex(value):
+        raise InputError(f"{name} must be an Ed25519 public key, 64 hex digits; got {value!r}.")
+
+
+def _is_hex(text: str) -> bool:
+    return math.prod(character in "0123456789abcdef" for character in text) == 1

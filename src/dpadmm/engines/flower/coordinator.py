@@ -1,0 +1,313 @@
+"""The coordinator: asks, collects, exchanges, and remembers every step in a file; independent of any transport.
+
+A round is complete when every silo that was asked has answered; then the exchange (with the coordinator's own noise,
+if the method has any) is stored, and only then asked for the next. After a crash at any point the same object opened on
+the same file asks for what is missing, and the silos repeat what they have answered.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm.algorithms.anatomy import Agents
+from dpadmm.engines.flower import durable, messages
+from dpadmm.engines.flower.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.flower.inbox import read_step
+from dpadmm.engines.flower.keys import SigningKey, open_envelope
+from dpadmm.engines.flower.messages import Join, Joined, Refused, Step
+from dpadmm.engines.flower.methods import Terms, terms_of
+from dpadmm.engines.flower.refusal import FederationStopped, PeerError, Refusal
+from dpadmm.errors import InputError
+from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.problems.arrays import Floats
+
+APPLICATION = 0x64704132
+_TABLES = """
+CREATE TABLE phases (phase INTEGER PRIMARY KEY, terms TEXT NOT NULL, parent TEXT NOT NULL, left_in INTEGER NOT NULL);
+CREATE TABLE answers (phase INTEGER, round INTEGER, agent INTEGER, envelope BLOB NOT NULL,
+                      PRIMARY KEY (phase, round, agent));
+CREATE TABLE rounds (phase INTEGER, round INTEGER, inbox BLOB NOT NULL, estimate BLOB NOT NULL, time REAL NOT NULL,
+                     PRIMARY KEY (phase, round));
+CREATE TABLE log (time REAL NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
+CREATE TABLE pulse (time REAL NOT NULL);
+"""
+_log = logging.getLogger("dpadmm.coordinator")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a federation stands: what `dpadmm federate` shows."""
+
+    round: int
+    rounds: int
+    answered: tuple[str, ...]
+    waiting_for: tuple[str, ...]
+    epsilon: tuple[tuple[str, float], ...]
+
+
+class Coordinator:
+    """One run of a federation, in a file of its own."""
+
+    def __init__(self, path: Path, key: SigningKey, clock: Callable[[], float]) -> None:
+        """Open the run at `path` (see `create`); `clock` gives the time of the log."""
+        self._connection = durable.connect(Path(path), APPLICATION)
+        self._key, self._clock = key, clock
+        self._load_phase()
+
+    @classmethod
+    def create(cls, path: Path, agreement: Agreement, key: SigningKey, clock: Callable[[], float]) -> "Coordinator":
+        """Start a run: check the terms and write them down."""
+        terms_of(agreement)
+        if agreement.coordinator != key.public:
+            raise InputError("The federation file names another coordinator's key than this one's.")
+        durable.create(path, APPLICATION, _TABLES)
+        connection = durable.connect(path, APPLICATION)
+        with durable.exclusive(connection):
+            connection.execute("INSERT INTO phases VALUES (0, ?, '', 0)", (agreement.as_json(),))
+        connection.close()
+        return cls(path, key, clock)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def refresh(self) -> None:
+        """See what another process has written: the run may have gone on without a silo."""
+        newest = int(self._connection.execute("SELECT MAX(phase) FROM phases").fetchone()[0])
+        if newest != self.phase:
+            self._load_phase()
+
+    def _load_phase(self) -> None:
+        query = "SELECT phase, terms, parent, left_in FROM phases ORDER BY phase DESC LIMIT 1"
+        row = self._connection.execute(query).fetchone()
+        if row is None:
+            raise FederationStopped("The run was never started: its file has no terms.")
+        self.phase, self._parent, self._left_in = int(row[0]), str(row[2]), int(row[3])
+        self.terms: Terms = terms_of(Agreement.from_json(row[1]))
+        self._joined: set[int] = set()
+
+    @property
+    def agreement(self) -> Agreement:
+        """The terms in force, after silos have left perhaps."""
+        return self.terms.agreement
+
+    @property
+    def round(self) -> int:
+        """The last complete round."""
+        query = "SELECT MAX(round) FROM rounds WHERE phase = ?"
+        return int(self._connection.execute(query, (self.phase,)).fetchone()[0] or 0)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all rounds are complete."""
+        return self.round >= self.agreement.rounds
+
+    def name(self, agent: int) -> str:
+        """Return a silo's name."""
+        return self.agreement.participants[agent].name
+
+    def invitation(self) -> bytes:
+        """Return the signed invitation; the same for every silo, and harmless to send twice."""
+        return self._key.seal(Join(self.agreement.as_json(), self._parent, self._left_in).encode())
+
+    def accept_joined(self, envelope: bytes) -> int:
+        """Return the number of the silo that has joined with this answer; `PeerError` if the answer says no.
+
+        Who answers is told by the signature, not by the transport.
+        """
+        for agent, participant in enumerate(self.agreement.participants):
+            try:
+                answer = messages.read(open_envelope(envelope, participant.key))
+            except Refusal:
+                continue
+            if isinstance(answer, Refused):
+                raise PeerError(f"{participant.name} refuses: {answer.reason}")
+            if not isinstance(answer, Joined) or (answer.digest, answer.agent) != (self.agreement.digest, agent):
+                raise PeerError(f"{participant.name} joined something else.")
+            if answer.plan != self.terms.mark:
+                raise PeerError(f"{participant.name} computes other noise from the same terms: another version?")
+            self._joined.add(agent)
+            return agent
+        raise PeerError("An answer to the invitation is not signed by any participant.")
+
+    @property
+    def absent(self) -> list[int]:
+        """Silos that have not joined since this object was opened."""
+        return [agent for agent in range(len(self.agreement.participants)) if agent not in self._joined]
+
+    def waiting_for(self) -> list[int]:
+        """Return the silos whose answer to the round under way is missing."""
+        if self.is_done:
+            return []
+        k = self.round + 1
+        done = self._answered(k)
+        if len(done) == len(self.terms.asked(k)):  # everything had arrived when the last process ended
+            self._complete(k)
+            return self.waiting_for()
+        return [agent for agent in self.terms.asked(k) if agent not in done]
+
+    def request(self, agent: int) -> bytes:
+        """Return the signed request of the round under way for one silo."""
+        return self._request(agent, self.round + 1)
+
+    def next_requests(self) -> dict[int, bytes]:
+        """Return the signed requests of the round under way, for silos that have not answered yet."""
+        return {agent: self.request(agent) for agent in self.waiting_for()}
+
+    def accept(self, agent: int, envelope: bytes) -> bool:
+        """Take a silo's answer; return whether the round is complete now. `PeerError` for anything unusable."""
+        k = self.round + 1
+        if self.is_done or agent not in self.terms.asked(k):
+            return False  # a late copy of an earlier answer
+        try:
+            if self._is_late(agent, envelope, k):
+                return False
+            read_step(envelope, self.agreement, agent, k)
+        except Refusal as problem:
+            if self._is_repeat(agent, envelope):
+                return False
+            self._note("refused", f"answer of {self.name(agent)} to round {k}: {problem}")
+            raise PeerError(f"The answer of {self.name(agent)} to round {k} is unusable: {problem}") from problem
+        with durable.exclusive(self._connection):
+            row = (self.phase, k, agent, envelope)
+            self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", row)
+        if len(self._answered(k)) < len(self.terms.asked(k)):
+            return False
+        self._complete(k)
+        return True
+
+    def go_on_without(self, agents: list[int]) -> None:
+        """Apply the rule for silos that are missing: stop, or start again without them with what is left."""
+        names = tuple(self.name(agent) for agent in agents)
+        said = f"No usable answer from {', '.join(names)} in round {self.round + 1}."
+        self._note("missing", said)
+        if self.agreement.missing is not Missing.WITHOUT:
+            raise FederationStopped(f"{said} The federation stops; run it again to continue from round {self.round}.")
+        asked = min(self.round + 1, self.agreement.rounds)
+        try:
+            heir = self.terms.without(names, asked)
+            terms_of(heir)
+        except InputError as problem:
+            raise FederationStopped(f"{said} It cannot go on without them: {problem}") from problem
+        with durable.exclusive(self._connection):
+            row = (self.phase + 1, heir.as_json(), self.agreement.digest, asked)
+            self._connection.execute("INSERT INTO phases VALUES (?, ?, ?, ?)", row)
+        self._load_phase()
+
+    def beat(self) -> None:
+        """Leave a sign of life of the process that drives the run."""
+        with durable.exclusive(self._connection):
+            self._connection.execute("DELETE FROM pulse")
+            self._connection.execute("INSERT INTO pulse VALUES (?)", (self._clock(),))
+
+    @property
+    def pulse(self) -> float:
+        """When the driving process gave its last sign of life; minus infinity before the first."""
+        row = self._connection.execute("SELECT MAX(time) FROM pulse").fetchone()
+        return float("-inf") if row[0] is None else float(row[0])
+
+    def stopped(self, reason: str) -> None:
+        """Write down why a drive ended before the last round."""
+        self._note("stopped", reason)
+
+    def progress(self) -> Progress:
+        """Return where the federation stands."""
+        k = min(self.round + 1, self.agreement.rounds)
+        done, asked = self._answered(k), self.terms.asked(k)
+        spent = [
+            (participant.name, self.terms.epsilon(agent, self.round + (agent in done and not self.is_done)))
+            for agent, participant in enumerate(self.agreement.participants)
+        ]
+        return Progress(
+            round=self.round,
+            rounds=self.agreement.rounds,
+            answered=tuple(self.name(agent) for agent in asked if agent in done),
+            waiting_for=tuple(self.name(agent) for agent in asked if agent not in done and not self.is_done),
+            epsilon=tuple(spent),
+        )
+
+    def estimates(self) -> Floats:
+        """Return the public estimate after each complete round, (rounds, d)."""
+        query = "SELECT estimate FROM rounds WHERE phase = ? ORDER BY round"
+        rows = self._connection.execute(query, (self.phase,)).fetchall()
+        return np.array([durable.unpack(row[0])[0] for row in rows]).reshape(-1, self.agreement.dimension)
+
+    def times(self) -> list[float]:
+        """Return when each round was complete."""
+        query = "SELECT time FROM rounds WHERE phase = ? ORDER BY round"
+        return [float(row[0]) for row in self._connection.execute(query, (self.phase,)).fetchall()]
+
+    def log(self) -> list[tuple[float, str, str]]:
+        """Return what went wrong and was decided, oldest first."""
+        return self._connection.execute("SELECT time, event, detail FROM log ORDER BY rowid").fetchall()
+
+    def _answered(self, k: int) -> dict[int, bytes]:
+        query = "SELECT agent, envelope FROM answers WHERE phase = ? AND round = ?"
+        return {int(a): bytes(e) for a, e in self._connection.execute(query, (self.phase, k)).fetchall()}
+
+    def _is_repeat(self, agent: int, envelope: bytes) -> bool:
+        query = "SELECT 1 FROM answers WHERE phase = ? AND agent = ? AND envelope = ?"
+        return self._connection.execute(query, (self.phase, agent, envelope)).fetchone() is not None
+
+    def _is_late(self, agent: int, envelope: bytes, k: int) -> bool:
+        """Say whether an answer is a second copy that a repeated request brought; raise the refusal of this one."""
+        answer = messages.read(open_envelope(envelope, self.agreement.participants[agent].key))
+        if isinstance(answer, Refused):
+            if answer.request != messages.mark(messages.split(self._request(agent, k))[1]):
+                return True
+            raise Refusal(answer.reason)
+        return isinstance(answer, Joined) and answer.digest == self.agreement.digest
+
+    def _request(self, agent: int, k: int) -> bytes:
+        nothing = np.zeros((0, self.agreement.dimension))
+        relay: tuple[bytes, ...] = ()
+        inbox = nothing
+        if k > 1 and self.terms.is_graph and self.terms.network is not None:
+            before = self._answered(k - 1)
+            relay = tuple(before[int(neighbour)] for neighbour in self.terms.network.neighbours(agent))
+        elif k > 1:
+            inbox = self._inbox(k - 1)[:, :, 0]
+        return self._key.seal(Step(self.agreement.digest, agent, k, inbox, relay).encode())
+
+    def _inbox(self, k: int) -> Floats:
+        if k == 0:
+            return self._first_inbox()
+        query = "SELECT inbox FROM rounds WHERE phase = ? AND round = ?"
+        return durable.unpack(self._connection.execute(query, (self.phase, k)).fetchone()[0])[0]
+
+    def _first_inbox(self) -> Floats:
+        problem, network = self.terms.problem, self.terms.network
+        nobody: Any = None  # the first inbox depends on public values only; no subproblem is solved for it
+        n = problem.n_agents
+        degrees = np.zeros(n, dtype=np.int64) if network is None else network.degrees
+        agents = Agents(
+            problem.functions, problem.weights, problem.regulariser, nobody, np.arange(n), np.asarray(degrees), n
+        )
+        return self.terms.algorithm.start(agents, 1)[1]
+
+    def _complete(self, k: int) -> None:
+        """Exchange the answers, with the coordinator's noise if it has any, and store the result in one step."""
+        answers, agreement = self._answered(k), self.agreement
+        asked = self.terms.asked(k)
+        vectors = np.stack([read_step(answers[agent], agreement, agent, k).vector for agent in asked])[:, :, None]
+        secure = agreement.noise is NoiseOrigin.SECURE
+        sampler = SecureSampler() if secure else SimulatedSampler(seed=agreement.seed)
+        noise = PlannedNoise(self.terms.plan, sampler)
+        exchange = self.terms.algorithm.exchange
+        inbox = exchange(k, self.terms.problem, self.terms.network, self._inbox(k - 1), vectors, noise)
+        # On a graph every broadcast is public and their mean stands for the run; otherwise the coordinator's own.
+        estimate = vectors.mean(axis=0)[:, 0] if self.terms.is_graph else inbox[0, :, 0]
+        with durable.exclusive(self._connection):
+            row = (self.phase, k, durable.pack([inbox]), durable.pack([estimate]), self._clock())
+            self._connection.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?, ?)", row)
+
+    def _note(self, event: str, detail: str) -> None:
+        _log.warning("%s: %s", event, detail)
+        with durable.exclusive(self._connection):
+            self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (self._clock(), event, detail))

@@ -1,0 +1,143 @@
+"""The directory of a coordinator: keys, certificates, Flower's home, the SuperLink's database, one file per run."""
+
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpadmm.engines.flower import processes
+from dpadmm.engines.flower.agreement import Agreement
+from dpadmm.engines.flower.control import Control
+from dpadmm.engines.flower.coordinator import Coordinator
+from dpadmm.engines.flower.keys import SigningKey
+from dpadmm.engines.flower.processes import Process
+from dpadmm.engines.flower.tls import create_certificates
+from dpadmm.errors import InputError
+
+DIRECTORY = "DPADMM_COORDINATOR"
+"""Environment variable by which the server app finds this directory."""
+
+_APP = """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "dpadmm-federation"
+version = "1.0.0"
+description = "Runs the server app of the installed dpadmm; silos run theirs."
+license = "MIT"
+dependencies = []
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "dpadmm"
+
+[tool.flwr.app.components]
+serverapp = "dpadmm_federation.server:app"
+clientapp = "dpadmm_federation.client:app"
+
+[tool.flwr.app.config]
+run = ""
+"""
+
+
+@dataclass(frozen=True)
+class CoordinatorFiles:
+    """Where the parts of a coordinator are."""
+
+    directory: Path
+
+    @property
+    def home(self) -> Path:
+        """Flower's home."""
+        return self.directory / "flower"
+
+    @property
+    def is_insecure(self) -> bool:
+        """Whether it was made without certificates (loopback only)."""
+        return not (self.directory / "ca.pem").exists()
+
+    def create(self, hosts: Sequence[str], *, is_insecure: bool = False) -> SigningKey:
+        """Make the directory of a new coordinator: signing key, and certificates for these hosts."""
+        if self.directory.exists() and any(self.directory.iterdir()):
+            raise InputError(f"{self.directory} is not empty. A coordinator needs a directory of its own.")
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = SigningKey.create(self.directory / "coordinator.key")
+        if not is_insecure:
+            create_certificates(self.directory, hosts)
+        (self.directory / "runs").mkdir()
+        self.home.mkdir()
+        app = self.directory / "app" / "dpadmm_federation"
+        app.mkdir(parents=True)
+        (app.parent / "pyproject.toml").write_text(_APP)
+        (app / "__init__.py").write_text('"""The installed package does the work."""\n')
+        for part in ("server", "client"):
+            (app / f"{part}.py").write_text(
+                f'"""The app of the installed package."""\n\nfrom dpadmm.engines.flower.{part}_app import app\n\n'
+                '__all__ = ["app"]\n'
+            )
+        return key
+
+    def key(self) -> SigningKey:
+        """Return the signing key."""
+        return SigningKey.load(self.directory / "coordinator.key")
+
+    def run_file(self, agreement: Agreement) -> Path:
+        """Return the file of a run."""
+        return self.directory / "runs" / f"{agreement.digest}.db"
+
+    def open_run(self, agreement: Agreement) -> Coordinator:
+        """Open the run of these terms, or start it."""
+        path = self.run_file(agreement)
+        if path.exists():
+            return Coordinator(path, self.key(), time.time)
+        return Coordinator.create(path, agreement, self.key(), time.time)
+
+    def start_superlink(self, host: str, port: int) -> Process:
+        """Start the SuperLink: TLS and registered nodes, or plain on the loopback only."""
+        arguments = [processes.command("flower-superlink"), "--host", host, "--port", str(port)]
+        arguments += ["--database", str(self.directory / "superlink.db"), "--disable-runtime-dependency-installation"]
+        if self.is_insecure:
+            if host not in ("127.0.0.1", "localhost", "::1"):
+                raise InputError(f"Without TLS the SuperLink listens on the loopback only, not on {host!r}.")
+            arguments.append("--insecure")
+        else:
+            arguments += ["--ssl-ca-certfile", str(self.directory / "ca.pem")]
+            arguments += ["--ssl-certfile", str(self.directory / "server.pem")]
+            arguments += ["--ssl-keyfile", str(self.directory / "server.key"), "--enable-supernode-auth"]
+        environment = processes.flower_environment(self.home, {DIRECTORY: str(self.directory.resolve())})
+        (self.directory / "address").write_text(f"{'127.0.0.1' if host == '0.0.0.0' else host}:{port}")
+        return Process.start(arguments, environment, self.directory / "superlink.log")
+
+    def serve(self, host: str, port: int) -> None:
+        """Run the SuperLink until interrupted; if it dies it is started again, and nodes come back by themselves."""
+        stop = threading.Event()
+        for how in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(how, lambda *_: stop.set())
+        superlink = self.start_superlink(host, port)
+        try:
+            while not stop.wait(0.5):
+                if not superlink.is_alive:
+                    superlink.stop()
+                    stop.wait(1.0)
+                    superlink = self.start_superlink(host, port)
+        finally:
+            superlink.stop()
+
+    def control(self) -> Control:
+        """Return the control API of the SuperLink that was started last."""
+        try:
+            address = (self.directory / "address").read_text()
+        except OSError as problem:
+            raise InputError(
+                f"No SuperLink was started in {self.directory}; run `dpadmm coordinator run`."
+            ) from problem
+        return Control(address, None if self.is_insecure else self.directory / "ca.pem")
+
+    def submit(self, agreement: Agreement) -> int:
+        """Start a run of the server app for these terms; return Flower's number of it."""
+        return self.control().start(self.directory / "app", {"run": agreement.digest})

@@ -1,0 +1,147 @@
+"""The coordinator's loop over any transport: invite, ask, collect, ask again, apply the rule for missing silos."""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dpadmm.engines.flower.agreement import Missing
+from dpadmm.engines.flower.coordinator import Coordinator, Progress
+from dpadmm.engines.flower.refusal import FederationStopped, PeerError
+
+RESEND_SECONDS = 20.0
+"""After so long a request is sent again: a silo that died has lost it, one that is slow repeats its answer."""
+
+RETRY_SECONDS = 2.0
+"""How soon a node that was out of reach is tried again."""
+
+BEAT_SECONDS = 1.0
+"""How often the driving process leaves a sign of life."""
+
+_log = logging.getLogger("dpadmm.coordinator")
+
+
+class Transport(Protocol):
+    """Carries envelopes to nodes and back. A node is a place that may hold a silo; who it is, signatures tell."""
+
+    def nodes(self) -> Iterable[Hashable]:
+        """Return the nodes that are reachable now."""
+        ...
+
+    def send(self, node: Hashable, envelope: bytes) -> None:
+        """Send an envelope; may fail silently."""
+        ...
+
+    def receive(self) -> Iterable[tuple[Hashable, bytes | None]]:
+        """Return what came back, waiting a moment; None where a node could not be reached or failed."""
+        ...
+
+
+@dataclass
+class Drive:
+    """One drive of a run to its end, or to where it stops; everything durable is in the coordinator."""
+
+    coordinator: Coordinator
+    transport: Transport
+    clock: Callable[[], float]
+    show: Callable[[Progress], None] = lambda _: None
+    resend_seconds: float = RESEND_SECONDS
+    _seats: dict[int, Hashable] = field(default_factory=dict)
+    _invited: dict[Hashable, float] = field(default_factory=dict)
+    _asked: dict[int, float] = field(default_factory=dict)
+    _since: float = 0.0
+    _beaten: float = float("-inf")
+
+    def run(self) -> None:
+        """Run until all rounds are complete; `FederationStopped` where the rule says so."""
+        self._since = self.clock()
+        while not self.coordinator.is_done:
+            self._beat()
+            self._invite()
+            if not self.coordinator.absent:
+                self._ask()
+            for node, envelope in self.transport.receive():
+                self._take(node, envelope)
+            self._check_time()
+        self.show(self.coordinator.progress())
+
+    def _beat(self) -> None:
+        if self.clock() - self._beaten > BEAT_SECONDS:
+            self.coordinator.beat()
+            self._beaten = self.clock()
+
+    def _invite(self) -> None:
+        now, taken = self.clock(), set(self._seats.values())
+        for node in self.transport.nodes():
+            is_due = now - self._invited.get(node, float("-inf")) > self.resend_seconds
+            if node not in taken and is_due and self.coordinator.absent:
+                self._invited[node] = now
+                self.transport.send(node, self.coordinator.invitation())
+
+    def _ask(self) -> None:
+        now = self.clock()
+        for agent in self.coordinator.waiting_for():
+            if now - self._asked.get(agent, float("-inf")) > self.resend_seconds:
+                self._asked[agent] = now
+                self.transport.send(self._seats[agent], self.coordinator.request(agent))
+
+    def _take(self, node: Hashable, envelope: bytes | None) -> None:
+        seated = [agent for agent, place in self._seats.items() if place == node]
+        if envelope is None:
+            self._lose(node, seated)
+        elif not seated:
+            self._seat(node, envelope)
+        else:
+            self._collect(seated[0], envelope)
+
+    def _lose(self, node: Hashable, seated: list[int]) -> None:
+        """A node could not be reached: invite whoever appears, ask again when it is back."""
+        soon = self.clock() - self.resend_seconds + min(RETRY_SECONDS, self.resend_seconds)
+        self._invited[node] = soon
+        for agent in seated:
+            _log.warning("%s is out of reach", self.coordinator.name(agent))
+            self._asked[agent] = soon
+
+    def _seat(self, node: Hashable, envelope: bytes) -> None:
+        try:
+            agent = self.coordinator.accept_joined(envelope)
+        except PeerError as problem:
+            if "not signed by any participant" in str(problem):
+                _log.warning("%s", problem)
+                return
+            raise FederationStopped(str(problem)) from problem
+        self._seats[agent] = node
+        self._since = self.clock()
+        self.show(self.coordinator.progress())
+
+    def _collect(self, agent: int, envelope: bytes) -> None:
+        try:
+            is_complete = self.coordinator.accept(agent, envelope)
+        except PeerError as problem:
+            if self.coordinator.agreement.missing is not Missing.WITHOUT:
+                raise FederationStopped(str(problem)) from problem
+            self._part_with([agent])
+            return
+        if is_complete:
+            self._asked.clear()
+            self._since = self.clock()
+        self.show(self.coordinator.progress())
+
+    def _check_time(self) -> None:
+        agreement = self.coordinator.agreement
+        if self.coordinator.is_done or self.clock() - self._since <= agreement.wait_seconds:
+            return
+        missing = self.coordinator.absent or self.coordinator.waiting_for()
+        if agreement.missing is Missing.WAIT:
+            names = ", ".join(self.coordinator.name(agent) for agent in missing)
+            _log.warning("still waiting for %s", names)
+            self._since = self.clock()
+            return
+        self._part_with(missing)
+
+    def _part_with(self, agents: list[int]) -> None:
+        self.coordinator.go_on_without(agents)
+        self._seats.clear()
+        self._invited.clear()
+        self._asked.clear()
+        self._since = self.clock()

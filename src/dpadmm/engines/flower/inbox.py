@@ -1,0 +1,63 @@
+"""What reaches a silo or the coordinator from others: checked before anything is computed from it."""
+
+import numpy as np
+
+from dpadmm.engines.flower import messages
+from dpadmm.engines.flower.agreement import Agreement
+from dpadmm.engines.flower.keys import open_envelope
+from dpadmm.engines.flower.messages import Step, Stepped
+from dpadmm.engines.flower.methods import Terms
+from dpadmm.engines.flower.refusal import MessageError, Refusal
+from dpadmm.problems.arrays import Floats
+
+
+def checked_vector(vector: Floats, agreement: Agreement, source: str) -> Floats:
+    """Return a vector of the agreed length, finite and of at most the agreed norm; refuse any other."""
+    if vector.shape != (agreement.dimension,):
+        raise Refusal(f"The vector from {source} has shape {vector.shape}, not ({agreement.dimension},).")
+    if not np.isfinite(vector).all():
+        raise Refusal(f"The vector from {source} has values that are not finite.")
+    with np.errstate(over="ignore"):
+        norm = float(np.linalg.norm(vector))
+    if not norm <= agreement.largest:
+        raise Refusal(f"The vector from {source} has norm {norm:.3g}; at most {agreement.largest:g} was agreed.")
+    return vector
+
+
+def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Stepped:
+    """Return a silo's answer to round k, signed by that silo; refuse anything else in its place."""
+    name = agreement.participants[agent].name
+    answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
+    if not isinstance(answer, Stepped):
+        raise MessageError(f"{name} sent a {answer.kind!r} message where a step belongs.")
+    if (answer.digest, answer.agent, answer.round) != (agreement.digest, agent, k):
+        raise Refusal(
+            f"A message of {name} is about round {answer.round} of silo {answer.agent}, terms {answer.digest[:16]}...; "
+            f"round {k} of silo {agent} was expected: it is replayed, reordered or misdirected."
+        )
+    checked_vector(answer.vector, agreement, name)
+    return answer
+
+
+def neighbour_inbox(terms: Terms, request: Step) -> Floats | None:
+    """Return the sum of the neighbours' messages of the round before (1, d, 1), each with its own signature.
+
+    The relay can drop messages but neither change nor invent them. Added in increasing order of the neighbours, so
+    that the sum is bit for bit that of the in-process engine. None in round 1: everyone starts at zero.
+    """
+    if request.inbox.size:
+        raise MessageError("A method on a graph takes relayed messages, not a coordinator's vector.")
+    if request.round == 1:
+        if request.relay:
+            raise MessageError("Round 1 starts from public values; its request carries none.")
+        return None
+    if terms.network is None:
+        raise MessageError("The terms have no graph.")
+    near = terms.network.neighbours(request.agent)
+    if len(request.relay) != len(near):
+        raise Refusal(f"Silo {request.agent} has {len(near)} neighbours; {len(request.relay)} messages were relayed.")
+    agreement = terms.agreement
+    total = np.zeros(agreement.dimension)
+    for neighbour, envelope in zip(near, request.relay, strict=True):
+        total = total + read_step(envelope, agreement, int(neighbour), request.round - 1).vector
+    return total[None, :, None]

@@ -1,0 +1,92 @@
+"""Signing keys of silos and coordinators: Ed25519, one file each, readable by its owner only."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpadmm.engines.flower.messages import split
+from dpadmm.engines.flower.refusal import MessageError
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_NEED = "Federations need the extra: pip install 'dpadmm[federation]'."
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key that signs the envelopes of one silo or coordinator."""
+
+    private: "Ed25519PrivateKey"
+
+    @classmethod
+    def create(cls, path: Path) -> "SigningKey":
+        """Make a key and keep it in a new file, mode 0600."""
+        ed25519, serialization = _tools()
+        private = ed25519.Ed25519PrivateKey.generate()
+        text = private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        write_private(path, text)
+        return cls(private)
+
+    @classmethod
+    def load(cls, path: Path) -> "SigningKey":
+        """Read a key; refuse files that others can read."""
+        ed25519, serialization = _tools()
+        try:
+            if os.name == "posix" and path.stat().st_mode & 0o077:
+                raise InputError(f"The key file {path} can be read by others; run chmod 600 on it.")
+            private = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        except (OSError, ValueError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            raise InputError(f"The key file {path} cannot be used: {problem}.") from problem
+        if not isinstance(private, ed25519.Ed25519PrivateKey):
+            raise InputError(f"The key in {path} is not an Ed25519 key.")
+        return cls(private)
+
+    @property
+    def public(self) -> str:
+        """The public key, 64 hex digits."""
+        return self.private.public_key().public_bytes_raw().hex()
+
+    def seal(self, body: bytes) -> bytes:
+        """Return the envelope of a body."""
+        return self.private.sign(body) + body
+
+
+def open_envelope(envelope: bytes, key: str) -> bytes:
+    """Return the body of an envelope if `key` (hex) has signed it; `MessageError` if not."""
+    signature, body = split(envelope)
+    ed25519, _ = _tools()
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(signature, body)
+    except (InvalidSignature, ValueError) as problem:
+        raise MessageError("The signature is not that of the key the terms name.") from problem
+    return body
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a new file that only its owner can read; an existing one is refused."""
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as problem:
+        raise InputError(f"{path} cannot be created: {problem.strerror}. Keys are never overwritten.") from problem
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _tools() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as problem:
+        raise InputError(_NEED) from problem
+    return ed25519, serialization

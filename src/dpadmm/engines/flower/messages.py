@@ -1,0 +1,189 @@
+"""The messages of a federation: typed, versioned, signed; anything else is refused.
+
+On the wire a message is an envelope: 64 bytes of Ed25519 signature, then the body, canonical JSON. Vectors travel as
+base64 of little-endian float64, so that what arrives is bit for bit what was sent. This is the only module that knows
+the format.
+"""
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dpadmm.engines.flower.refusal import MessageError
+from dpadmm.problems.arrays import Floats
+
+VERSION = 1
+"""Version of the format; a message of another version is refused."""
+
+LARGEST_BODY = 64 * 2**20
+"""Bytes of a body that are read at most."""
+
+SIGNATURE_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Message:
+    """What all messages share: whom they concern and how they are written."""
+
+    kind: ClassVar[str]
+
+    def encode(self) -> bytes:
+        """Return the body."""
+        plain = {field.name: _PLAIN[field.type](getattr(self, field.name)) for field in fields(self)}
+        document = plain | {"kind": self.kind, "version": VERSION}
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+    @classmethod
+    def decode(cls, document: dict[str, Any]) -> Self:
+        """Read the fields of a body; every field must be there, of its type, and no other."""
+        names = {field.name for field in fields(cls)}
+        if set(document) != names | {"kind", "version"}:
+            odd = ", ".join(sorted(set(document) ^ (names | {"kind", "version"})))
+            raise MessageError(f"A {cls.kind!r} message lacks or should not have: {odd}.")
+        return cls(**{field.name: _READ[field.type](document[field.name]) for field in fields(cls)})
+
+
+@dataclass(frozen=True)
+class Join(Message):
+    """The coordinator asks a silo to take part; `terms` is the whole agreement as JSON.
+
+    `parent` is the digest of the terms that these continue without those who left, empty for the first.
+    """
+
+    kind: ClassVar[str] = "join"
+    terms: str
+    parent: str
+    left_in: int
+
+
+@dataclass(frozen=True)
+class Joined(Message):
+    """A silo takes part; `plan` is the mark of the noise it has computed for itself."""
+
+    kind: ClassVar[str] = "joined"
+    digest: str
+    agent: int
+    plan: str
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Message):
+    """The coordinator asks for round `round`.
+
+    inbox: what the coordinator broadcasts (star, walk), as rows; empty in round 1, which starts from public values.
+    relay: envelopes of the neighbours' answers to the round before (graph), signed by them.
+    """
+
+    kind: ClassVar[str] = "step"
+    digest: str
+    agent: int
+    round: int
+    inbox: Floats
+    relay: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Stepped(Message):
+    """A silo's message of a round: what the method lets leave, noise included."""
+
+    kind: ClassVar[str] = "stepped"
+    digest: str
+    agent: int
+    round: int
+    vector: Floats
+
+
+@dataclass(frozen=True)
+class Refused(Message):
+    """A silo will not answer; the reason is for people."""
+
+    kind: ClassVar[str] = "refused"
+    request: str
+    reason: str
+
+
+def read(body: bytes) -> Message:
+    """Return the message in a body; `MessageError` if it is none of ours."""
+    if len(body) > LARGEST_BODY:
+        raise MessageError(f"A message has {len(body)} bytes; at most {LARGEST_BODY} are read.")
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        raise MessageError(f"A message is not JSON ({problem}).") from problem
+    if not isinstance(document, dict):
+        raise MessageError("A message is not a JSON object.")
+    if document.get("version") != VERSION:
+        raise MessageError(
+            f"A message has version {document.get('version')!r}; this side speaks version {VERSION}. Use the same "
+            "version of dpadmm everywhere."
+        )
+    kind = _KINDS.get(str(document.get("kind")))
+    if kind is None:
+        raise MessageError(f"A message is of the unknown kind {document.get('kind')!r}.")
+    return kind.decode(document)
+
+
+def split(envelope: bytes) -> tuple[bytes, bytes]:
+    """Return signature and body of an envelope."""
+    if not isinstance(envelope, bytes) or len(envelope) <= SIGNATURE_BYTES:
+        raise MessageError("An envelope is shorter than its signature.")
+    return envelope[:SIGNATURE_BYTES], envelope[SIGNATURE_BYTES:]
+
+
+def mark(body: bytes) -> str:
+    """Return the digest by which a body is known."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise MessageError(f"A message has {value!r:.40} where text belongs.")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
+        raise MessageError(f"A message has {value!r:.40} where a whole number belongs.")
+    return value
+
+
+def _rows_to_plain(rows: Floats) -> dict[str, Any]:
+    array = np.ascontiguousarray(rows, dtype="<f8")
+    return {"shape": list(array.shape), "data": base64.b64encode(array.tobytes()).decode()}
+
+
+def _rows(value: Any) -> Floats:
+    try:
+        shape = tuple(_whole(size) for size in value["shape"])
+        data = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype="<f8")
+        if len(value) != 2 or not 1 <= len(shape) <= 3 or int(np.prod(shape, dtype=object)) != data.size:
+            raise MessageError(f"A message has {data.size} numbers for an array of shape {shape}.")
+    except (KeyError, TypeError, ValueError) as problem:
+        raise MessageError(f"A message has an array that cannot be read ({problem}).") from problem
+    return data.reshape(shape).astype(np.float64)
+
+
+def _envelopes(value: Any) -> tuple[bytes, ...]:
+    try:
+        return tuple(base64.b64decode(_text(part), validate=True) for part in value)
+    except (TypeError, ValueError) as problem:
+        raise MessageError(f"A message has relayed envelopes that cannot be read ({problem}).") from problem
+
+
+_PLAIN: dict[Any, Any] = {
+    str: str,
+    int: int,
+    Floats: _rows_to_plain,
+    tuple[bytes, ...]: lambda parts: [base64.b64encode(part).decode() for part in parts],
+}
+_READ: dict[Any, Any] = {
+    str: _text,
+    int: _whole,
+    Floats: _rows,
+    tuple[bytes, ...]: _envelopes,
+}
+_KINDS: dict[str, type[Message]] = {kind.kind: kind for kind in (Join, Joined, Step, Stepped, Refused)}

@@ -1,0 +1,305 @@
+"""From agreed terms to what runs: the method, the public problem, the graph and the noise, the same for everybody.
+
+Each silo and the coordinator build this from the agreement alone. No data are needed: certificates rest on sizes and
+public constants, so the problem used here has the right sizes and empty tables.
+"""
+
+import hashlib
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dpadmm.algorithms.anatomy import check_fit
+from dpadmm.algorithms.batches import Batches
+from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
+from dpadmm.algorithms.dvp import DVP
+from dpadmm.algorithms.fixed_point import CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
+from dpadmm.algorithms.m_admm import MADMM
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.algorithms.ps_admm import PSADMM, Averaging, FullNoise
+from dpadmm.algorithms.r_admm import RADMM
+from dpadmm.algorithms.recycled import RecycledPADMM
+from dpadmm.algorithms.setting import Setting
+from dpadmm.engines.flower.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.plan import NoisePlan, calibrated
+from dpadmm.noise.promises import Family
+from dpadmm.privacy.accounting import compose
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.gaussian import epsilon_of_delta, m_of
+from dpadmm.privacy.records import Release
+from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.regularisers import ElasticNet, NoRegulariser, Regulariser, Ridge
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
+
+LOSSES: dict[str, Loss] = {"logistic": Logistic(), "smoothed-hinge": SmoothedHinge(), "huber": Huber(1.0)}
+_GRAPH = frozenset({"p-admm", "p-admm-recycled", "dvp", "m-admm", "r-admm"})
+TRUSTED_COORDINATOR = frozenset({"consensus", "consensus-gaussian", "fp-coordinator"})
+"""Methods whose only noise is the coordinator's: the silos' own messages are bare."""
+
+# A person's total must be strictly within the budget after sums are rounded up.
+_ROOM = 1 - 1e-11
+
+
+def _p_admm(terms: Agreement, *, eta: float) -> PADMM:
+    return PADMM(eta=eta)
+
+
+def _recycled(terms: Agreement, *, eta: float, gamma: float = 0.0) -> RecycledPADMM:
+    return RecycledPADMM(eta=eta, gamma=gamma)
+
+
+def _dvp(terms: Agreement, *, eta: float, smoothing: float = 0.0) -> DVP:
+    return DVP(eta=eta, smoothing=smoothing)
+
+
+def _m_admm(terms: Agreement, *, eta: float, growth: float = 1.0, smoothing: float = 0.0) -> MADMM:
+    return MADMM(eta=eta, growth=growth, smoothing=smoothing)
+
+
+def _r_admm(terms: Agreement, *, eta: float, gamma: float = 0.0, growth: float = 1.0, smoothing: float = 0.0) -> RADMM:
+    return RADMM(eta=eta, gamma=gamma, growth=growth, smoothing=smoothing)
+
+
+def _consensus(terms: Agreement, *, rho: float) -> ConsensusDPADMM:
+    return ConsensusDPADMM(rho=rho)
+
+
+def _consensus_gaussian(terms: Agreement, *, rho: float) -> ConsensusDPADMM:
+    return ConsensusDPADMM(rho=rho, family=Family.GAUSSIAN)
+
+
+def _ps_admm(terms: Agreement, *, rho: float, step: float, inner_steps: float, batch: float) -> PSADMM:
+    batches = Batches(int(batch), seed=terms.seed)  # in a silo its own secret takes the place of the seed
+    return PSADMM(
+        rho=rho,
+        step=step,
+        inner_steps=int(inner_steps),
+        batches=batches,
+        averaging=Averaging.PLAIN,
+        full_noise=FullNoise.ONCE,
+    )
+
+
+def _fp_federated(
+    terms: Agreement, *, gamma: float, lam: float = 0.5, clip: float = math.inf, sampled: float = 0
+) -> FederatedADMM:
+    if not sampled:
+        return FederatedADMM(gamma, lam, clip)
+    rng = np.random.default_rng(terms.seed)
+    return FederatedADMM.sampled(gamma, len(terms.participants), int(sampled), terms.rounds, rng, lam, clip)
+
+
+def _fp_walk(terms: Agreement, *, gamma: float, lam: float = 0.5, clip: float = math.inf) -> RandomWalkADMM:
+    rng, n = np.random.default_rng(terms.seed), len(terms.participants)
+    if terms.edges:
+        walk = Participation.walk(Network(n, np.array(terms.edges)), terms.rounds, rng)
+    else:
+        walk = Participation.one_at_random(n, terms.rounds, rng)
+    return RandomWalkADMM(gamma, lam, clip, participation=walk)
+
+
+def _fp_coordinator(terms: Agreement, *, gamma: float, lam: float = 0.5) -> CoordinatorADMM:
+    return CoordinatorADMM(gamma, lam)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "p-admm": _p_admm,
+    "p-admm-recycled": _recycled,
+    "dvp": _dvp,
+    "m-admm": _m_admm,
+    "r-admm": _r_admm,
+    "consensus": _consensus,
+    "consensus-gaussian": _consensus_gaussian,
+    "ps-admm": _ps_admm,
+    "fp-federated": _fp_federated,
+    "fp-walk": _fp_walk,
+    "fp-coordinator": _fp_coordinator,
+}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """An agreement with everything that follows from it; made by `terms_of`."""
+
+    agreement: Agreement
+    algorithm: Any
+    problem: Problem
+    network: Network | None
+    plan: NoisePlan
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether silos hear their neighbours (relayed) rather than a coordinator's broadcast."""
+        return bool(self.algorithm.needs_network)
+
+    @property
+    def sends_bare(self) -> bool:
+        """Whether the silos' own messages carry no noise: the coordinator adds it to what it broadcasts."""
+        return self.agreement.method in TRUSTED_COORDINATOR
+
+    def rounds_of(self, agent: int) -> list[int]:
+        """Return the rounds in which a silo is asked."""
+        everyone = range(1, self.agreement.rounds + 1)
+        asked = [self.algorithm.participants(k) for k in everyone]
+        return [k for k, who in zip(everyone, asked, strict=True) if who is None or agent in who]
+
+    def asked(self, k: int) -> list[int]:
+        """Return the silos that are asked in round k."""
+        who = self.algorithm.participants(k)
+        return list(range(len(self.agreement.participants))) if who is None else [int(agent) for agent in who]
+
+    def releases(self, agent: int, k: int) -> list[Release]:
+        """Return what reaches this silo's records in round k: its own releases, or the coordinator's."""
+        found = []
+        for (_, round_), row in self.plan.releases.items():
+            if round_ != k:
+                continue
+            if None in row:
+                found.append(replace(row[None], agent=agent))
+            found += [release for who, release in row.items() if who in (agent, COORDINATOR)]
+        return found
+
+    def all_releases(self, agent: int) -> list[Release]:
+        """Return everything that reaches this silo's records in the whole run."""
+        return [release for k in range(1, self.agreement.rounds + 1) for release in self.releases(agent, k)]
+
+    def epsilon(self, agent: int, rounds: int) -> float:
+        """Return the certified epsilon of a silo's records after so many rounds of this run, at its delta."""
+        spent = [release for k in range(1, rounds + 1) for release in self.releases(agent, k)]
+        return compose(spent).epsilon(self.agreement.delta) if spent else 0.0
+
+    @cached_property
+    def mark(self) -> str:
+        """A digest of the whole plan: silos and coordinator compare it before the first round."""
+        return hashlib.sha256("\n".join(map(repr, self.plan)).encode()).hexdigest()
+
+    def without(self, names: tuple[str, ...], rounds: int) -> Agreement:
+        """Return the terms of those who are left after so many rounds were asked for, all of them counted as spent.
+
+        The certificates are computed anew for fewer silos; the noise is calibrated to what is left of the budget.
+        """
+        terms = self.agreement
+        if terms.missing is not Missing.WITHOUT:
+            raise InputError("These terms do not allow to go on without a silo (missing = 'without').")
+        if not names or len(set(names)) != len(names) or len(terms.participants) - len(names) < terms.least_silos:
+            raise InputError(f"At least {terms.least_silos} silos must be left of {len(terms.participants)}.")
+        agents = range(len(terms.participants))
+        if terms.delta == 0:
+            spent = max((self.epsilon(agent, rounds) for agent in agents), default=0.0)
+            return terms.without(names, spent_m=0.0, spent_epsilon=terms.spent_epsilon + spent)
+        spent = max((self._m(agent, rounds) for agent in agents), default=0.0)
+        return terms.without(names, spent_m=math.hypot(terms.spent_m, spent), spent_epsilon=0.0)
+
+    def _m(self, agent: int, rounds: int) -> float:
+        """Return the Gaussian parameter m (C0) of a silo's first rounds, read off the composed curve."""
+        spent = self.epsilon(agent, rounds)
+        # Up, so that what is left is never overstated.
+        return float(m_of(spent, self.agreement.delta)) * (1 + 1e-9) if spent > 0 else 0.0
+
+
+@lru_cache(maxsize=8)
+def terms_of(agreement: Agreement) -> Terms:
+    """Check that the terms fit together and compute the noise; `InputError` if they do not."""
+    build = METHODS.get(agreement.method)
+    if build is None:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {agreement.method!r}.")
+    _check_settings(agreement, build)
+    algorithm = build(agreement, **agreement.numbers())
+    network = None
+    if agreement.method in _GRAPH:
+        network = Network(len(agreement.participants), np.array(agreement.edges, dtype=np.int64).reshape(-1, 2))
+    problem = _public_problem(agreement)
+    check_fit(algorithm, problem, network)
+    return Terms(agreement, algorithm, problem, network, _plan(agreement, algorithm, problem, network))
+
+
+def _check_settings(agreement: Agreement, build: Callable[..., Any]) -> None:
+    parameters = list(inspect.signature(build).parameters.values())[1:]
+    known, given = {p.name for p in parameters}, set(agreement.numbers())
+    lacking = {p.name for p in parameters if p.default is inspect.Parameter.empty} - given
+    if given - known or lacking:
+        raise InputError(
+            f"{agreement.method} takes the settings {', '.join(sorted(known))}; "
+            f"unknown: {sorted(given - known)}, missing: {sorted(lacking)}."
+        )
+    if agreement.missing is Missing.WITHOUT and agreement.method == "ps-admm":
+        raise InputError("ps-admm cannot go on without a silo: sampled releases are planned as a whole. Use 'wait'.")
+
+
+def _public_problem(agreement: Agreement) -> Problem:
+    """Return the problem with the agreed sizes and empty tables."""
+    sizes = [participant.records for participant in agreement.participants]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    empty = sparse.csr_array((int(offsets[-1]), agreement.dimension), dtype=np.float64)
+    names = tuple(participant.name for participant in agreement.participants)
+    silos = Silos(empty, np.ones(int(offsets[-1])), offsets, agreement.row_norm, names)
+    return Problem.of(
+        EmpiricalRisk(silos, loss_of(agreement), agreement.mu), _weighting(agreement), _penalty(agreement)
+    )
+
+
+def loss_of(agreement: Agreement) -> Loss:
+    """Return the loss that the terms name."""
+    if agreement.loss not in LOSSES:
+        raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {agreement.loss!r}.")
+    return LOSSES[agreement.loss]
+
+
+def _weighting(agreement: Agreement) -> Weighting:
+    rules = {rule.name.lower(): rule for rule in Weighting}
+    if agreement.weighting not in rules:
+        raise InputError(f"weighting must be one of {', '.join(rules)}, got {agreement.weighting!r}.")
+    return rules[agreement.weighting]
+
+
+def _penalty(agreement: Agreement) -> Regulariser:
+    if agreement.l1:
+        return ElasticNet(l1=agreement.l1, l2=agreement.ridge)
+    return Ridge(agreement.ridge) if agreement.ridge else NoRegulariser()
+
+
+def _plan(agreement: Agreement, algorithm: Any, problem: Problem, network: Network | None) -> NoisePlan:
+    """Calibrate the noise to what is left of the budget."""
+    setting = Setting(
+        problem,
+        agreement.rounds,
+        agreement.tolerance,
+        network,
+        agreement.records_per_person,
+        agreement.silos_per_person,
+    )
+    promises = algorithm.promises(setting)
+    is_gaussian = {promise.family for promise in promises} <= {Family.GAUSSIAN, Family.SAMPLED}
+    if is_gaussian != (agreement.delta > 0):
+        need = "a delta above 0 (its noise is Gaussian)" if is_gaussian else "delta = 0 (its noise is Laplace)"
+        raise InputError(f"{agreement.method} needs {need}, got delta = {agreement.delta!r}.")
+    # Exact sampling exists for Gaussian noise (C8); Laplace noise is drawn in floating point and labelled so.
+    grid = agreement.dimension if is_gaussian and agreement.noise is NoiseOrigin.SECURE else None
+    silos = agreement.silos_per_person
+    return calibrated(promises, _target(agreement), silos_per_person=silos, secure_dimension=grid)
+
+
+def _target(agreement: Agreement) -> Target | PureTarget:
+    if agreement.delta == 0:
+        left = agreement.epsilon - agreement.spent_epsilon
+        if left <= 0:
+            raise InputError("Nothing is left of the budget for those who are left.")
+        return PureTarget(left * _ROOM)
+    if agreement.spent_m == 0:
+        return Target(agreement.epsilon, agreement.delta)
+    whole = float(m_of(agreement.epsilon, agreement.delta))
+    if agreement.spent_m >= whole * (1 - 1e-9):
+        raise InputError("Nothing is left of the budget for those who are left.")
+    left = math.sqrt(whole**2 - agreement.spent_m**2)
+    return Target(float(epsilon_of_delta(left, agreement.delta)) * _ROOM, agreement.delta)

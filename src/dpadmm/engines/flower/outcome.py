@@ -1,0 +1,110 @@
+"""What a federation ends with: the public model, and for each silo what its records have cost."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin
+from dpadmm.engines.flower.coordinator import Coordinator
+from dpadmm.engines.flower.policy import noise_ratio
+from dpadmm.privacy.accounting import statement
+from dpadmm.problems.arrays import Floats
+
+
+@dataclass(frozen=True)
+class SiloOutcome:
+    """One silo's section of the report: public facts only.
+
+    epsilon: certified cost of this run to one of its records, at the agreed delta. least_noise: least ratio of noise
+    to sensitivity. noise_level: std (or rate) of its first release.
+    """
+
+    name: str
+    records: int
+    releases: int
+    epsilon: float
+    delta: float
+    least_noise: float
+    noise_level: float
+    sensitivity: float
+    certificate: str
+    strength: str
+    view: str
+
+
+@dataclass(frozen=True, eq=False)
+class FederationOutcome:
+    """The end of a run: every figure is a function of messages and agreed terms."""
+
+    agreement: Agreement
+    rounds: int
+    estimate: Floats = field(repr=False)
+    tail_average: Floats = field(repr=False)
+    estimates: Floats = field(repr=False)
+    silos: tuple[SiloOutcome, ...]
+    seconds_per_round: tuple[float, ...]
+    assumptions: tuple[str, ...]
+    is_graph: bool
+
+    @property
+    def is_private_release(self) -> bool:
+        """Whether the noise was secure; a rehearsal protects nobody."""
+        return self.agreement.noise is NoiseOrigin.SECURE
+
+    def as_json(self) -> str:
+        """Return the outcome as JSON."""
+        plain: dict[str, Any] = {
+            "agreement": json.loads(self.agreement.as_json()),
+            "digest": self.agreement.digest,
+            "rounds": self.rounds,
+            "estimate": self.estimate.tolist(),
+            "tail_average": self.tail_average.tolist(),
+            "silos": [asdict(silo) for silo in self.silos],
+            "seconds_per_round": list(self.seconds_per_round),
+            "is_private_release": self.is_private_release,
+        }
+        return json.dumps(plain, indent=1, sort_keys=True, allow_nan=False)
+
+
+def outcome_of(coordinator: Coordinator) -> FederationOutcome:
+    """Read the outcome off a coordinator's file."""
+    agreement, estimates = coordinator.agreement, coordinator.estimates()
+    rounds = len(estimates)
+    first = agreement.rounds // 2  # as the in-process engine: the second half of the rounds
+    tail = estimates[first:] if rounds > first else estimates[-1:]
+    times = np.diff(coordinator.times())
+    nothing = np.zeros(agreement.dimension)
+    return FederationOutcome(
+        agreement=agreement,
+        rounds=rounds,
+        estimate=estimates[-1] if rounds else nothing,
+        tail_average=tail.mean(axis=0) if rounds else nothing,
+        estimates=estimates,
+        silos=tuple(_silo(coordinator, agent, rounds) for agent in range(len(agreement.participants))),
+        seconds_per_round=tuple(float(second) for second in times),
+        assumptions=tuple(statement(coordinator.terms.plan).assumptions),
+        is_graph=coordinator.terms.is_graph,
+    )
+
+
+def _silo(coordinator: Coordinator, agent: int, rounds: int) -> SiloOutcome:
+    terms, me = coordinator.terms, coordinator.agreement.participants[agent]
+    spent = [release for k in range(1, rounds + 1) for release in terms.releases(agent, k)]
+    listed: list[Any] = spent or terms.all_releases(agent) or list(terms.plan)  # a walk may never visit a silo
+    said = statement(listed)
+    first = listed[0]
+    return SiloOutcome(
+        name=me.name,
+        records=me.records,
+        releases=len(spent),
+        epsilon=terms.epsilon(agent, rounds),
+        delta=coordinator.agreement.delta,
+        least_noise=min(noise_ratio(release) for release in listed),
+        noise_level=float(getattr(first, "noise_std", getattr(first, "rate", 0.0))),
+        sensitivity=float(first.certificate.bound),
+        certificate=", ".join(said.theorems),
+        strength=said.strength.value,
+        view=said.view.value,
+    )

@@ -1,0 +1,137 @@
+"""What a silo's owner allows, kept in the silo and enforced there, whatever a coordinator asks."""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import singledispatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpadmm import checks
+from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin
+from dpadmm.engines.flower.refusal import Refusal
+from dpadmm.errors import InputError
+from dpadmm.privacy.records import (
+    BareRelease,
+    GaussianRelease,
+    ObjectiveRelease,
+    Release,
+    SampledGaussianRelease,
+    SphericalLaplaceRelease,
+)
+
+if TYPE_CHECKING:
+    from dpadmm.engines.flower.methods import Terms
+
+FULLY_CERTIFIED = ("p-admm", "p-admm-recycled", "fp-federated", "fp-walk")
+"""Methods allowed unless the owner says otherwise: no trust in anybody, exact noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """The owner's rules.
+
+    Parameters
+    ----------
+    name: the silo's name in every agreement. data, schema: its files. drops_incomplete: leave out rows with gaps.
+    methods: what may run. least_noise: least ratio of noise to sensitivity of any single release, >= 0.
+    coordinators: public keys that may ask; empty: whoever the approved terms name.
+    trusts_coordinator: whether bare messages may go to the coordinator (noise is then the coordinator's).
+    noise: secure; a silo made for rehearsals uses test noise, has a ledger of its own, and stays a rehearsal.
+    records_per_person, silos_per_person: what terms must allow for at least.
+    """
+
+    name: str
+    data: str
+    schema: str
+    methods: tuple[str, ...] = FULLY_CERTIFIED
+    least_noise: float = 0.0
+    coordinators: tuple[str, ...] = ()
+    trusts_coordinator: bool = False
+    drops_incomplete: bool = False
+    noise: NoiseOrigin = NoiseOrigin.SECURE
+    records_per_person: int = 1
+    silos_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.non_negative("least_noise", self.least_noise)
+        checks.count("records_per_person", self.records_per_person)
+        checks.count("silos_per_person", self.silos_per_person)
+        if not self.methods:
+            raise InputError("A policy must allow at least one method.")
+
+    def save(self, path: Path) -> None:
+        """Write the policy as TOML, for people to read and edit."""
+        plain = asdict(self) | {"noise": self.noise.value}
+        path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in plain.items()), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "Policy":
+        """Read a policy; anything odd is refused by name."""
+        try:
+            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = plain | {
+                "methods": tuple(plain["methods"]),
+                "coordinators": tuple(plain["coordinators"]),
+                "noise": NoiseOrigin(plain["noise"]),
+            }
+            return cls(**values)
+        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            raise InputError(f"The policy {path} cannot be used: {type(problem).__name__} {problem}.") from problem
+
+    def check_terms(self, terms: Agreement) -> None:
+        """Refuse terms that the rules do not allow, before anything is computed from them."""
+        if terms.method not in self.methods:
+            raise Refusal(f"{self.name} does not allow the method {terms.method!r}.")
+        if self.coordinators and terms.coordinator not in self.coordinators:
+            raise Refusal(f"{self.name} does not work with the coordinator {terms.coordinator[:16]}...")
+        if terms.noise is not self.noise:
+            raise Refusal(f"{self.name} works with {self.noise.value} noise only, asked for {terms.noise.value} noise.")
+        for name in ("records_per_person", "silos_per_person"):
+            if getattr(terms, name) < getattr(self, name):
+                raise Refusal(
+                    f"{self.name} wants {name} of at least {getattr(self, name)}, got {getattr(terms, name)}."
+                )
+
+    def check_noise(self, terms: "Terms", agent: int) -> None:
+        """Refuse terms under which a bare message would leave to someone untrusted, or any noise is too small."""
+        if not self.trusts_coordinator and terms.sends_bare:
+            raise Refusal(
+                f"{terms.agreement.method} sends bare messages to the coordinator, which {self.name} does not trust."
+            )
+        self.check_releases(terms.all_releases(agent))
+
+    def check_releases(self, releases: Sequence[Release]) -> None:
+        """Refuse releases with less noise than the rules ask for."""
+        least = min((noise_ratio(release) for release in releases), default=float("inf"))
+        if least < self.least_noise:
+            raise Refusal(
+                f"{self.name} wants noise of at least {self.least_noise:g} times the sensitivity in every release; the "
+                f"terms give {least:.6g}."
+            )
+
+
+@singledispatch
+def noise_ratio(release: object) -> float:
+    """Return the noise of a release over its sensitivity: std/bound, or 1/(rate bound) for Laplace noise."""
+    raise InputError(f"No noise is known for {type(release).__name__}.")
+
+
+@noise_ratio.register
+def _(release: GaussianRelease | SampledGaussianRelease) -> float:
+    return release.noise_std / release.certificate.bound if release.certificate.bound else float("inf")
+
+
+@noise_ratio.register
+def _(release: SphericalLaplaceRelease | ObjectiveRelease) -> float:
+    load = release.rate * release.certificate.bound
+    return 1 / load if load else float("inf")
+
+
+@noise_ratio.register
+def _(_release: BareRelease) -> float:
+    return 0.0

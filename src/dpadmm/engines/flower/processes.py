@@ -1,0 +1,135 @@
+"""Flower's own processes: started quietly, on ports of our choice, and never left behind."""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from dpadmm.errors import DpadmmError, InputError
+
+_PR_SET_PDEATHSIG = 1
+
+
+class FlowerError(DpadmmError):
+    """One of Flower's processes did not do what it should; its log says more."""
+
+
+def flower_environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for Flower's processes: own home, no telemetry, no look for updates."""
+    here = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        "PATH": here + os.pathsep + os.environ.get("PATH", ""),
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        **(extra or {}),
+    }
+
+
+def command(name: str) -> str:
+    """Return the path of one of Flower's commands; clear error where Flower is not installed."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise InputError(f"{name} is not installed. Federations need the extra: pip install 'dpadmm[federation]'.")
+    return found
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_listening(host: str, port: int) -> bool:
+    """Say whether something accepts connections there."""
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex((host, port)) == 0
+
+
+@dataclass
+class Process:
+    """A child process with its log file; ends with its parent (on Linux) or when `stop` is called."""
+
+    popen: "subprocess.Popen[bytes]"
+    log: Path
+    _file: IO[bytes]
+
+    @classmethod
+    def start(cls, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> "Process":
+        """Start a process in a group of its own, with output to `log`."""
+        file = log.open("ab")
+        popen = subprocess.Popen(
+            list(arguments),
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+        return cls(popen, log, file)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self.popen.poll() is None
+
+    def tail(self, characters: int = 2000) -> str:
+        """Return the end of its log."""
+        return self.log.read_text(encoding="utf-8", errors="replace")[-characters:]
+
+    def wait_for_port(self, port: int, seconds: float) -> None:
+        """Return when the process listens on a port of the loopback."""
+        end = time.monotonic() + seconds
+        while not is_listening("127.0.0.1", port):
+            if not self.is_alive or time.monotonic() > end:
+                raise FlowerError(f"{Path(str(self.popen.args[0])).name} did not start:\n{self.tail()}")  # type: ignore[index]
+            time.sleep(0.1)
+
+    def ask_to_stop(self) -> None:
+        """Ask the process to end, without waiting."""
+        if self.is_alive:
+            self.popen.terminate()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """End the process and everything in its group."""
+        group = self.popen.pid
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(group, how)
+            except ProcessLookupError:
+                break
+            try:
+                self.popen.wait(seconds)
+            except subprocess.TimeoutExpired:
+                continue
+        self.popen.wait()
+        self._file.close()
+
+    def kill(self) -> None:
+        """End it as kill -9 would, with its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
+        self._file.close()
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to end this process when its parent dies, however it dies."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

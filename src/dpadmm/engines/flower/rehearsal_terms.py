@@ -1,0 +1,84 @@
+"""What `dpadmm federate --local` rehearses: tables dealt to silos, P-ADMM on a ring, test noise."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.flower.policy import Policy
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpadmm.datasets.schema import Schema
+
+_DEAL_SEED = 20_241
+
+
+def rehearsal_tables(
+    silos: int, data: Path | None, schema: Path | None, by: str | None
+) -> "tuple[dict[str, pd.DataFrame], Schema]":
+    """Return one table per silo: the user's, dealt by a column or at random; or breast cancer, from scikit-learn."""
+    import pandas as pd
+
+    from dpadmm.datasets.schema import Schema
+
+    checks.count("silos", silos, least=2)
+    if data is None:
+        from sklearn import datasets
+
+        from dpadmm.datasets.breast_cancer import SCHEMA
+
+        frame, public = datasets.load_breast_cancer(as_frame=True).frame, SCHEMA
+    else:
+        if schema is None:
+            raise InputError("A table needs its public schema: --schema FILE.")
+        frame, public = pd.read_csv(data), Schema.load(schema)
+    if by is not None:
+        if by not in frame.columns:
+            raise InputError(f"The table has no column {by!r} to deal the rows by.")
+        tables = {str(name): part for name, part in frame.groupby(by)}
+    else:
+        order = np.random.default_rng(_DEAL_SEED).permutation(len(frame))
+        tables = {f"silo-{i}": frame.iloc[rows] for i, rows in enumerate(np.array_split(order, silos))}
+    if len(tables) != silos:
+        raise InputError(f"The column {by!r} names {len(tables)} silos, not {silos}.")
+    return tables, public
+
+
+def p_admm_terms(
+    schema: "Schema", rounds: int, epsilon: float, run: str = "rehearsal", mu: float = 0.01, eta: float = 0.01
+) -> Callable[[Sequence[Participant], str, str], Agreement]:
+    """Return the builder of the terms: P-ADMM on a ring (a path for two) at delta 1e-5 with test noise."""
+
+    def build(people: Sequence[Participant], coordinator: str, digest: str) -> Agreement:
+        n = len(people)
+        pairs = [(i, i + 1) for i in range(n - 1)] + ([(0, n - 1)] if n > 2 else [])
+        return Agreement(
+            run=run,
+            method="p-admm",
+            settings=(("eta", eta),),
+            rounds=rounds,
+            epsilon=epsilon,
+            delta=1e-5,
+            participants=tuple(people),
+            coordinator=coordinator,
+            schema=digest,
+            dimension=schema.dimension,
+            row_norm=schema.row_norm,
+            edges=tuple(pairs),
+            mu=mu,
+            noise=NoiseOrigin.TEST,
+            seed=7,
+        )
+
+    return build
+
+
+def rehearsal_policy(name: str, data: Path, schema: Path) -> Policy:
+    """Return a policy for a rehearsal's silo."""
+    return Policy(name=name, data=str(data), schema=str(schema), noise=NoiseOrigin.TEST, drops_incomplete=True)

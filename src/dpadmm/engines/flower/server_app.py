@@ -1,0 +1,72 @@
+"""The Flower ServerApp: drives a run of the coordinator in `DPADMM_COORDINATOR` over Flower's grid."""
+
+import logging
+import os
+import time
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+
+from flwr.app import Context, Message, MessageType
+from flwr.serverapp import Grid, ServerApp
+
+from dpadmm.engines.flower.client_app import content_of, envelope_in
+
+DIRECTORY = "DPADMM_COORDINATOR"
+"""Environment variable with the coordinator's directory, set by `dpadmm coordinator run`."""
+
+POLL_SECONDS = 0.1
+_NODES_SECONDS = 1.0
+app = ServerApp()
+
+
+class GridTransport:
+    """Envelopes over Flower's grid: pushes as they come, polls more often than Flower's own loop would."""
+
+    def __init__(self, grid: Grid) -> None:
+        """Carry over this grid."""
+        self._grid = grid
+        self._pending: dict[str, int] = {}
+        self._nodes: tuple[float, list[int]] = (float("-inf"), [])
+
+    def nodes(self) -> Iterable[Hashable]:
+        """Return the nodes that the SuperLink knows, asked at most once a second."""
+        if time.monotonic() - self._nodes[0] > _NODES_SECONDS:
+            self._nodes = time.monotonic(), list(self._grid.get_node_ids())
+        return self._nodes[1]
+
+    def send(self, node: Hashable, envelope: bytes) -> None:
+        """Push one message."""
+        message = Message(content=content_of(envelope), dst_node_id=int(str(node)), message_type=MessageType.QUERY)
+        for pushed in self._grid.push_messages([message]):
+            if pushed:
+                self._pending[pushed] = int(str(node))
+
+    def receive(self) -> Iterable[tuple[Hashable, bytes | None]]:
+        """Pull what is there; an error reply carries the server's node id, so match it by the message it answers."""
+        time.sleep(POLL_SECONDS)
+        found: list[tuple[Hashable, bytes | None]] = []
+        for reply in list(self._grid.pull_messages(list(self._pending))) if self._pending else []:
+            node = self._pending.pop(reply.metadata.reply_to_message_id, None)
+            if node is not None:
+                found.append((node, None if reply.has_error() else envelope_in(reply)))
+        return found
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Drive the run to its end; a run that was interrupted continues where its file says."""
+    from dpadmm.engines.flower.coordinator import Coordinator
+    from dpadmm.engines.flower.drive import Drive
+    from dpadmm.engines.flower.keys import SigningKey
+
+    logging.basicConfig(level=logging.INFO)
+    directory = Path(os.environ[DIRECTORY])
+    path = directory / "runs" / f"{context.run_config['run']}.db"
+    coordinator = Coordinator(path, SigningKey.load(directory / "coordinator.key"), time.time)
+    try:
+        Drive(coordinator, GridTransport(grid), time.time).run()
+    except Exception as problem:
+        coordinator.stopped(str(problem))
+        raise
+    finally:
+        coordinator.close()

@@ -1,0 +1,335 @@
+"""A silo: answers a coordinator's requests about its private records, or refuses; independent of any transport.
+
+For each request: check the signature, the terms, the order; if the round was answered before, return that answer bit
+for bit. Otherwise reserve the round's releases in the ledger, compute and draw, store state and answer in one durable
+step, and only then let the answer leave. A crash at any point leaves at worst a release recorded that never left.
+"""
+
+import logging
+import os
+import secrets
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import singledispatchmethod
+from pathlib import Path
+from typing import Any
+
+from dpadmm.algorithms.anatomy import Agents
+from dpadmm.engines.flower import durable, messages
+from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin
+from dpadmm.engines.flower.inbox import checked_vector, neighbour_inbox
+from dpadmm.engines.flower.keys import SigningKey, open_envelope
+from dpadmm.engines.flower.messages import Join, Joined, Message, Refused, Step, Stepped
+from dpadmm.engines.flower.methods import Terms, terms_of
+from dpadmm.engines.flower.policy import Policy
+from dpadmm.engines.flower.refusal import MessageError, Refusal
+from dpadmm.engines.flower.silo_files import APPLICATION, Records, SiloFiles, read_records
+from dpadmm.engines.flower.step import make_step, seat
+from dpadmm.errors import BudgetError, DpadmmError, ResumeError
+from dpadmm.privacy.ledger import Ledger, Origin
+from dpadmm.problems.arrays import Floats
+
+REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
+"""How every run with test noise is called in the ledger of a rehearsal."""
+
+_log = logging.getLogger("dpadmm.silo")
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One line of a silo's own log."""
+
+    time: str
+    event: str
+    detail: str
+
+
+class Silo:
+    """The silo in a directory made by `SiloFiles.create`; one object per process, any number of processes.
+
+    `answer` is the whole interface for a transport: an envelope in, an envelope out.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Open the silo; its data are read when they are first needed."""
+        self.files = SiloFiles(Path(directory))
+        self.policy = Policy.load(self.files.policy)
+        self._key = SigningKey.load(self.files.key)
+        self._connection = durable.connect(self.files.state, APPLICATION)
+        self._read: tuple[tuple[int, ...], Records] | None = None
+        self._seated: dict[str, Agents] = {}
+
+    @property
+    def public_key(self) -> str:
+        """The key that its answers are signed with."""
+        return self._key.public
+
+    @property
+    def records(self) -> int:
+        """How many records it holds: public in every agreement."""
+        return self._records().number
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def approve(self, terms: Agreement) -> None:
+        """Let these terms be run, on the owner's word; refuse them now if the policy does."""
+        agent = self._checked(terms)
+        self.policy.check_noise(terms_of(terms), agent)
+        with durable.exclusive(self._connection):
+            row = (terms.digest, terms.as_json(), _now())
+            self._connection.execute("INSERT OR IGNORE INTO approved VALUES (?, ?, ?)", row)
+            self._note("approved", f"run {terms.run!r}, digest {terms.digest}")
+
+    def answer(self, envelope: bytes) -> bytes:
+        """Return the signed answer to a signed request; a refusal is an answer, and is logged."""
+        try:
+            body = messages.split(envelope)[1]
+            reply = self._dispatch(messages.read(body), envelope)
+        except DpadmmError as refusal:
+            with durable.exclusive(self._connection):
+                self._note("refused", f"{type(refusal).__name__}: {refusal}")
+            _log.warning("refused: %s", refusal)
+            asked = messages.mark(envelope[messages.SIGNATURE_BYTES :])
+            return self._key.seal(Refused(asked, _public_reason(refusal)).encode())
+        return reply
+
+    def log(self) -> list[LogEntry]:
+        """Return what was approved, joined, answered and refused, oldest first."""
+        rows = self._connection.execute("SELECT time, event, detail FROM log ORDER BY rowid").fetchall()
+        return [LogEntry(*row) for row in rows]
+
+    @singledispatchmethod
+    def _dispatch(self, request: Message, envelope: bytes) -> bytes:
+        raise MessageError(f"A silo does not take {request.kind!r} messages.")
+
+    @_dispatch.register
+    def _(self, request: Join, envelope: bytes) -> bytes:
+        agreement = Agreement.from_json(request.terms)
+        open_envelope(envelope, agreement.coordinator)
+        if request.terms != agreement.as_json():
+            raise MessageError("The terms are not in their canonical form.")
+        self._check_approved(agreement, request)
+        agent = self._checked(agreement)
+        terms = terms_of(agreement)
+        self.policy.check_noise(terms, agent)
+        releases = terms.all_releases(agent)
+        with self._ledger() as ledger:
+            if releases:
+                ledger.check_room(releases, **self._labels(agreement))
+        with durable.exclusive(self._connection):
+            self._check_only_heir(agreement, request)
+            row = (agreement.digest, request.parent, request.terms, secrets.token_hex(16), _now())
+            done = self._connection.execute("INSERT OR IGNORE INTO joined VALUES (?, ?, ?, ?, ?)", row)
+            if done.rowcount:
+                self._note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
+        return self._key.seal(Joined(agreement.digest, agent, terms.mark).encode())
+
+    @_dispatch.register
+    def _(self, request: Step, envelope: bytes) -> bytes:
+        terms, secret = self._joined(request.digest)
+        body = open_envelope(envelope, terms.agreement.coordinator)
+        agent = terms.agreement.agent(self.policy.name)
+        if request.agent != agent:
+            raise Refusal(f"The request is for silo {request.agent}; this is silo {agent}.")
+        with durable.exclusive(self._connection):
+            self._check_anchor()
+            stored = self._stored(request, messages.mark(body))
+            if stored is not None:
+                return stored
+            last, state = self._last(request.digest)
+            self._check_order(terms, agent, last, request.round)
+            inbox = self._inbox(terms, request)
+            with self._ledger() as ledger:
+                self._reserve(ledger, terms, agent, request.round)
+            state, vector = self._compute(terms, agent, secret, request.round, last, state, inbox)
+            reply = self._key.seal(Stepped(request.digest, agent, request.round, vector).encode())
+            self._store(request, messages.mark(body), state, reply)
+        self._anchor()
+        return reply
+
+    def _check_approved(self, agreement: Agreement, request: Join) -> None:
+        """The owner must have approved these terms, or those they follow from when silos leave."""
+        if request.parent:
+            parent, _ = self._joined(request.parent)
+            names = agreement.left[len(parent.agreement.left) :]
+            derived = parent.without(names, request.left_in)
+            if derived != agreement:
+                raise Refusal("These terms do not follow from those they claim to continue.")
+            return
+        found = self._connection.execute("SELECT 1 FROM approved WHERE digest = ?", (agreement.digest,)).fetchone()
+        if found is None:
+            raise Refusal(
+                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) are not those that the owner "
+                "of this silo has approved: method, graph, rounds, budget, noise or participants differ."
+            )
+
+    def _check_only_heir(self, agreement: Agreement, request: Join) -> None:
+        """A run can go on in one way only: two would each spend what is left."""
+        query = "SELECT digest FROM joined WHERE parent = ? AND parent != '' AND digest != ?"
+        if self._connection.execute(query, (request.parent, agreement.digest)).fetchone():
+            raise Refusal("This run went on already, without other silos.")
+        if request.parent and (self._last(request.parent)[0] or 0) > request.left_in:
+            raise Refusal("More rounds were answered than these terms count as spent.")
+
+    def _checked(self, agreement: Agreement) -> int:
+        """Check terms against the policy and this silo's own facts; return its number."""
+        self.policy.check_terms(agreement)
+        agent, records = agreement.agent(self.policy.name), self._records()
+        me = agreement.participants[agent]
+        if me.key != self.public_key:
+            raise Refusal(f"The terms name another key for {me.name}.")
+        if me.records != records.number:
+            raise Refusal(f"The terms say {me.records} records for {me.name}, which is not the number it holds.")
+        facts = (agreement.schema, agreement.dimension, agreement.row_norm)
+        if facts != (records.schema, records.dimension, records.row_norm):
+            raise Refusal(f"The terms are about another schema than that of {me.name}.")
+        return agent
+
+    def _joined(self, digest: str) -> tuple[Terms, int]:
+        row = self._connection.execute("SELECT terms, secret FROM joined WHERE digest = ?", (digest,)).fetchone()
+        if row is None:
+            raise Refusal(f"This silo has not joined a run with the terms {digest[:16]}...")
+        agreement = Agreement.from_json(row[0])
+        self.policy.check_terms(agreement)  # the owner may have changed the rules since
+        return terms_of(agreement), int(row[1], 16)
+
+    def _stored(self, request: Step, asked: str) -> bytes | None:
+        """Return the answer given to this very request; refuse another request for an answered round."""
+        key = (request.digest, request.round)
+        row = self._connection.execute("SELECT request, reply FROM answers WHERE digest = ? AND round = ?", key)
+        found = row.fetchone()
+        if found is None:
+            return None
+        self._confirm_data()
+        if found[0] != asked:
+            raise Refusal(f"Round {request.round} was answered to another request; it is answered once only.")
+        return bytes(found[1])
+
+    def _last(self, digest: str) -> tuple[int | None, tuple[Floats, ...] | None]:
+        """Return the last answered round and the state after it."""
+        query = "SELECT round, state FROM answers WHERE digest = ? ORDER BY round DESC LIMIT 1"
+        row = self._connection.execute(query, (digest,)).fetchone()
+        return (None, None) if row is None else (int(row[0]), durable.unpack(row[1]))
+
+    def _check_order(self, terms: Terms, agent: int, last: int | None, k: int) -> None:
+        """The silo answers its rounds one after the other, each once."""
+        mine = terms.rounds_of(agent)
+        due = next((j for j in mine if last is None or j > last), None)
+        if k != due:
+            said = "all rounds are answered" if due is None else f"round {due} is due"
+            raise Refusal(f"Round {k} was asked for, but {said}.")
+        heir = "SELECT 1 FROM joined WHERE parent = ?"
+        if self._connection.execute(heir, (terms.agreement.digest,)).fetchone():
+            raise Refusal("This run went on without a silo; its old form is closed.")
+
+    def _inbox(self, terms: Terms, request: Step) -> Floats | None:
+        """Return the checked inbox, None where the method's own first one is meant."""
+        agreement = terms.agreement
+        if terms.is_graph:
+            return neighbour_inbox(terms, request)
+        if request.relay:
+            raise MessageError("A method with a coordinator takes no relayed messages.")
+        if request.round == 1:
+            if request.inbox.size:
+                raise MessageError("Round 1 starts from public values; its request carries none.")
+            return None
+        rows = 2 if agreement.method in ("fp-federated", "fp-walk") else 1
+        if request.inbox.shape != (rows, agreement.dimension):
+            raise Refusal(f"The inbox has shape {request.inbox.shape}, not ({rows}, {agreement.dimension}).")
+        for row in request.inbox:
+            checked_vector(row, agreement, "the coordinator")
+        return request.inbox[:, :, None]
+
+    def _reserve(self, ledger: Ledger, terms: Terms, agent: int, k: int) -> None:
+        """Pay for the round before anything is drawn; a round paid for but never stored is drawn now (see ledger)."""
+        releases = terms.releases(agent, k)
+        if releases:
+            self.policy.check_releases(releases)
+            ledger.reserve(releases, **self._labels(terms.agreement))
+
+    def _labels(self, agreement: Agreement) -> dict[str, Any]:
+        prefix = "" if agreement.noise is NoiseOrigin.SECURE else REHEARSAL
+        run = f"{prefix}{agreement.run} [{agreement.digest[:16]}]"
+        return {"run": run, "algorithm": agreement.method, "origin": Origin.SECURE}
+
+    def _compute(
+        self,
+        terms: Terms,
+        agent: int,
+        secret: int,
+        k: int,
+        last: int | None,
+        saved: tuple[Floats, ...] | None,
+        inbox: Floats | None,
+    ) -> tuple[tuple[Floats, ...], Floats]:
+        digest, records = terms.agreement.digest, self._records()
+        if digest not in self._seated:
+            self._seated[digest] = seat(terms, agent, records)
+        return make_step(terms, self._seated[digest], secret, k, last, saved, inbox)
+
+    def _store(self, request: Step, asked: str, state: tuple[Floats, ...], reply: bytes) -> None:
+        """Write state and answer; they become durable when the transaction ends, before the answer leaves."""
+        old = "UPDATE answers SET state = NULL WHERE digest = ?"
+        self._connection.execute(old, (request.digest,))
+        row = (request.digest, request.round, asked, durable.pack(state), reply)
+        self._connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
+        self._note("answered", f"round {request.round} of {request.digest[:16]}")
+
+    def _anchor(self) -> None:
+        """Note outside the file how many answers it holds, so that an older copy of it is recognised."""
+        (number,) = self._connection.execute("SELECT COUNT(*) FROM answers").fetchone()
+        durable.write(self.files.anchor, f"{number}\n")
+
+    def _check_anchor(self) -> None:
+        """Refuse to work with an older copy of the state: it would draw again for rounds that have left."""
+        (number,) = self._connection.execute("SELECT COUNT(*) FROM answers").fetchone()
+        if number < int(durable.read(self.files.anchor) or 0):
+            raise ResumeError(
+                f"{self.files.state} holds {number} answers, {self.files.anchor.name} says more: it is an older copy. "
+                "Put the newest one back, with its ledger."
+            )
+
+    def _ledger(self) -> "closing[Ledger]":
+        """Open the ledger with the data, which must still be those it was made for."""
+        path = self.files.ledger(self.policy.noise)
+        return closing(Ledger.open(path, data=self._records().named()))
+
+    def _confirm_data(self) -> None:
+        with self._ledger():
+            return
+
+    def _records(self) -> Records:
+        """Read the table, again whenever its files have changed."""
+        data, schema = Path(self.policy.data), self.files.schema
+        try:
+            stamp = tuple(x for path in (data, schema) for x in _stamp(path))
+        except OSError as problem:
+            raise Refusal(f"The table of {self.policy.name} cannot be read.") from problem
+        if self._read is None or self._read[0] != stamp:
+            self._read = stamp, read_records(data, schema, self.policy.drops_incomplete)
+            self._seated.clear()
+        return self._read[1]
+
+    def _note(self, event: str, detail: str) -> None:
+        self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (_now(), event, detail))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _public_reason(refusal: DpadmmError) -> str:
+    """Return what may be told outside: refusals of ours speak of public facts, other errors may not."""
+    if isinstance(refusal, Refusal):
+        return str(refusal)
+    if isinstance(refusal, BudgetError):
+        return "The budget of this silo does not allow it."
+    return f"{type(refusal).__name__}; the reason is in the silo's own log."
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

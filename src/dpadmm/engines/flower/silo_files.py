@@ -1,0 +1,133 @@
+"""The directory of a silo: policy, keys, ledger, state; and the private table it stands for."""
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm.engines.flower import durable
+from dpadmm.engines.flower.agreement import NoiseOrigin
+from dpadmm.engines.flower.keys import SigningKey
+from dpadmm.engines.flower.policy import Policy
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Matrix
+
+APPLICATION = 0x64704131
+_TABLES = """
+CREATE TABLE approved (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, time TEXT NOT NULL);
+CREATE TABLE joined (digest TEXT PRIMARY KEY, parent TEXT NOT NULL, terms TEXT NOT NULL, secret TEXT NOT NULL,
+                     time TEXT NOT NULL);
+CREATE TABLE answers (digest TEXT, round INTEGER, request TEXT NOT NULL, state BLOB, reply BLOB NOT NULL,
+                      PRIMARY KEY (digest, round));
+CREATE TABLE log (time TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True)
+class SiloFiles:
+    """Where the parts of a silo are."""
+
+    directory: Path
+
+    @property
+    def policy(self) -> Path:
+        """The owner's rules."""
+        return self.directory / "policy.toml"
+
+    @property
+    def key(self) -> Path:
+        """The signing key."""
+        return self.directory / "silo.key"
+
+    @property
+    def state(self) -> Path:
+        """State, answers, approvals and the log of refusals."""
+        return self.directory / "state.db"
+
+    @property
+    def anchor(self) -> Path:
+        """How many answers the state holds at least."""
+        return self.directory / "state.head"
+
+    @property
+    def schema(self) -> Path:
+        """The public schema, as it was when the silo was made."""
+        return self.directory / "schema.json"
+
+    def ledger(self, noise: NoiseOrigin) -> Path:
+        """The ledger; rehearsals have one of their own, so that test noise never stands in the real one."""
+        return self.directory / ("ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger")
+
+    def create(self, policy: Policy, epsilon: float, delta: float) -> "Records":
+        """Make the directory of a new silo; nothing is overwritten."""
+        from dpadmm.privacy.ledger import Budget, Ledger, Terms
+        from dpadmm.privacy.records import View
+
+        budget = Budget(epsilon=epsilon, delta=delta)
+        if self.directory.exists() and any(self.directory.iterdir()):
+            raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
+        records = read_records(Path(policy.data), Path(policy.schema), policy.drops_incomplete)
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.copyfile(policy.schema, self.schema)
+        view = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
+        terms = Terms(view=view, records_per_person=policy.records_per_person)
+        Ledger.create(self.ledger(policy.noise), records.named(), budget, terms=terms).close()
+        durable.create(self.state, APPLICATION, _TABLES)
+        SigningKey.create(self.key)
+        policy.save(self.policy)
+        return records
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The encoded private table of a silo."""
+
+    features: Matrix
+    labels: Floats
+    row_norm: float
+    schema: str
+
+    @property
+    def number(self) -> int:
+        """How many records there are."""
+        return len(self.labels)
+
+    @property
+    def dimension(self) -> int:
+        """How many features a record has."""
+        return int(self.features.shape[1])
+
+    def named(self) -> Mapping[str, Any]:
+        """Return the arrays for the ledger's fingerprint."""
+        if isinstance(self.features, np.ndarray):
+            return {"features": self.features, "labels": self.labels}
+        parts = {"data": self.features.data, "indices": self.features.indices, "indptr": self.features.indptr}
+        return {**parts, "width": [self.dimension], "labels": self.labels}
+
+
+def schema_digest(path: Path) -> str:
+    """Return the SHA-256 of a schema's canonical text, by which agreements name it."""
+    from dpadmm.datasets.schema import Schema
+
+    return hashlib.sha256(Schema.load(path).to_json().encode()).hexdigest()
+
+
+def read_records(data: Path, schema: Path, drops_incomplete: bool) -> Records:
+    """Read and encode the table by its public schema."""
+    import pandas as pd
+
+    from dpadmm.datasets.policies import Missing
+    from dpadmm.datasets.schema import Schema
+
+    public = Schema.load(schema)
+    try:
+        frame = pd.read_parquet(data) if data.suffix == ".parquet" else pd.read_csv(data)
+    except (OSError, ValueError) as problem:
+        raise InputError(f"The table {data} cannot be read: {problem}.") from problem
+    encoded = public.encode(frame, missing=Missing.DROP if drops_incomplete else Missing.ERROR)
+    digest = hashlib.sha256(public.to_json().encode()).hexdigest()
+    return Records(encoded.features, encoded.labels, public.row_norm, digest)

@@ -1,0 +1,63 @@
+"""The private part of a round: one silo, alone with its records, makes the same step as in-process."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpadmm.algorithms.anatomy import Agents
+from dpadmm.engines.flower.agreement import NoiseOrigin
+from dpadmm.engines.flower.inbox import checked_vector
+from dpadmm.engines.flower.methods import Terms, loss_of
+from dpadmm.engines.flower.silo_files import Records
+from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
+from dpadmm.solvers.prepare import prepare
+from dpadmm.solvers.threads import one_blas_thread
+
+State = tuple[Floats, ...]
+
+
+def seat(terms: Terms, agent: int, records: Records) -> Agents:
+    """Seat one silo alone: its own functions and solver, and public facts about the rest."""
+    agreement = terms.agreement
+    name = agreement.participants[agent].name
+    silos = Silos.from_parts([records.features], [records.labels], records.row_norm, [name])
+    functions, weights = EmpiricalRisk(silos, loss_of(agreement), agreement.mu), terms.problem.weights[[agent]]
+    return Agents(
+        functions=functions,
+        weights=weights,
+        regulariser=terms.problem.regulariser,
+        solver=prepare(functions, weights, agreement.tolerance, 1),
+        index=np.array([agent]),
+        degrees=np.zeros(1, dtype=np.int64) if terms.network is None else terms.network.degrees[[agent]],
+        number=len(agreement.participants),
+    )
+
+
+def make_step(
+    terms: Terms, agents: Agents, secret: int, k: int, last: int | None, saved: State | None, inbox: Floats | None
+) -> tuple[State, Floats]:
+    """Finish round `last`, if it was the one before, and make round k; return the state and what leaves (d,).
+
+    secret: seed of the silo's batches in a release. inbox: None for the method's own public first one. Methods in which
+    silos skip rounds have nothing to finish (`update` returns the state).
+    """
+    agreement, algorithm = terms.agreement, terms.algorithm
+    is_secure = agreement.noise is NoiseOrigin.SECURE
+    if is_secure and agreement.method == "ps-admm":
+        algorithm = replace(algorithm, batches=replace(algorithm.batches, seed=secret))
+    noise = PlannedNoise(terms.plan, SecureSampler() if is_secure else SimulatedSampler(seed=agreement.seed))
+    with one_blas_thread():
+        state, first = algorithm.start(agents, 1)
+        here = first if inbox is None else inbox
+        if saved is not None:
+            state = type(state)(*saved)
+        if last is not None and last == k - 1:
+            state = algorithm.update(last, agents, state, here)
+        state, message = algorithm.local_step(k, agents, state, here, noise)
+    vector = np.ascontiguousarray(message[0, :, 0])
+    return tuple(state), checked_vector(vector, agreement, "this silo's own step")

@@ -1,0 +1,161 @@
+"""`dpadmm silo`, `coordinator` and `federate`: what they make, say and refuse."""
+
+import json
+import re
+import stat
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
+
+from dpadmm.datasets import Numeric, Schema, ThresholdLabel
+from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin, Participant, write_federation
+from dpadmm.engines.flower.silo import Silo
+from dpadmm.engines.flower.silo_files import schema_digest
+
+ROWS = "age,dose,result\n" + "".join(f"{20 + i},{i % 7},{(-1) ** i}\n" for i in range(40))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with two tables and their schema."""
+    monkeypatch.chdir(tmp_path)
+    Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0)).save("schema.json")
+    for name in ("north", "south"):
+        (tmp_path / f"{name}.csv").write_text(ROWS)
+    return tmp_path
+
+
+def init(cli, name, *more):
+    options = ("--data", f"{name}.csv", "--schema", "schema.json", "--budget-epsilon", "2", "--delta", "1e-5")
+    return cli.run("silo", "init", name, *options, *more)
+
+
+def terms(key, *people, **change):
+    """Return the terms of a federation of these participants."""
+    standard = {"method": "p-admm", "settings": (("eta", 0.05),), "rounds": 3, "epsilon": 1.0, "delta": 1e-5}
+    return Agreement(
+        run="trial",
+        participants=people,
+        coordinator=key,
+        schema=schema_digest("schema.json"),
+        dimension=2,
+        edges=((0, 1),),
+        mu=0.01,
+        **(standard | change),
+    )
+
+
+def made(cli):
+    """Make a coordinator and two silos; return the coordinator's key and the participants."""
+    said = cli.run("coordinator", "init", "coordinator", "--host", "127.0.0.1").stdout
+    key = re.search(r'coordinator = "(\w{64})"', said)[1]
+    people = []
+    for name in ("north", "south"):
+        result = init(cli, name)
+        assert result.exit_code == 0, result.output
+        found = re.search(r'name = "(\w+)"\nrecords = (\d+)\nkey = "(\w{64})"', result.stdout)
+        people.append(Participant(found[1], int(found[2]), found[3]))
+    return key, people
+
+
+def test_init_approve_show(cli, place):
+    key, people = made(cli)
+    assert people[0].records == 40
+    for secret in (
+        "north/silo.key",
+        "north/node.key",
+        "north/rehearsal.ledger",
+        "north/ledger.key",
+        "coordinator/server.key",
+    ):
+        path = place / secret
+        if path.exists():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not (place / "north" / "rehearsal.ledger").exists()
+    write_federation(place / "federation.toml", terms(key, *people))
+    approved = cli.run("silo", "approve", "north", "federation.toml", "--yes")
+    assert approved.exit_code == 0, approved.output
+    assert "Certified cost to a record here: epsilon 1 at delta 1e-05" in approved.stdout
+    shown = cli.run("silo", "show", "north", "--log")
+    assert "approved: run 'trial'" in shown.stdout
+    assert "Spent      epsilon 0 of 2" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "fp-coordinator", "settings": (("gamma", 1.0),), "edges": ()}, "does not allow the method"),
+        ({"noise": NoiseOrigin.TEST}, "secure noise only"),
+        ({"rounds": 3, "dimension": 3}, "another schema"),
+    ],
+)
+def test_terms_against_the_policy_are_not_approved(cli, place, change, words):
+    key, people = made(cli)
+    standard = {"dimension": 2, "edges": ((0, 1),)}
+    plain = json.loads(terms(key, *people).as_json()) | {
+        name: value.value if isinstance(value, NoiseOrigin) else value for name, value in (standard | change).items()
+    }
+    plain.pop("format")
+    write_federation(place / "federation.toml", Agreement.from_plain(plain))
+    result = cli.run("silo", "approve", "north", "federation.toml", "--yes")
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert all(entry.event != "approved" for entry in Silo(place / "north").log())
+
+
+def test_a_graph_by_name(cli, place):
+    key, people = made(cli)
+    write_federation(place / "federation.toml", terms(key, *people))
+    text = (place / "federation.toml").read_text()
+    (place / "federation.toml").write_text(re.sub(r"edges = .*", 'graph = "path"', text))
+    assert cli.run("silo", "approve", "south", "federation.toml", "--yes").exit_code == 0
+    (place / "federation.toml").write_text(re.sub(r"edges = .*", 'graph = "web"', text))
+    assert "graph must be one of" in cli.run("silo", "approve", "south", "federation.toml", "--yes").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["federate"], "Give a FEDERATION.toml, or --local N"),
+        (["federate", "--local", "1"], "at least 2"),
+        (["federate", "federation.toml"], "--coordinator DIR"),
+        (["federate", "--local", "2", "--data", "north.csv"], "public schema"),
+        (["silo", "run", "north", "--superlink", "127.0.0.1:1"], "--root-certificates"),
+        (["silo", "show", "nowhere"], "cannot be used"),
+        (["coordinator", "register", "nowhere", "north.csv", "--name", "x"], "No SuperLink"),
+    ],
+)
+def test_clear_refusals(cli, place, words, said):
+    result = cli.run(*words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_silos_and_coordinators_are_never_overwritten(cli, place):
+    made(cli)
+    assert "not empty" in init(cli, "north").stderr
+    assert "not empty" in cli.run("coordinator", "init", "coordinator").stderr
+
+
+def test_plain_http_stays_on_the_loopback(cli, place):
+    init(cli, "north")
+    result = cli.run("silo", "run", "north", "--superlink", "example.org:9092", "--insecure")
+    assert result.exit_code == 2
+    assert "loopback only" in result.stderr
+    cli.run("coordinator", "init", "open", "--insecure")
+    result = cli.run("coordinator", "run", "open", "--host", "0.0.0.0")
+    assert "loopback only" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_rehearsal_from_the_command_line(cli, place):
+    result = cli.run("federate", "--local", "2", "--rounds", "2", "--out", "outcome.json", "--page", "page.html")
+    assert result.exit_code == 0, result.output
+    assert "REHEARSAL, not a private release" in result.stdout
+    outcome = json.loads((place / "outcome.json").read_text())
+    assert outcome["rounds"] == 2
+    assert outcome["silos"][0]["epsilon"] == pytest.approx(1.0, rel=1e-9)
+    page = (place / "page.html").read_text()
+    assert "Not a private release" in page
+    assert page.count('<section class="silo">') == 2

@@ -1,0 +1,124 @@
+"""Real SuperLink, real SuperNodes, TLS and registered keys on the loopback; nothing is left behind."""
+
+import os
+import socket
+import ssl
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
+
+from dpadmm.datasets import heart, load_heart
+from dpadmm.engines.flower.agreement import NoiseOrigin, read_federation
+from dpadmm.engines.flower.methods import terms_of
+from dpadmm.engines.flower.outcome import FederationOutcome
+from dpadmm.engines.flower.rehearsal import Rehearsal, prepared, running
+from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.engines.flower.silo import Silo
+from dpadmm.engines.local import LocalEngine, Stopping
+from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.privacy.ledger.reading import open_for_reading
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
+
+
+def in_process(rehearsal: Rehearsal, silos: Silos):
+    """Return the run of the in-process engine with the same terms, data and test noise."""
+    terms = terms_of(rehearsal.agreement)
+    problem = Problem.of(EmpiricalRisk(silos, Logistic(), rehearsal.agreement.mu))
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=rehearsal.agreement.seed))
+    stopping = Stopping(rounds=rehearsal.agreement.rounds)
+    return LocalEngine(progress=False).run(terms.algorithm, problem, stopping, terms.network, noise)
+
+
+def check_end(rehearsal: Rehearsal, outcome: FederationOutcome, silos: Silos) -> None:
+    """The model is that of the in-process engine, and every ledger shows the certified epsilon."""
+    run = in_process(rehearsal, silos)
+    np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=0, atol=1e-12)
+    assert outcome.rounds == rehearsal.agreement.rounds
+    assert not outcome.is_private_release
+    for said, files in zip(outcome.silos, rehearsal.silos.values(), strict=True):
+        with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
+            statement = ledger.statement()
+        assert statement.releases == outcome.rounds
+        assert statement.spent_epsilon == pytest.approx(said.epsilon, rel=1e-9)
+        assert said.epsilon == pytest.approx(rehearsal.agreement.epsilon, rel=1e-9)
+
+
+def stacked(rehearsal: Rehearsal) -> Silos:
+    """Return all data in one place, for comparison."""
+    records = [Silo(files.directory)._records() for files in rehearsal.silos.values()]
+    return Silos.from_parts([r.features for r in records], [r.labels for r in records], 1.0)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def small(worlds, place, rounds, silos=2, **change):
+    """Return a small federation that is ready to run."""
+    build = p_admm_terms(worlds.SCHEMA, rounds, 1.0)
+    tables = worlds.tables((40, 30, 50)[:silos])
+
+    def terms(people, key, digest):
+        return replace(build(people, key, digest), **change)
+
+    return prepared(place, tables, worlds.SCHEMA, terms, rehearsal_policy, (2.0, 1e-5))
+
+
+def test_a_short_federation_over_tls(worlds, tmp_path):
+    rehearsal = small(worlds, tmp_path, rounds=2)
+    assert read_federation(tmp_path / "federation.toml").digest == rehearsal.agreement.digest
+    shown = []
+    with running(rehearsal):
+        plain_clients_are_refused(rehearsal)
+        outcome = rehearsal.federate(shown.append)
+        pids = [process.popen.pid for process in (*rehearsal.nodes.values(), rehearsal.superlink)]
+    check_end(rehearsal, outcome, stacked(rehearsal))
+    assert all(is_gone(pid) for pid in pids)
+    assert shown[-1].round == 2
+    assert dict(shown[-1].epsilon)["s0"] == pytest.approx(1.0, rel=1e-9)
+    assert rehearsal.federate().estimate.tolist() == outcome.estimate.tolist()  # done: nothing is asked again
+
+
+def plain_clients_are_refused(rehearsal: Rehearsal) -> None:
+    """The SuperLink speaks TLS only, under a certificate of the federation's own CA."""
+    host, port = "127.0.0.1", rehearsal.port
+    with socket.create_connection((host, port), timeout=10) as plain:
+        plain.sendall(b"POST /v1/fleet/pull-messages HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+        assert b"200 OK" not in plain.recv(100)
+    strangers = ssl.create_default_context()  # knows the world's CAs, not the federation's
+    with (
+        socket.create_connection((host, port), timeout=10) as raw,
+        pytest.raises(ssl.SSLCertVerificationError),
+        strangers.wrap_socket(raw, server_hostname=host),
+    ):
+        pass
+    ours = ssl.create_default_context(cafile=str(rehearsal.coordinator.directory / "ca.pem"))
+    with socket.create_connection((host, port), timeout=10) as raw, ours.wrap_socket(raw, server_hostname=host) as safe:
+        assert safe.version() in ("TLSv1.2", "TLSv1.3")
+
+
+@pytest.mark.slow
+def test_heart_disease_with_its_four_hospitals(tmp_path):
+    """Ten rounds of P-ADMM between Cleveland, Hungary, Switzerland and Long Beach."""
+    if not os.environ.get("DPADMM_DATA"):
+        pytest.skip("needs UCI heart disease: set DPADMM_DATA to the folder that holds heart_disease/")
+    folder = heart.data_folder("heart_disease", None)
+    tables = {hospital: heart._read(folder, hospital) for hospital in heart.HOSPITALS}
+    build = p_admm_terms(heart.SCHEMA, rounds=10, epsilon=1.0)
+    rehearsal = prepared(tmp_path, tables, heart.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+    with running(rehearsal):
+        outcome = rehearsal.federate()
+    check_end(rehearsal, outcome, load_heart().silos())
+    assert [silo.records for silo in outcome.silos] == [303, 261, 46, 130]

@@ -1,0 +1,181 @@
+"""A silo that does not answer: wait, stop, or go on without it - with the certificates of those who are left."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.engines.flower import messages
+from dpadmm.engines.flower.agreement import Missing
+from dpadmm.engines.flower.drive import Drive
+from dpadmm.engines.flower.messages import Join, Refused
+from dpadmm.engines.flower.methods import terms_of
+from dpadmm.engines.flower.outcome import outcome_of
+from dpadmm.engines.flower.refusal import FederationStopped
+from dpadmm.engines.local import LocalEngine, Stopping
+from dpadmm.errors import InputError
+from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.privacy.accounting import compose
+
+COMPLETE = ((0, 1), (0, 2), (1, 2))
+
+
+class Clock:
+    """A clock that ticks at every look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.25
+        return self.now
+
+
+def losing(worlds, silos, name, after):
+    """Return a transport that loses one silo after so many answers."""
+
+    class Losing(worlds.Direct):
+        left = after
+
+        def send(self, node, envelope):
+            if node == name:
+                if self.left == 0:
+                    return
+                self.left -= 1
+            super().send(node, envelope)
+
+    return Losing(silos)
+
+
+def make(worlds, place, rule, **terms):
+    """Return three silos, all joined to each other, under a rule for missing ones."""
+    return worlds.make(place, edges=COMPLETE, missing=rule, wait_seconds=30.0, **terms)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "delta"), [("p-admm", {"eta": 0.05}, 1e-5), ("dvp", {"eta": 0.05}, 0.0)]
+)
+@pytest.mark.parametrize("answers", [1, 3])  # joined only; after two rounds
+def test_going_on_without_a_silo(worlds, tmp_path, method, settings, delta, answers):
+    world = make(worlds, tmp_path, Missing.WITHOUT, method=method, settings=settings, delta=delta)
+    coordinator = world.coordinator()
+    Drive(coordinator, losing(worlds, world.silos, "s1", answers), Clock()).run()
+    heir = coordinator.agreement
+    assert [p.name for p in heir.participants] == ["s0", "s2"]
+    assert heir.left == ("s1",)
+    # The second part is exactly the in-process run of the two that are left, under its own certificates.
+    terms = terms_of(heir)
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=heir.seed))
+    run = LocalEngine(progress=False).run(
+        terms.algorithm, world.problem(heir), Stopping(rounds=4), terms.network, noise
+    )
+    np.testing.assert_allclose(outcome_of(coordinator).estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
+    # Both parts together stay within the agreed epsilon, by the accountant and by the ledger.
+    spent = answers  # rounds that s0 was asked for before s1 was given up
+    first = terms_of(world.agreement)
+    for name in ("s0", "s2"):
+        before = [r for k in range(1, spent + 1) for r in first.releases(world.agreement.agent(name), k)]
+        after = [replace(r, agent=0) for r in terms.all_releases(heir.agent(name))]
+        both = compose([replace(r, agent=0) for r in before] + after)
+        assert both.epsilon(delta) <= 1.0
+        assert world.statement(name).releases == spent + 4
+        assert world.statement(name).spent_epsilon <= 1.0
+    assert both.epsilon(delta) > 0.8  # and it is nearly all used
+
+
+def test_fewer_neighbours_mean_more_noise(worlds, tmp_path):
+    world = make(worlds, tmp_path, Missing.WITHOUT)
+    first = terms_of(world.agreement)
+    second = terms_of(first.without(("s1",), 2))
+    before, after = first.releases(0, 1)[0], second.releases(0, 1)[0]
+    assert after.certificate.bound > before.certificate.bound
+    assert after.noise_std > before.noise_std
+
+
+@pytest.mark.parametrize(
+    ("names", "rounds", "words"),
+    [(("s0", "s1"), 1, "must be left"), ((), 1, "must be left"), (("s9",), 1, "does not take part")],
+)
+def test_who_cannot_leave(worlds, tmp_path, names, rounds, words):
+    world = make(worlds, tmp_path, Missing.WITHOUT)
+    with pytest.raises(InputError, match=words):
+        terms_of(world.agreement).without(names, rounds)
+
+
+def test_nothing_is_left_after_the_last_round(worlds, tmp_path):
+    world = make(worlds, tmp_path, Missing.WITHOUT)
+    with pytest.raises(InputError, match="Nothing is left"):
+        terms_of(terms_of(world.agreement).without(("s1",), 4))
+    coordinator = world.coordinator()
+    with pytest.raises(FederationStopped, match="cannot go on without"):
+        Drive(coordinator, losing(worlds, world.silos, "s1", 4), Clock()).run()
+    assert coordinator.round == 3  # what was reached stays
+
+
+def test_the_rule_stop(worlds, tmp_path):
+    world = make(worlds, tmp_path, Missing.STOP)
+    coordinator = world.coordinator()
+    with pytest.raises(FederationStopped, match="No usable answer from s1 in round 2"):
+        Drive(coordinator, losing(worlds, world.silos, "s1", 2), Clock()).run()
+    coordinator.close()
+    world = worlds.reopened(world)
+    again = world.coordinator()
+    world.drive(again)  # the silo is back: the same run continues
+    assert again.is_done
+    assert world.statement("s0").releases == 4
+
+
+def test_the_rule_wait(worlds, tmp_path):
+    """A silo that comes back long after the time is waited for."""
+    world = make(worlds, tmp_path, Missing.WAIT)
+
+    class Late(worlds.Direct):
+        asked = 0
+
+        def send(self, node, envelope):
+            self.asked += node == "s1"
+            if node != "s1" or self.asked <= 2 or self.asked > 6:
+                super().send(node, envelope)
+
+    coordinator, transport = world.coordinator(), Late(world.silos)
+    Drive(coordinator, transport, Clock()).run()
+    assert transport.asked > 6
+    assert coordinator.is_done
+
+
+def ask_join(world, terms, parent, left_in):
+    envelope = world.key.seal(Join(terms.as_json(), parent, left_in).encode())
+    return messages.read(world.first.answer(envelope)[64:])
+
+
+def test_a_coordinator_cannot_use_missing_silos_to_spend_more(worlds, tmp_path):
+    world = make(worlds, tmp_path, Missing.WITHOUT)
+    coordinator = world.coordinator()
+    Drive(coordinator, losing(worlds, world.silos, "s1", 3), Clock()).run()  # s0 answered three rounds, then went on
+    first = terms_of(world.agreement)
+    parent = world.agreement.digest
+    other = first.without(("s2",), 3)
+    answer = ask_join(world, other, parent, 3)
+    assert isinstance(answer, Refused)
+    assert "went on already" in answer.reason
+    early = first.without(("s1",), 1)  # claims that less was spent
+    assert isinstance(ask_join(world, early, parent, 1), Refused)
+    assert isinstance(ask_join(world, replace(early, epsilon=5.0), parent, 1), Refused)
+    assert "do not follow" in ask_join(world, replace(coordinator.agreement, rounds=9), parent, 3).reason
+    relay = [
+        bytes(row[0])
+        for row in coordinator._connection.execute(
+            "SELECT envelope FROM answers WHERE phase = 0 AND round = 2 AND agent != 0 ORDER BY agent"
+        )
+    ]
+    old = world.key.seal(messages.Step(parent, 0, 4, np.zeros((0, 3)), tuple(relay)).encode())
+    assert isinstance(messages.read(world.first.answer(old)[64:]), Refused)  # the old form of the run is closed
+    assert world.statement("s0").spent_epsilon <= 1.0
+
+
+def test_sampled_methods_do_not_go_on_without(worlds, tmp_path):
+    world = make(worlds, tmp_path, Missing.WAIT)
+    settings = (("rho", 0.3), ("step", 0.3), ("inner_steps", 3.0), ("batch", 5.0))
+    with pytest.raises(InputError, match="cannot go on without"):
+        terms_of(replace(world.agreement, method="ps-admm", settings=settings, missing=Missing.WITHOUT, edges=()))

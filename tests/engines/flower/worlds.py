@@ -1,0 +1,163 @@
+"""A small federation in a folder: tables, silos, a coordinator's key, agreed terms. Used by tests and by scripts."""
+
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dpadmm.datasets import Numeric, Schema, ThresholdLabel
+from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.flower.coordinator import Coordinator
+from dpadmm.engines.flower.drive import Drive
+from dpadmm.engines.flower.keys import SigningKey
+from dpadmm.engines.flower.methods import METHODS, terms_of
+from dpadmm.engines.flower.policy import Policy
+from dpadmm.engines.flower.silo import Silo
+from dpadmm.engines.flower.silo_files import SiloFiles, schema_digest
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
+
+SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0))
+TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator")
+
+
+def tables(sizes: Iterable[int]) -> dict[str, pd.DataFrame]:
+    """Return one table per silo, the same for everybody."""
+    rng, made = np.random.default_rng(3), {}
+    for i, n in enumerate(sizes):
+        x = rng.normal(size=(n, 3))
+        y = x @ [1.0, -1.0, 0.5] + rng.normal(size=n)
+        made[f"s{i}"] = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y})
+    return made
+
+
+class Direct:
+    """A transport without a network: silos in this process, answers in the order of the requests."""
+
+    def __init__(self, silos: dict[str, Silo]) -> None:
+        self.silos, self.waiting, self.sent, self.answers = silos, [], [], []
+
+    def nodes(self):
+        return list(self.silos)
+
+    def send(self, node, envelope):
+        self.sent.append((node, envelope))
+        self.waiting.append((node, self.silos[node].answer(envelope)))
+
+    def receive(self):
+        arrived, self.waiting = self.waiting, []
+        self.answers += arrived
+        return arrived
+
+
+@dataclass
+class World:
+    """Everything of a small federation."""
+
+    place: Path
+    agreement: Agreement
+    key: SigningKey
+    silos: dict[str, Silo] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Silo:
+        return next(iter(self.silos.values()))
+
+    def coordinator(self, agreement: Agreement | None = None, name: str = "run.db") -> Coordinator:
+        """Open the run, or start it."""
+        path = self.place / name
+        if path.exists():
+            return Coordinator(path, self.key, time.time)
+        return Coordinator.create(path, agreement or self.agreement, self.key, time.time)
+
+    def drive(self, coordinator: Coordinator, transport=None, **settings) -> None:
+        """Run to the end."""
+        Drive(coordinator, transport or Direct(self.silos), time.time, **settings).run()
+
+    def approve(self, agreement: Agreement) -> None:
+        """Let all silos approve these terms."""
+        for silo in self.silos.values():
+            silo.approve(agreement)
+
+    def problem(self, agreement: Agreement | None = None) -> Problem:
+        """Return the problem of these terms with all data in one place, for comparison."""
+        terms = agreement or self.agreement
+        mine = [self.silos[participant.name]._records() for participant in terms.participants]
+        silos = Silos.from_parts([r.features for r in mine], [r.labels for r in mine], 1.0)
+        return Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu), regulariser=terms_of(terms).problem.regulariser)
+
+    def statement(self, name: str):
+        """Return what a silo's ledger says."""
+        with self.silos[name]._ledger() as ledger:
+            return ledger.statement()
+
+
+def make(
+    place: Path,
+    method: str = "p-admm",
+    settings: dict[str, float] | None = None,
+    sizes: tuple[int, ...] = (60, 40, 50),
+    noise: NoiseOrigin = NoiseOrigin.TEST,
+    budget: tuple[float, float] = (2.0, 1e-5),
+    policy: dict | None = None,
+    approves: bool = True,
+    **terms,
+) -> World:
+    """Make a federation on a path of silos."""
+    place.mkdir(parents=True, exist_ok=True)
+    SCHEMA.save(place / "schema.json")
+    silos, people = {}, []
+    for name, table in tables(sizes).items():
+        table.to_csv(place / f"{name}.csv", index=False)
+        rules = {"methods": tuple(METHODS), "trusts_coordinator": method in TRUSTING, "noise": noise}
+        mine = Policy(
+            name=name, data=str(place / f"{name}.csv"), schema=str(place / "schema.json"), **(rules | (policy or {}))
+        )
+        SiloFiles(place / name).create(mine, *budget)
+        silos[name] = Silo(place / name)
+        people.append(Participant(name, len(table), silos[name].public_key))
+    key = SigningKey.create(place / "coordinator.key")
+    agreement = Agreement(
+        run="test",
+        method=method,
+        settings=tuple((settings or {"eta": 0.05}).items()),
+        participants=tuple(people),
+        coordinator=key.public,
+        schema=schema_digest(place / "schema.json"),
+        dimension=3,
+        noise=noise,
+        **({"rounds": 4, "epsilon": 1.0, "delta": 1e-5, "mu": 0.01, "seed": 5, "edges": path(len(people))} | terms),
+    )
+    world = World(place, agreement, key, silos)
+    if approves:
+        world.approve(agreement)
+    return world
+
+
+def copied(world: World, place: Path) -> World:
+    """Return a copy of a closed world at another place; quicker than making one."""
+    shutil.copytree(world.place, place, dirs_exist_ok=True)
+    silos = {}
+    for name in world.silos:
+        policy = SiloFiles(place / name).policy
+        policy.write_text(policy.read_text().replace(str(world.place), str(place)))
+        silos[name] = Silo(place / name)
+    return World(place, world.agreement, SigningKey.load(place / "coordinator.key"), silos)
+
+
+def path(n: int) -> tuple[tuple[int, int], ...]:
+    """Return the edges of a path."""
+    return tuple((i, i + 1) for i in range(n - 1))
+
+
+def reopened(world: World) -> World:
+    """Return the same world as new processes would see it."""
+    for silo in world.silos.values():
+        silo.close()
+    return replace(world, silos={name: Silo(silo.files.directory) for name, silo in world.silos.items()})
