@@ -83,7 +83,7 @@ def _float_of(typing_context: Any, bits: Any) -> Any:
 
 
 @njit(inline="always")
-def _philox(c0: u64, c1: u64, c2: u64, c3: u64, k0: u64, k1: u64) -> tuple[u64, u64]:
+def philox(c0: u64, c1: u64, c2: u64, c3: u64, k0: u64, k1: u64) -> tuple[u64, u64]:
     """Encrypt one counter: ten rounds. Upper halves may hold rubbish until the masks at the end."""
     for _ in range(10):
         p0 = _M0 * (c0 & _LOW)
@@ -98,7 +98,7 @@ def _philox(c0: u64, c1: u64, c2: u64, c3: u64, k0: u64, k1: u64) -> tuple[u64, 
 
 
 @njit(inline="always", error_model="numpy")
-def _negative_log(word: u64) -> float:
+def negative_log(word: u64) -> float:
     """Return -ln(u) > 0 for u = (top 52 bits + 1/2) / 2^52, which is never 0 nor 1."""
     u = _float_of((word >> _S12) | _ONE_BITS) - (1.0 - 2.0**-53)
     h = _bits_of(u) + _TO_ROOT_HALF
@@ -135,7 +135,7 @@ def _circle_point(word: u64) -> tuple[float, float]:
 def encrypt(first: Words, second: Words, third: Words, fourth: u64, k0: u64, k1: u64) -> None:
     """Replace a block of counters (32-bit words) by their 128 random bits, in `first` and `second`."""
     for i in range(BLOCK):
-        low, high = _philox(first[i], second[i], third[i], fourth, k0, k1)
+        low, high = philox(first[i], second[i], third[i], fourth, k0, k1)
         first[i] = low
         second[i] = high
 
@@ -145,7 +145,7 @@ def transform(kind: int, first: Words, second: Words, out: Floats) -> None:
     """Turn random bits into unit noise: `out[:BLOCK]` for even coordinates, `out[BLOCK:]` for odd ones."""
     if kind == NORMAL:  # Box-Muller; three short loops beat one long one, which is bound by latency
         for i in range(BLOCK):
-            out[i] = np.sqrt(2.0 * _negative_log(first[i]))
+            out[i] = np.sqrt(2.0 * negative_log(first[i]))
         for i in range(BLOCK):
             cosine, sine = _circle_point(second[i])
             radius = out[i]
@@ -153,12 +153,12 @@ def transform(kind: int, first: Words, second: Words, out: Floats) -> None:
             out[i + BLOCK] = radius * sine
     elif kind == EXPONENTIAL:
         for i in range(BLOCK):
-            out[i] = _negative_log(first[i])
-            out[i + BLOCK] = _negative_log(second[i])
+            out[i] = negative_log(first[i])
+            out[i + BLOCK] = negative_log(second[i])
     else:  # Laplace: bit 0, which the logarithm does not use, is the sign
         for i in range(BLOCK):
-            out[i] = _float_of(_bits_of(_negative_log(first[i])) ^ (first[i] << _S63))
-            out[i + BLOCK] = _float_of(_bits_of(_negative_log(second[i])) ^ (second[i] << _S63))
+            out[i] = _float_of(_bits_of(negative_log(first[i])) ^ (first[i] << _S63))
+            out[i + BLOCK] = _float_of(_bits_of(negative_log(second[i])) ^ (second[i] << _S63))
 
 
 @njit(nogil=True, cache=True)

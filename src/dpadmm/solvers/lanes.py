@@ -8,6 +8,9 @@ the same order however many lanes there are, so a column's bits do not depend on
 
 `lanes` is a tuple of zeros: its length is known when compiling. Places count numbers in a flat array. Nothing is
 checked: indices must lie inside the arrays.
+
+The cache of compiled kernels looks only at the file of the kernel that is called: after a change here, remove the
+`__pycache__` folders of this room.
 """
 
 from collections.abc import Callable
