@@ -2,10 +2,13 @@
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 with warnings.catch_warnings():
@@ -97,6 +100,76 @@ def ask(*words: str) -> Any:
 @pytest.fixture(scope="session")
 def cli() -> Tools:
     return Tools(CASES, run, ask)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Two silos as CSV files, their schema, and the words that train on them."""
+
+    folder: Path
+    files: tuple[str, str]
+    schema: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (*self.files, "--schema", self.schema, "--epsilon", "1", "--delta", "1e-5")
+
+
+def study_tables() -> dict[str, pd.DataFrame]:
+    """Age decides, sex and pressure do not; whole numbers, text and decimals."""
+    rng = np.random.default_rng(5)
+    tables = {}
+    for name, n in (("north", 300), ("south", 200)):
+        age = rng.integers(20, 90, n)
+        sick = np.where(rng.random(n) < 1 / (1 + np.exp(-(age - 55) / 5)), "yes", "no")
+        columns = {"age": age, "sex": rng.choice(["F", "M"], n), "pressure": rng.normal(130, 20, n).round(1)}
+        tables[name] = pd.DataFrame(columns | {"sick": sick})
+    return tables
+
+
+STUDY_SCHEMA = {
+    "format": "dpadmm-schema",
+    "version": 1,
+    "row_norm": 0.5,
+    "constant": None,
+    "label": {"kind": "binary", "name": "sick", "positive": ["yes"], "negative": ["no"]},
+    "columns": [
+        {"kind": "numeric", "name": "age", "lower": 0, "upper": 120, "typical": 55},
+        {"kind": "categorical", "name": "sex", "categories": ["F", "M"]},
+        {"kind": "numeric", "name": "pressure", "lower": 50, "upper": 250, "typical": 130},
+    ],
+}
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """Files to train on; the planner's simulations are kept for this session only."""
+    folder = tmp_path_factory.mktemp("study")
+    for name, table in study_tables().items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    (folder / "schema.json").write_text(json.dumps(STUDY_SCHEMA))
+    files = str(folder / "north.csv"), str(folder / "south.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield Study(folder, files, str(folder / "schema.json"))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model, its ledger with a budget of 3, and what `fit --json` said."""
+
+    model: Path
+    ledger: Path
+    said: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def trained(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Train once, with secure noise and a ledger; tests that change either work on copies."""
+    folder = tmp_path_factory.mktemp("trained")
+    model, ledger = folder / "model.json", folder / "study.ledger"
+    said = ask("fit", *study.words, "--out", str(model), "--ledger", str(ledger), "--budget", "3")
+    return Trained(model, ledger, said)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,11 @@ def commands() -> list[list[str]]:
     return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
 
 
-def test_every_command_of_the_page_runs(cli, tmp_path, monkeypatch):
+def test_every_command_of_the_page_runs(cli, study, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    shutil.copytree(study.folder, tmp_path, dirs_exist_ok=True)
+    for name in ("new.csv", "register.csv"):
+        shutil.copy("south.csv", name)
     agent = PAdmm(records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)
     with Ledger.create("clinic.ledger", {"x": [[1.0], [2.0]]}, Budget(epsilon=1.0, delta=1e-5)) as ledger:
         ledger.reserve(agent.releases(1.0), run="pilot", algorithm="p-admm", origin=Origin.SECURE)

@@ -1,4 +1,4 @@
-"""Errors of ours as one clear line on stderr and exit code 2; anything else keeps its traceback."""
+"""Errors of ours as one clear line on stderr (a list has a line each) and exit code 2; others keep their traceback."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,5 +16,6 @@ def clear_failures() -> Iterator[None]:
     try:
         yield
     except DpadmmError as error:
-        typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
+        first, *rest = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()] or [""]
+        typer.echo("\n  - ".join([f"Error: {first}", *rest]), err=True)
         raise typer.Exit(EXIT_CODE) from error

@@ -5,8 +5,23 @@ from typing import Annotated
 import typer
 
 from dpadmm import __version__
-from dpadmm.cli import account, calibrate, ledger
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli import (
+    account,
+    audit,
+    calibrate,
+    coordinator,
+    demo,
+    evaluate,
+    federate,
+    fit,
+    ledger,
+    plan,
+    predict,
+    report,
+    reproduce,
+    schema,
+    silo,
+)
 
 app = typer.Typer(
     help="Differentially private distributed optimisation by ADMM.",
@@ -16,6 +31,13 @@ app = typer.Typer(
 app.add_typer(account.app, name="account")
 app.add_typer(calibrate.app, name="calibrate")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(schema.app, name="schema")
+app.add_typer(silo.app, name="silo")
+app.add_typer(coordinator.app, name="coordinator")
+app.command()(federate.federate)
+app.command()(audit.audit)
+for command in (fit.fit, predict.predict, evaluate.evaluate, plan.plan, report.report, demo.demo, reproduce.reproduce):
+    app.command()(command)
 
 
 def _version(wanted: bool) -> None:
@@ -41,15 +63,3 @@ def algorithms(
     from dpadmm.cli.algorithms import show
 
     show(is_json=json)
-
-
-@app.command()
-def demo(
-    mu: Annotated[float, typer.Option(help="Ridge strength, > 0.")] = 0.01,
-    rounds: Annotated[int, typer.Option(help="Most rounds of either method.")] = 300,
-) -> None:
-    """Train one breast-cancer model over four hospitals, through a coordinator and over a ring of peers."""
-    from dpadmm.cli.demo import show
-
-    with clear_failures():
-        show(mu=mu, rounds=rounds)

@@ -1,0 +1,145 @@
+"""`dpadmm evaluate`: how good a model is, on data declared public or by an accounted private figure."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.predict import Model
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.cli.tables import SiloTable
+    from dpadmm.cli.training import Books, Prepared
+    from dpadmm.reporting.facts import Measurement, SavedModel
+
+
+def evaluate(
+    model: Model,
+    files: options.Files,
+    public: Annotated[
+        str | None,
+        typer.Option(metavar="WHY", help="Declare these data public, and say why; the figure is exact and free."),
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Private data: spend this much on one noisy figure.")] = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon, in (0, 1).")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="With --epsilon: the ledger of these data.")] = None,
+    budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
+    split_by: options.SplitBy = None,
+    records_per_person: options.RecordsPerPerson = 1,
+    missing: options.MissingWord = "error",
+    unlisted: options.UnlistedWord = "error",
+    out_of_range: options.OutOfRangeWord = "clip",
+    record: Annotated[
+        bool, typer.Option("--record/--no-record", help="Keep the figure in the model file, for the report.")
+    ] = True,
+    json: options.Json = False,
+) -> None:
+    """Measure a model: accuracy, or for a number R^2 (public data) and mean absolute error (private data).
+
+    A figure computed from private records is a release of its own. So either declare the data public (--public WHY), or
+    spend --epsilon and --delta on a noisy figure, recorded in --ledger. The training records may be measured by the
+    second way only, with their own ledger.
+    """
+    with clear_failures():
+        from dpadmm.cli.figures import print_json, print_line
+        from dpadmm.cli.tables import read_silos
+        from dpadmm.cli.training import Books, prepare
+        from dpadmm.reporting.codec import encode
+        from dpadmm.reporting.model_file import check_writable, load_model, save_model
+
+        _check_basis(public, epsilon, delta, ledger, budget)
+        saved = load_model(model)
+        if record:
+            check_writable(model, may_replace=True)
+        tables = read_silos(files, split_by)
+        books = Books(path=ledger, budget=budget)
+        books.check()
+        prepared = prepare(saved.schema, tables, options.screening(missing, unlisted, out_of_range))
+        if public is not None:
+            found = public_measurement(saved, prepared, public)
+        else:
+            words = options.TaskWords(epsilon=epsilon or 0.0, delta=delta or 0.0, records_per_person=records_per_person)
+            found = _private(saved, prepared, tables, words, books)
+        place = save_model(_with(saved, found), model) if record else None
+        if json:
+            print_json({"command": "evaluate", "recorded_in": place and str(place)} | encode(found))
+        else:
+            print_line(_words(found))
+
+
+def _check_basis(
+    public: str | None, epsilon: float | None, delta: float | None, ledger: Path | None, budget: float | None
+) -> None:
+    if (public is None) is (epsilon is None):
+        raise InputError(
+            'Say what allows the figure: --public "WHY" for data that are not private, or --epsilon E --delta D for a '
+            "noisy figure of private data."
+        )
+    if epsilon is not None and delta is None:
+        raise InputError("--epsilon needs --delta as well, for instance --delta 1e-6.")
+    if public is not None and not public.strip():
+        raise InputError('--public needs a reason, for instance --public "published by the registry in 2020".')
+    if public is not None and (ledger, budget, delta) != (None, None, None):
+        raise InputError("--ledger, --budget and --delta belong to --epsilon; public data spend nothing.")
+
+
+def public_measurement(model: "SavedModel", prepared: "Prepared", why: str) -> "Measurement":
+    """Return the exact score on data that are declared public, with the reason."""
+    from dpadmm.cli.scoring import public_score
+    from dpadmm.reporting.facts import Basis, Measurement
+    from dpadmm.reporting.outcome import now
+
+    score = public_score(model, prepared.silos, prepared.blank)
+    return Measurement(
+        score=score.name,
+        value=score.value,
+        records=int((~prepared.blank).sum()),
+        on=why.strip(),
+        basis=Basis.PUBLIC,
+        epsilon=0.0,
+        delta=0.0,
+        time=now(),
+        baseline=score.baseline,
+    )
+
+
+def _private(
+    model: "SavedModel",
+    prepared: "Prepared",
+    tables: "Mapping[str, SiloTable]",
+    words: options.TaskWords,
+    books: "Books",
+) -> "Measurement":
+    from dpadmm.cli.scoring import private_score
+    from dpadmm.reporting.facts import Basis, Measurement
+    from dpadmm.reporting.outcome import now
+
+    with books.open(tables, words) as ledger:
+        name, score = private_score(model, prepared.silos, words, ledger)
+    return Measurement(
+        score=name,
+        value=score.value,
+        records=score.n_records,
+        on="private records" if books.path is None else f"private records, recorded in {books.name}",
+        basis=Basis.ACCOUNTED,
+        epsilon=score.privacy.certified,
+        delta=score.privacy.delta,
+        time=now(),
+        uncertainty=score.standard_error,
+    )
+
+
+def _with(model: "SavedModel", found: "Measurement") -> "SavedModel":
+    return replace(model, measurements=(*model.measurements, found))
+
+
+def _words(found: "Measurement") -> str:
+    noise = f" +- {found.uncertainty:.4f} (noise)" if found.uncertainty else ""
+    base = "" if found.baseline is None else f"; the best constant answer has {found.baseline:.4f}"
+    cost = f", cost epsilon {found.epsilon:.4g} at delta {found.delta:.3g}" if found.epsilon else ""
+    return f"{found.score} {found.value:.4f}{noise} on {found.records} records ({found.on}){base}{cost}."

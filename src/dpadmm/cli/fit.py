@@ -1,0 +1,158 @@
+"""`dpadmm fit`: a certified private model from the tables of one or several silos."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.failures import clear_failures
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.cli.training import Training
+    from dpadmm.reporting.facts import SavedModel
+
+ELSEWHERE = 3
+"""Exit code: the run is done and paid for, but the model could not be written where it should be."""
+
+_OUTPUT, _PRIVACY = "Output", "Privacy"
+
+
+def fit(
+    files: options.Files,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    schema: options.SchemaFile = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict; must be the schema's label.")] = None,
+    split_by: options.SplitBy = None,
+    out: Annotated[Path, typer.Option(help="Model file to write, .json or .npz.", rich_help_panel=_OUTPUT)] = Path(
+        "model.json"
+    ),
+    report: Annotated[
+        Path | None, typer.Option(help="Also write the HTML report here.", rich_help_panel=_OUTPUT)
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the report.", rich_help_panel=_OUTPUT)] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Record what is spent here, and stop at the data's budget.", rich_help_panel=_PRIVACY),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="For a new ledger: all that these data may ever spend.", rich_help_panel=_PRIVACY),
+    ] = None,
+    unit: options.UnitWord = "record",
+    view: options.ViewWord = "eavesdropper",
+    records_per_person: options.RecordsPerPerson = 1,
+    silos_per_person: options.SilosPerPerson = 1,
+    loss: options.LossWord = "auto",
+    method: options.MethodWord = "auto",
+    topology: options.TopologyWord = "auto",
+    alpha: options.Alpha = None,
+    l1_ratio: options.L1Ratio = 0.0,
+    missing: options.MissingWord = "error",
+    unlisted: options.UnlistedWord = "error",
+    out_of_range: options.OutOfRangeWord = "clip",
+    anyway: Annotated[bool, typer.Option("--anyway", help="Train even if the planner expects nothing.")] = False,
+    simulate: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Seeded noise: NOT a private release.", rich_help_panel=_PRIVACY),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files.", rich_help_panel=_OUTPUT)] = False,
+    json: options.Json = False,
+) -> None:
+    """Train one private model over the tables of one or several silos.
+
+    Everything is checked and planned before the data are used, and reserved in the ledger before noise is drawn. The
+    method, its rounds and its noise are chosen from public facts: sizes, number of columns, epsilon and delta.
+
+    Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
+    """
+    words = options.TaskWords(
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        view=view,
+        loss=loss,
+        method=method,
+        topology=topology,
+        alpha=alpha,
+        l1_ratio=l1_ratio,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+    with clear_failures():
+        from dpadmm.cli.tables import read_silos
+        from dpadmm.cli.training import Books, Training
+        from dpadmm.reporting.model_file import check_writable
+
+        filled = _schema(schema, target, files)
+        if report is not None:
+            check_writable(report, may_replace=force)
+        tables = read_silos(files, split_by)
+        training = Training(
+            schema=filled,
+            tables=tables,
+            words=words,
+            screening=options.screening(missing, unlisted, out_of_range),
+            books=Books(path=ledger, budget=budget),
+            out=out,
+            title=title if title is not None else f"{filled.label.name} from {len(tables)} silo(s)",
+            seed=simulate,
+            may_replace=force,
+            is_hopeless_allowed=anyway,
+            has_progress=not json,
+        )
+        _run(training, report, is_json=json)
+
+
+def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
+    from dpadmm.datasets.draft import load_schema
+
+    if path is None:
+        listed = " ".join(map(str, files))
+        raise InputError(
+            "--schema is needed: public bounds and categories, which are never read off the data. Draft one with "
+            f"`dpadmm schema init {listed} --target {target or 'COLUMN'} --out schema.json`, fill it in, and give it."
+        )
+    schema = load_schema(path)
+    if target is not None and target != schema.label.name:
+        raise InputError(f"--target is {target!r}, but {path} predicts {schema.label.name!r}. Make them agree.")
+    return schema
+
+
+def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
+    from rich.console import Console
+
+    from dpadmm.cli.figures import print_json, print_line, print_warning
+    from dpadmm.cli.results import model_json, print_model
+    from dpadmm.reporting.model_file import write_file
+    from dpadmm.reporting.page import report_page
+
+    prepared = training.check()
+    for note in prepared.notes:
+        typer.echo(f"Note (for the data's holder, not for publication): {note}", err=True)
+    with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
+        plan = training.plan(prepared)
+    if not is_json:
+        print_line(plan.describe())
+    model, place = training.carry_out(prepared, plan)
+    if report is not None:
+        write_file(report, report_page(model, place=place.name).encode())
+    if is_json:
+        print_json({"command": "fit", "model": str(place), "report": report and str(report)} | model_json(model))
+    else:
+        print_model(model, place, report)
+    _end(training, model, place, print_warning, is_json=is_json)
+
+
+def _end(training: "Training", model: "SavedModel", place: Path, warn: Any, *, is_json: bool) -> None:
+    if place != training.out:
+        typer.echo(
+            f"Error: {training.out} could not be written after the run, which is paid for. The model is in {place}: "
+            "copy it to a safe place now.",
+            err=True,
+        )
+        raise typer.Exit(ELSEWHERE)
+    if not model.guarantee.is_release and not is_json:
+        warn("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")

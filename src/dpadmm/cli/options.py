@@ -1,0 +1,157 @@
+"""Options that several commands share: strings at the edge, turned into types once, by the functions below."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.datasets.screening import Screening
+    from dpadmm.networks.graph import Network
+    from dpadmm.planning.task import Task
+    from dpadmm.problems.losses import Loss
+
+_CELLS, _PRIVACY, _MODEL, _OUTPUT = "Awkward cells", "Privacy", "Model", "Output"
+
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="CSV or Parquet tables, one per silo (or one with --split-by).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel=_OUTPUT)]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget of this run, > 0.", rich_help_panel=_PRIVACY)]
+Delta = Annotated[
+    float,
+    typer.Option(
+        help="Chance of a worse loss, in (0, 1), well below 1 / records. No default suits every data set.",
+        rich_help_panel=_PRIVACY,
+    ),
+]
+UnitWord = Annotated[
+    Literal["record", "user"],
+    typer.Option(help="Whose change is hidden: one record, or all records of a silo's user.", rich_help_panel=_PRIVACY),
+]
+ViewWord = Annotated[
+    Literal["eavesdropper", "coordinator", "peer", "public"],
+    typer.Option(help="From whom: who sees every message is the strictest view.", rich_help_panel=_PRIVACY),
+]
+RecordsPerPerson = Annotated[int, typer.Option(help="Most records of one person in a silo.", rich_help_panel=_PRIVACY)]
+SilosPerPerson = Annotated[int, typer.Option(help="Most silos with the same person.", rich_help_panel=_PRIVACY)]
+SplitBy = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Make a silo of each value of this column of the one file.")
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", help="Public bounds and categories; draft one with `dpadmm schema init`."),
+]
+LossWord = Annotated[
+    Literal["auto", "logistic", "svm", "huber"],
+    typer.Option(help="auto: logistic for two classes, huber for a number.", rich_help_panel=_MODEL),
+]
+MethodWord = Annotated[
+    str, typer.Option("--method", help="auto, or a name from `dpadmm algorithms`.", rich_help_panel=_MODEL)
+]
+TopologyWord = Annotated[
+    Literal["auto", "complete", "ring", "path", "star"],
+    typer.Option(help="Which silos talk, for methods of peers.", rich_help_panel=_MODEL),
+]
+Alpha = Annotated[
+    float | None,
+    typer.Option(help="Weight of your own penalty, >= 0; else the planner adds a small ridge.", rich_help_panel=_MODEL),
+]
+L1Ratio = Annotated[
+    float, typer.Option(help="Share of the penalty that is |w|_1: 0 ridge, 1 lasso.", rich_help_panel=_MODEL)
+]
+MissingWord = Annotated[
+    Literal["error", "fill", "blank"],
+    typer.Option(
+        help="An empty cell: refuse; fill (typical value, or no category); blank the row.",
+        rich_help_panel=_CELLS,
+    ),
+]
+UnlistedWord = Annotated[
+    Literal["error", "zero", "blank"],
+    typer.Option(
+        help="A category that is not listed: refuse; zero (no category); blank the row.", rich_help_panel=_CELLS
+    ),
+]
+OutOfRangeWord = Annotated[
+    Literal["clip", "error"],
+    typer.Option(help="A number outside its bounds: move it to the nearest bound; refuse.", rich_help_panel=_CELLS),
+]
+
+
+def screening(missing: str, unlisted: str, out_of_range: str) -> "Screening":
+    """Return the policies that the words name."""
+    from dpadmm.datasets.policies import OutOfRange
+    from dpadmm.datasets.screening import EmptyCells, Screening, UnlistedCells
+
+    return Screening(
+        missing=EmptyCells(missing), unlisted=UnlistedCells(unlisted), out_of_range=OutOfRange(out_of_range)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskWords:
+    """What the options say about a task, before the silos are known."""
+
+    epsilon: float
+    delta: float
+    unit: str = "record"
+    view: str = "eavesdropper"
+    loss: str = "auto"
+    method: str = "auto"
+    topology: str = "auto"
+    alpha: float | None = None
+    l1_ratio: float = 0.0
+    records_per_person: int = 1
+    silos_per_person: int = 1
+
+    def method_name(self) -> str | None:
+        """Return the registry's name of the method, None where the planner chooses."""
+        from dpadmm.estimators.validation import method_name
+
+        return method_name(self.method)
+
+    def task(self, sizes: tuple[int, ...], dimension: int, row_norm: float, is_real: bool) -> "Task":
+        """Return the task for silos of these sizes; `is_real` says that the target is a number."""
+        from dpadmm import checks
+        from dpadmm.estimators.validation import penalty_of
+        from dpadmm.planning.task import Task
+        from dpadmm.privacy.calibration import Target
+        from dpadmm.privacy.records import Unit, View
+
+        epsilon, delta = checks.positive("--epsilon", self.epsilon), checks.open_unit("--delta", self.delta)
+        return Task(
+            sizes=sizes,
+            dimension=dimension,
+            loss=loss_of(self.loss, is_real=is_real),
+            target=Target(epsilon, delta),
+            unit=Unit(self.unit),
+            view=View(self.view),
+            network=self._network(len(sizes)),
+            regulariser=penalty_of(self.alpha, self.l1_ratio),
+            row_norm=row_norm,
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+        )
+
+    def _network(self, n_silos: int) -> "Network | None":
+        from dpadmm.estimators.validation import network_of
+
+        if self.topology != "auto" and n_silos < 2:
+            raise InputError(f"--topology {self.topology} needs at least 2 silos, got 1. Leave it out.")
+        return network_of(self.topology, n_silos)
+
+
+def loss_of(word: str, *, is_real: bool) -> "Loss":
+    """Return the loss that a word names, if it fits the target."""
+    from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+
+    losses: dict[str, Loss] = {"logistic": Logistic(), "svm": SmoothedHinge(), "huber": Huber(0.5)}
+    chosen = ("huber" if is_real else "logistic") if word == "auto" else word
+    if (chosen == "huber") is not is_real:
+        kind, fitting = ("a number", "huber") if is_real else ("two classes", "logistic or svm")
+        raise InputError(f"--loss {chosen} does not fit: the schema's label has {kind}. Use {fitting}.")
+    return losses[chosen]

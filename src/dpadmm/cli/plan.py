@@ -1,0 +1,154 @@
+"""`dpadmm plan`: what would be run and what to expect, from public facts, before any data are touched."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.failures import clear_failures
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.planning.curve import UtilityPoint
+    from dpadmm.planning.task import Task
+
+
+def plan(
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE...]", help="Tables, of which only the rows are counted; needs --schema."),
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Records of each silo, such as 228,171,113,57; instead of files.")
+    ] = None,
+    dimension: Annotated[int | None, typer.Option(help="Encoded features; instead of --schema.")] = None,
+    schema: options.SchemaFile = None,
+    split_by: options.SplitBy = None,
+    predict: Annotated[
+        Literal["classes", "number"], typer.Option(help="Without a schema: what the target is.")
+    ] = "classes",
+    unit: options.UnitWord = "record",
+    view: options.ViewWord = "eavesdropper",
+    records_per_person: options.RecordsPerPerson = 1,
+    silos_per_person: options.SilosPerPerson = 1,
+    loss: options.LossWord = "auto",
+    method: options.MethodWord = "auto",
+    topology: options.TopologyWord = "auto",
+    alpha: options.Alpha = None,
+    l1_ratio: options.L1Ratio = 0.0,
+    curve: Annotated[
+        bool, typer.Option("--curve/--no-curve", help="Expected utility against epsilon (takes a little longer).")
+    ] = True,
+    plot: Annotated[Path | None, typer.Option(help="Write that plot here, .svg or .png.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the plot.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Plan a run: method, rounds, noise per message, expected utility, and when a target is hopeless.
+
+    Uses public facts only: the number of records of each silo, the number of features, epsilon and delta.
+
+    Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
+    """
+    words = options.TaskWords(
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        view=view,
+        loss=loss,
+        method=method,
+        topology=topology,
+        alpha=alpha,
+        l1_ratio=l1_ratio,
+        records_per_person=records_per_person,
+        silos_per_person=silos_per_person,
+    )
+    with clear_failures():
+        if plot is not None:
+            _check_plot(plot, force)
+        task = _task(words, files or [], sizes, dimension, schema, split_by, is_real=predict == "number")
+        _show(task, words, plot, has_curve=curve or plot is not None, is_json=json)
+
+
+def _check_plot(plot: Path, force: bool) -> None:
+    from dpadmm.reporting.model_file import check_writable
+
+    if plot.suffix not in (".svg", ".png"):
+        raise InputError(f"--plot must end in .svg or .png, got {str(plot)!r}.")
+    check_writable(plot, may_replace=force)
+
+
+def _task(
+    words: options.TaskWords,
+    files: list[Path],
+    sizes: str | None,
+    dimension: int | None,
+    schema: Path | None,
+    split_by: str | None,
+    *,
+    is_real: bool,
+) -> "Task":
+    from dpadmm.datasets.labels import RealLabel
+
+    if (sizes is None) is (not files):
+        raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")
+    if (dimension is None) is (schema is None):
+        raise InputError("Give the number of encoded features as --dimension D, or --schema FILE, and not both.")
+    counts = _counts(sizes) if sizes is not None else _counted(files, split_by)
+    if schema is None:
+        return words.task(counts, dimension or 0, 1.0, is_real)
+    from dpadmm.datasets.draft import load_schema
+
+    filled = load_schema(schema)
+    return words.task(counts, filled.dimension, filled.row_norm, isinstance(filled.label, RealLabel))
+
+
+def _counts(sizes: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in sizes.split(","))
+    except ValueError as error:
+        raise InputError(f"--sizes takes whole numbers with commas, such as 228,171,113; got {sizes!r}.") from error
+
+
+def _counted(files: list[Path], split_by: str | None) -> tuple[int, ...]:
+    from dpadmm.cli.tables import read_silos
+
+    return tuple(len(table.frame) for table in read_silos(files, split_by).values())
+
+
+def _show(task: "Task", words: options.TaskWords, plot: Path | None, *, has_curve: bool, is_json: bool) -> None:
+    from dpadmm.cli.figures import print_json, print_line
+    from dpadmm.planning.curve import utility_curve
+    from dpadmm.planning.planner import plan as make_plan
+    from dpadmm.reporting.utility_plot import epsilons_around
+
+    made = make_plan(task, method=words.method_name())
+    points: tuple[UtilityPoint, ...] = ()
+    if has_curve:
+        points = utility_curve(task, epsilons_around(task.target.epsilon), method=words.method_name())
+    if plot is not None:
+        from dpadmm.reporting.utility_plot import draw_utility
+
+        draw_utility(points, task.target.epsilon, plot)
+    if is_json:
+        listed = [
+            {"epsilon": p.epsilon, "method": p.method, "is_hopeless": p.is_hopeless} | p.expected.as_json()
+            for p in points
+        ]
+        print_json({"command": "plan", "plot": plot and str(plot), "curve": listed} | made.as_json())
+        return
+    print_line(made.describe())
+    if points:
+        _print_curve(points, task.target.epsilon)
+    if plot is not None:
+        print_line(f"Wrote {plot}.")
+
+
+def _print_curve(points: "tuple[UtilityPoint, ...]", epsilon: float) -> None:
+    from rich.console import Console
+
+    from dpadmm.reporting.utility_plot import terminal_curve
+
+    Console(highlight=False).print(terminal_curve(points, epsilon))

@@ -1,0 +1,49 @@
+"""`dpadmm predict`: predictions of a saved model, in the words of the table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.failures import clear_failures
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `dpadmm fit` wrote.")]
+
+
+def predict(
+    model: Model,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows to predict, CSV or Parquet.")],
+    out: Annotated[Path | None, typer.Option(help="CSV file to write; else they are printed.")] = None,
+    missing: options.MissingWord = "error",
+    unlisted: options.UnlistedWord = "error",
+    out_of_range: options.OutOfRangeWord = "clip",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Predict the label of every row. The label's column is not needed and not read.
+
+    Predictions follow from the released model, so they cost the training records nothing.
+    """
+    with clear_failures():
+        from dpadmm.cli.figures import print_json
+        from dpadmm.cli.scoring import predictions
+        from dpadmm.cli.tables import read_table
+        from dpadmm.reporting.model_file import check_writable, load_model, write_file
+
+        saved = load_model(model)
+        if out is not None:
+            check_writable(out, may_replace=force)
+        policies = options.screening(missing, unlisted, out_of_range)
+        table = predictions(saved, read_table(file), str(file), policies)
+        text = table.to_csv(index=False)
+        if out is not None:
+            write_file(out, text.encode())
+        if json:
+            plain = table.astype(object).where(table.notna(), None)
+            columns = {name: plain[name].tolist() for name in plain.columns}
+            print_json({"command": "predict", "rows": len(table), "out": out and str(out), "predictions": columns})
+        elif out is None:
+            typer.echo(text, nl=False)
+        else:
+            typer.echo(f"Wrote {len(table)} predictions to {out}.")

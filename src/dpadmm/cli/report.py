@@ -1,0 +1,48 @@
+"""`dpadmm report`: the page that a data-protection officer can read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.predict import Model
+
+
+def report(
+    model: Model,
+    out: Annotated[Path | None, typer.Option(help="HTML file to write; MODEL.html if left out.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Show what this ledger says now; else what it said when trained.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the page.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Write one self-contained HTML page: what was trained on what, who is protected from whom, what it cost.
+
+    With --json, print every fact of the page instead and write nothing (unless --out is given).
+    """
+    with clear_failures():
+        from dpadmm.cli.figures import print_json
+        from dpadmm.reporting.codec import encode
+        from dpadmm.reporting.model_file import check_writable, load_model, write_file
+        from dpadmm.reporting.outcome import spending_of
+        from dpadmm.reporting.page import report_page
+
+        saved = load_model(model)
+        spending = saved.spending
+        if ledger is not None:
+            from dpadmm.privacy.ledger.reading import open_for_reading
+
+            with open_for_reading(ledger) as book:
+                spending = spending_of(book, ledger.name)
+        place = out if out is not None or json else model.with_suffix(".html")
+        if place is not None:
+            check_writable(place, may_replace=force)
+            write_file(place, report_page(saved, spending, model.name).encode())
+        if json:
+            facts = {"command": "report", "page": place and str(place)}
+            print_json(facts | encode(saved) | {"spending": encode(spending)})
+        else:
+            typer.echo(f"Wrote {place}: open it in a browser, or print it.")

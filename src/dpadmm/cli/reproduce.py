@@ -1,0 +1,88 @@
+"""`dpadmm reproduce`: the papers' figures and the scoreboard, one command each.
+
+The experiments are imported when the command runs, so that `dpadmm --help` stays fast.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpadmm.cli.failures import clear_failures
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.experiments.figure import Order
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help="Figures, such as p-admm/fig1.")] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All figures and the scoreboard.")] = False,
+    runs: Annotated[int | None, typer.Option(help="Noise runs (default: as many as the paper made).")] = None,
+    accounting: Annotated[str, typer.Option(help="Noise by the paper, by proof: claimed, certified, both.")] = "both",
+    out: Annotated[Path, typer.Option(help="Folder for the results; finished parts in it are kept.")] = Path(
+        "reproduction"
+    ),
+    toy: Annotated[bool, typer.Option("--toy", help="Toy size: seconds, to try the machinery.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    docs: Annotated[
+        Path | None, typer.Option(help="Also write the pages of this documentation folder (needs --all).")
+    ] = None,
+) -> None:
+    """Reproduce the papers' figures, claimed and certified side by side."""
+    with clear_failures():
+        if show_list:
+            _show_list()
+            return
+        if everything == bool(names):
+            raise InputError("Name the figures to reproduce, or give --all; `dpadmm reproduce --list` shows the names.")
+        if docs is not None and not everything:
+            raise InputError("The pages need every figure: give --all with --docs.")
+        _run(names or [], _order(toy, runs, accounting, seed), out, jobs, docs)
+
+
+def _show_list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dpadmm.experiments.registry import FIGURES
+
+    table = Table(title="Figures")
+    for column in ("name", "what"):
+        table.add_column(column)
+    for figure in FIGURES.values():
+        table.add_row(figure.name, figure.title)
+    Console().print(table)
+
+
+def _order(is_toy: bool, runs: int | None, accounting: str, seed: int) -> "Order":
+    from dpadmm.experiments.figure import Accounting, Order, Size
+
+    try:
+        chosen = Accounting(accounting)
+    except ValueError:
+        known = ", ".join(each.value for each in Accounting)
+        raise InputError(f"--accounting must be one of {known}, got {accounting!r}.") from None
+    return Order(Size.TOY if is_toy else Size.FULL, runs, chosen, seed)
+
+
+def _run(names: list[str], order: "Order", out: Path, jobs: int, docs: Path | None) -> None:
+    from rich.console import Console
+
+    from dpadmm.experiments.pages import write_pages
+    from dpadmm.experiments.registry import FIGURES
+    from dpadmm.experiments.runner import reproduce as compute
+
+    outcome = compute(names or list(FIGURES), order, out, processes=jobs, console=Console(stderr=True))
+    for file in outcome.files:
+        if file.suffix == ".md":
+            typer.echo(f"{file.parent}: {file.name}, plots, numbers, settings")
+    if docs is not None:
+        write_pages(out, docs)
+        typer.echo(f"{docs}: scoreboard.md and reproduction/ written")
+    typer.echo(
+        f"{outcome.computed} parts computed, {outcome.found} found finished; {outcome.wall_seconds:.0f} s "
+        f"({outcome.processor_seconds:.0f} s of processor time in all parts)."
+    )

@@ -1,0 +1,128 @@
+"""`dpadmm schema`: draft a schema from names and types, and check one that was filled in."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.failures import clear_failures
+from dpadmm.errors import InputError
+
+app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
+
+
+@app.command()
+def init(
+    files: options.Files,
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; else the draft is printed.")] = None,
+    predict: Annotated[
+        Literal["classes", "number"], typer.Option(help="What the target is: one of two classes, or a number.")
+    ] = "classes",
+    leave_out: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column not to learn from; may be repeated.")
+    ] = None,
+    split_by: options.SplitBy = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Draft a schema with placeholders. Only names and types of the columns are used, never their values.
+
+    Fill the placeholders in from public knowledge (an age lies between 0 and 120), delete columns that should not be
+    used, then run `dpadmm schema check`.
+    """
+    with clear_failures():
+        from dpadmm.cli.tables import column_types
+        from dpadmm.datasets.draft import Task, draft_schema, unfilled
+        from dpadmm.reporting.model_file import check_writable, write_file
+
+        if out is not None:
+            check_writable(out, may_replace=force)
+        tables = {str(file): column_types(file) for file in files}
+        apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
+        types = _common(tables, apart)
+        text = draft_schema(types, target, Task(predict))
+        left = unfilled(text)
+        if out is not None:
+            write_file(out, f"{text}\n".encode())
+        if json:
+            _print_json(
+                {"command": "schema init", "out": out and str(out), "schema": _parsed(text), "to_fill_in": left}
+            )
+        elif out is None:
+            typer.echo(text)
+        else:
+            typer.echo(
+                f"Wrote {out} with {len(left)} placeholder(s) to fill in from public knowledge, not from the data."
+            )
+
+
+@app.command()
+def check(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE...]", help="Tables to try it on; nothing leaves, nothing is spent."),
+    ] = None,
+    split_by: options.SplitBy = None,
+    missing: options.MissingWord = "error",
+    unlisted: options.UnlistedWord = "error",
+    out_of_range: options.OutOfRangeWord = "clip",
+    json: options.Json = False,
+) -> None:
+    """Say what a schema allows, or what is still to be filled in; with tables, whether they can be used."""
+    with clear_failures():
+        from dpadmm.datasets.draft import load_schema
+
+        filled = load_schema(schema)
+        sizes = {}
+        if files:
+            from dpadmm.cli.tables import read_silos
+            from dpadmm.cli.training import prepare
+
+            tables = read_silos(files, split_by)
+            prepared = prepare(filled, tables, options.screening(missing, unlisted, out_of_range))
+            for note in prepared.notes:
+                typer.echo(f"Note (for the data's holder, not for publication): {note}", err=True)
+            sizes = dict(zip(prepared.silos.names, prepared.silos.sizes.tolist(), strict=True))
+        if json:
+            found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
+            _print_json({"command": "schema check", "schema": _parsed(filled.to_json())} | found)
+            return
+        typer.echo(filled.describe())
+        typer.echo(f"{filled.dimension} features after encoding.")
+        for name, size in sizes.items():
+            typer.echo(f"{name}: {size} rows can be used.")
+
+
+def _common(tables: dict[str, dict[str, Any]], apart: set[str]) -> dict[str, Any]:
+    """Return the columns that all files share, with a type that fits all of them."""
+    from dpadmm.datasets.draft import ColumnType
+
+    first, *others = tables.values()
+    for file, types in tables.items():
+        if set(types) != set(first):
+            differ = sorted(set(types) ^ set(first))
+            raise InputError(
+                f"{file} does not have the same columns as the first file: {', '.join(map(repr, differ))}."
+            )
+    strange = sorted(apart - set(first))
+    if strange:
+        raise InputError(
+            f"There is no column {', '.join(map(repr, strange))}; there are {', '.join(map(repr, first))}."
+        )
+    same = {name: kind if all(o[name] is kind for o in others) else ColumnType.TEXT for name, kind in first.items()}
+    return {name: kind for name, kind in same.items() if name not in apart}
+
+
+def _parsed(text: str) -> Any:
+    import json
+
+    return json.loads(text)
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    from dpadmm.cli.figures import print_json
+
+    print_json(document)

@@ -1,0 +1,123 @@
+"""A saved model at work: scores, predictions in the table's own words, and how often they are right."""
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from dpadmm.cli.options import TaskWords
+from dpadmm.datasets.labels import BinaryLabel, Label, RealLabel, ThresholdLabel
+from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.errors import InputError
+from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.silos import Silos
+from dpadmm.reporting.facts import SavedModel
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """The model on encoded rows, as estimators look at it: `predict` gives encoded labels."""
+
+    weights: Floats
+    is_real: bool
+
+    @classmethod
+    def of(cls, model: SavedModel) -> "Scorer":
+        """Return the scorer of a saved model."""
+        return cls(np.array(model.coefficients), isinstance(model.schema.label, RealLabel))
+
+    def scores(self, features: Matrix) -> Floats:
+        """Return features times weights."""
+        return np.asarray(features @ self.weights)
+
+    def predict(self, features: Matrix) -> Floats:
+        """Return -1 or +1, or a number in [-1, 1]."""
+        scores = self.scores(features)
+        return np.clip(scores, -1.0, 1.0) if self.is_real else np.where(scores > 0, 1.0, -1.0)
+
+
+def predictions(model: SavedModel, frame: pd.DataFrame, where: str, screening: Screening) -> pd.DataFrame:
+    """Return one row per row of the table: the prediction and, for logistic regression, its probability.
+
+    A blanked row gets an empty prediction.
+    """
+    screened = encode_table(model.schema, frame, where, screening, is_labelled=False)
+    scores = Scorer.of(model).scores(screened.features)
+    table = pd.DataFrame({model.schema.label.name: worded(model.schema.label, scores)})
+    if model.loss.startswith("logistic"):
+        table["probability"] = expit(scores)
+    table[screened.blank] = None
+    return table
+
+
+@singledispatch
+def worded(label: Label, scores: Floats) -> NDArray[np.object_]:
+    """Return predictions in the words of the table."""
+    raise InputError(f"Labels of type {type(label).__name__} cannot be predicted from the command line.")
+
+
+@worded.register
+def _(label: BinaryLabel, scores: Floats) -> NDArray[np.object_]:
+    return np.array([label.positive[0] if score > 0 else label.negative[0] for score in scores], dtype=object)
+
+
+@worded.register
+def _(label: ThresholdLabel, scores: Floats) -> NDArray[np.object_]:
+    above, below = f"above {label.threshold:g}", f"at most {label.threshold:g}"
+    return np.array([above if score > 0 else below for score in scores], dtype=object)
+
+
+@worded.register
+def _(label: RealLabel, scores: Floats) -> NDArray[np.object_]:
+    return np.array(label.decode(np.clip(scores, -1.0, 1.0)), dtype=object)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A figure on given records, with that of the best constant answer."""
+
+    name: str
+    value: float
+    baseline: float
+
+
+def public_score(model: SavedModel, silos: Silos, blank: NDArray[np.bool_]) -> Score:
+    """Return accuracy, or R^2 for a number; reads every label, so the data must be public. Blank rows are left out."""
+    labels, found = silos.labels[~blank], Scorer.of(model).predict(silos.features)[~blank]
+    if not isinstance(model.schema.label, RealLabel):
+        share = float((labels > 0).mean())
+        return Score("accuracy", float((found == labels).mean()), max(share, 1 - share))
+    spread = float(((labels - labels.mean()) ** 2).sum())
+    if spread == 0:
+        raise InputError("R^2 needs labels that differ; all labels of these rows are equal.")
+    return Score("R^2", 1 - float(((labels - found) ** 2).sum()) / spread, 0.0)
+
+
+def private_score(model: SavedModel, silos: Silos, words: TaskWords, ledger: Ledger | None) -> tuple[str, PrivateScore]:
+    """Return a noisy figure and its name: accuracy, or the mean absolute error in units of half the target's range."""
+    scorer = Scorer.of(model)
+    if not scorer.is_real:
+        return "accuracy", private_accuracy(
+            scorer,
+            silos.features,
+            silos.labels,
+            words.epsilon,
+            delta=words.delta,
+            max_records_per_person=words.records_per_person,
+            ledger=ledger,
+        )
+    return "mean absolute error (half ranges)", private_absolute_error(
+        scorer,
+        silos.features,
+        silos.labels,
+        words.epsilon,
+        largest=2.0,
+        delta=words.delta,
+        max_records_per_person=words.records_per_person,
+        ledger=ledger,
+    )

@@ -1,0 +1,143 @@
+"""The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.cli.options import TaskWords
+from dpadmm.cli.tables import SiloTable, ledger_data
+from dpadmm.datasets.labels import RealLabel
+from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.errors import InputError
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.planning.carry_out import carry_out
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.planner import plan as make_plan
+from dpadmm.privacy.ledger import Budget, Holding, Ledger, Terms
+from dpadmm.privacy.records import Unit, View
+from dpadmm.problems.silos import Silos
+from dpadmm.reporting.facts import SavedModel
+from dpadmm.reporting.model_file import check_writable, checked_suffix, save_model
+from dpadmm.reporting.outcome import saved_model, spending_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Encoded silos, which of their rows are blank, and notes about awkward cells for the data's holder alone."""
+
+    silos: Silos
+    blank: NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Books:
+    """The ledger to record in: an existing file, or a new one with a budget; None keeps no record."""
+
+    path: Path | None = None
+    budget: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The ledger's file name, as reports show it."""
+        return "" if self.path is None else self.path.name
+
+    def check(self) -> None:
+        """Refuse a new ledger without a budget, and a budget for one that has its own."""
+        if self.path is None:
+            if self.budget is not None:
+                raise InputError("--budget is for a new ledger: name it with --ledger FILE.")
+            return
+        if not self.path.exists() and self.budget is None:
+            raise InputError(
+                f"{self.path} does not exist yet. To start it, say what these data may spend in all, now and later: "
+                "--budget EPSILON (at the same --delta)."
+            )
+        if self.path.exists() and self.budget is not None:
+            raise InputError(
+                f"{self.path} has a budget already. Leave --budget out, or change it with `dpadmm ledger budget`."
+            )
+
+    def open(self, tables: Mapping[str, SiloTable], words: TaskWords) -> AbstractContextManager[Ledger | None]:
+        """Return the ledger, opened for these tables; a new one is created first."""
+        if self.path is None:
+            return nullcontext()
+        data = ledger_data(tables)
+        if self.budget is None:
+            return Ledger.open(self.path, data=data)
+        terms = Terms(
+            unit=Unit(words.unit),
+            view=View(words.view),
+            records_per_person=words.records_per_person,
+            holding=Holding.APART if words.silos_per_person == 1 else Holding.TOGETHER,
+        )
+        return Ledger.create(self.path, data, Budget(epsilon=self.budget, delta=words.delta), terms=terms)
+
+
+def prepare(schema: Schema, tables: Mapping[str, SiloTable], screening: Screening) -> Prepared:
+    """Encode every table; faults name file, row and column."""
+    screened = {name: encode_table(schema, table.frame, table.where, screening) for name, table in tables.items()}
+    silos = Silos.from_parts(
+        [each.features for each in screened.values()],
+        [each.labels for each in screened.values()],
+        schema.row_norm,
+        list(screened),
+    )
+    blank = np.concatenate([each.blank for each in screened.values()])
+    return Prepared(silos, blank, tuple(note for each in screened.values() for note in each.notes))
+
+
+def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
+    """Plan from public facts: the schema's width and norm, the sizes and the options."""
+    task = words.task(sizes, schema.dimension, schema.row_norm, isinstance(schema.label, RealLabel))
+    return make_plan(task, method=words.method_name())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Everything `fit` was asked for."""
+
+    schema: Schema
+    tables: Mapping[str, SiloTable]
+    words: TaskWords
+    screening: Screening
+    books: Books
+    out: Path
+    title: str
+    seed: int | None = None
+    may_replace: bool = False
+    is_hopeless_allowed: bool = False
+    has_progress: bool = True
+
+    def check(self) -> Prepared:
+        """Check all that can be checked before planning: files, cells, places."""
+        checked_suffix(self.out)
+        self.books.check()
+        if self.seed is not None and self.books.path is not None:
+            raise InputError("--simulate makes no release, so it cannot be recorded. Leave --ledger out.")
+        check_writable(self.out, may_replace=self.may_replace)
+        if self.books.path is not None:
+            check_writable(self.books.path, may_replace=True)
+        return prepare(self.schema, self.tables, self.screening)
+
+    def plan(self, prepared: Prepared) -> Plan:
+        """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
+        plan = plan_for(self.schema, tuple(int(size) for size in prepared.silos.sizes), self.words)
+        if plan.is_hopeless and not self.is_hopeless_allowed:
+            raise InputError(f"{' '.join(plan.warnings)} Nothing was spent. To train nevertheless, say --anyway.")
+        return plan
+
+    def carry_out(self, prepared: Prepared, plan: Plan) -> tuple[SavedModel, Path]:
+        """Reserve, run and save; return the model and where it is."""
+        sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
+        with self.books.open(self.tables, self.words) as ledger:
+            outcome = carry_out(plan, prepared.silos, sampler, ledgers=ledger, progress=self.has_progress)
+            spending = None if ledger is None else spending_of(ledger, self.books.name)
+        model = saved_model(outcome, self.schema, prepared.silos.names, self.title, spending)
+        return model, save_model(model, self.out)

@@ -1,0 +1,1 @@
+"""Figures of Consensus DP-ADMM (Cao, Zhang, Poor, Tian 2021)."""

@@ -1,0 +1,1 @@
+"""Figures of fixed-point ADMM (Cyffers, Bellet, Basu 2023)."""

@@ -1,0 +1,169 @@
+"""What a figure leaves behind: SVG and PNG, every number as parquet and CSV, settings as JSON, a Markdown summary.
+
+All files are written beside their place and moved there at once, so an interrupted run leaves no half of one.
+"""
+
+import ast
+import hashlib
+import inspect
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+
+from dpadmm import __version__
+from dpadmm.experiments.adult import is_adult_at_hand
+from dpadmm.experiments.figure import Figure, Finding, Order, Part
+from dpadmm.experiments.style import SETTINGS
+from dpadmm.experiments.table import Table
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib", "dp-accounting")
+PIXELS_PER_INCH = 110
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file in the same folder, then put it in place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    draft = Path(name)
+    try:
+        write(draft)
+        draft.chmod(0o644)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file at once."""
+
+    def write(draft: Path) -> None:
+        draft.write_text(text, encoding="utf-8")
+
+    write_atomically(path, write)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Processor and wall-clock seconds of a part."""
+
+    processor: float
+    wall: float
+
+
+def part_path(out: Path, part: Part, order: Order) -> Path:
+    """Return where the numbers of a part are kept: the name tells what was computed, by which code, from what."""
+    facts = [
+        part.name,
+        order.size.name,
+        str(order.runs),
+        order.accounting.name,
+        str(order.seed),
+        __version__,
+        _source_of(part.compute),
+        str(part.needs_adult and is_adult_at_hand()),
+    ]
+    digest = hashlib.sha256("|".join(facts).encode()).hexdigest()[:16]
+    return out / ".parts" / f"{part.name.replace('/', '-')}-{digest}.parquet"
+
+
+def _source_of(function: Any) -> str:
+    """Return the code and arguments of a part: a changed setting makes another part, a changed layout does not."""
+    target = getattr(function, "func", function)
+    module = inspect.getmodule(target)
+    code = "" if module is None else ast.dump(ast.parse(inspect.getsource(module)))
+    return f"{code}|{getattr(function, 'args', ())}|{getattr(function, 'keywords', {})}"
+
+
+def save_part(path: Path, table: Table, timing: Timing) -> None:
+    """Keep the numbers of a finished part; the timing first, so that the table's presence means both are there."""
+    write_text(path.with_suffix(".json"), json.dumps({"processor": timing.processor, "wall": timing.wall}))
+    write_atomically(path, lambda draft: table.to_parquet(draft, index=False))
+
+
+def load_part(path: Path) -> tuple[Table, Timing]:
+    """Return what `save_part` kept."""
+    figures = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    return pd.read_parquet(path), Timing(**figures)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that the numbers may depend on."""
+    found = {"dpadmm": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # pragma: no cover - all of them are required
+            found[package] = "not installed"
+    return found
+
+
+def write_figure(out: Path, figure: Figure, order: Order, table: Table, timings: Sequence[Timing]) -> list[Path]:
+    """Write all files of a figure; return them."""
+    folder = out / figure.name
+    data = table["data"].iloc[0]
+    findings = figure.findings(table)
+    seconds = sum(timing.processor for timing in timings)
+    picture = figure.draw(table, data)
+    stem = figure.name.rsplit("/", 1)[-1]
+    paths = {kind: folder / f"{stem}.{kind}" for kind in ("svg", "png", "parquet", "csv", "json", "md")}
+    with mpl.rc_context(SETTINGS):
+        write_atomically(paths["svg"], lambda draft: picture.savefig(draft, metadata={"Date": None}))
+        write_atomically(paths["png"], lambda draft: picture.savefig(draft, dpi=PIXELS_PER_INCH))
+    write_atomically(paths["parquet"], lambda draft: table.to_parquet(draft, index=False))
+    write_atomically(paths["csv"], lambda draft: table.to_csv(draft, index=False))
+    write_text(paths["json"], json.dumps(_facts(figure, order, data, seconds), indent=2, default=str) + "\n")
+    write_text(paths["md"], summary(figure, order, data, findings, seconds, f"{stem}.png"))
+    return list(paths.values())
+
+
+def _facts(figure: Figure, order: Order, data: str, seconds: float) -> dict[str, Any]:
+    return {
+        "figure": figure.name,
+        "title": figure.title,
+        "data": data,
+        "setting": dict(figure.setting),
+        "choices": list(figure.choices),
+        "size": order.size.value,
+        "runs": order.runs if order.runs is not None else "the paper's",
+        "accounting": order.accounting.value,
+        "noise_seed": order.seed,
+        "processor_seconds": round(seconds, 1),
+        "versions": versions(),
+        "platform": sys.platform,
+    }
+
+
+def summary(figure: Figure, order: Order, data: str, findings: Sequence[Finding], seconds: float, picture: str) -> str:
+    """Return the Markdown page of a figure."""
+    lines = [f"# {figure.title}", "", f"`dpadmm reproduce {figure.name}`. Data: {data}."]
+    if order.is_toy:
+        lines.append("**Toy size: the numbers below mean nothing.**")
+    lines += ["", f"![{figure.title}]({picture})", "", "## What the paper reports", "", figure.reports, ""]
+    lines += ["## What we see", "", "| the paper | here | verdict | why |", "|---|---|---|---|"]
+    lines += [f"| {f.claim} | {f.seen} | **{f.verdict.value}** | {f.why} |" for f in findings]
+    lines += ["", "## Setting", "", "| | |", "|---|---|"]
+    lines += [f"| {name.replace('_', ' ')} | {_plain(value)} |" for name, value in figure.setting.items()]
+    lines += ["", "What the paper leaves open, and what was chosen:", ""]
+    lines += [f"* {choice}" for choice in figure.choices]
+    runs = f", runs: {order.runs}" if order.runs is not None else ""
+    lines += ["", f"Noise seed {order.seed}{runs}; {seconds:.0f} s of processor time.", ""]
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(f"{each:g}" if isinstance(each, float) else str(each) for each in _listed(value))
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else (value,)

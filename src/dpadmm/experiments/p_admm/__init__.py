@@ -1,0 +1,1 @@
+"""Figures of P-ADMM (Ding, Gong, Zhang, Pan, Han 2019)."""

@@ -1,0 +1,1 @@
+"""Figures of PS-ADMM (Ding, Errapotu, Zhang, Gong, Pan, Han 2019)."""

@@ -1,0 +1,168 @@
+"""The runs behind Figs. 2 and 3: Adult 70/30, five providers, ridge 1e-4, delta = 1e-3, three budgets, 20 runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpadmm.algorithms.batches import Batches
+from dpadmm.algorithms.ps_admm import PSADMM
+from dpadmm.algorithms.setting import Setting
+from dpadmm.experiments.adult import AdultData, adult
+from dpadmm.experiments.contenders import Arena, DvpRacer, trial
+from dpadmm.experiments.figure import Order, Part
+from dpadmm.experiments.race import logistic_problem
+from dpadmm.experiments.style import Spread, canvas, draw_curve, draw_curves, finish
+from dpadmm.experiments.table import Reading, Rows, Table, chosen, mean_at
+from dpadmm.experiments.trials import TOLERANCE, Batch, Trial, run_course
+from dpadmm.networks import complete
+from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.claims.ps_admm import Theorem2
+from dpadmm.problems.problem import Problem
+
+LOSS, ERROR, CERTIFIED_EPS = "expected loss", "test error", "certified eps"
+PS, DVP_NAME = "PS-ADMM", "DVP-ADMM"
+
+
+@dataclass(frozen=True)
+class Stochastic:
+    """epsilons (two of three legible), delta, ridge R, N, runs: printed. rho, step, K, S, DVP's eta: chosen."""
+
+    epsilons: tuple[float, ...] = (0.1, 0.2, 0.5)
+    delta: float = 1e-3
+    ridge: float = 1e-4
+    agents: int = 5
+    rounds: int = 100
+    inner_steps: int = 50
+    rho: float = 0.05
+    step: float = 1.0
+    batch: int = 1
+    batch_seed: int = 7
+    dvp_eta: float = 0.5
+    runs: int = 20
+
+    def method(self, order: Order) -> PSADMM:
+        """Algorithm 2 as printed: batch 1, extrapolated averages, fresh noise in every inner step."""
+        return PSADMM(self.rho, self.step, order.pick(self.inner_steps, 4), Batches(self.batch, self.batch_seed))
+
+    def rounds_of(self, order: Order) -> int:
+        """K."""
+        return int(order.pick(self.rounds, 4))
+
+    def marks(self, order: Order) -> list[int]:
+        """The rounds at which the models are measured."""
+        rounds = self.rounds_of(order)
+        return sorted({1, *range(0, rounds + 1, order.pick(5, 2))} - {0})
+
+
+SETTING = Stochastic()
+CHOICES = (
+    "The budgets are not all legible (0.5 is named): 0.1, 0.2 and 0.5. K = 100 rounds of S = 50 inner steps with "
+    "batch 1; "
+    "rho = 0.05 and step = 1 are not printed.",
+    "Theorem 2 leaves its constants open: c = c1 = 1. Its condition eps <= c1 K S/M^2 fails for every budget.",
+    "Claimed noise is one Gaussian of variance sigma^2 in every inner step; it is split evenly between full "
+    "gradient and "
+    "correction, and its certified eps is that of this split (an upper bound).",
+    "DVP runs on the complete graph of the five providers with eta = 0.5 and pure eps, 100 iterations.",
+    "The loss is the providers' average at their own models; the test error is that of z (for DVP of the mean).",
+)
+
+
+def _problem(order: Order) -> tuple[AdultData, AdultData, Problem]:
+    train, test = adult(order).split()
+    return train, test, logistic_problem(train, SETTING.agents, 1.0, 2 * SETTING.ridge * SETTING.agents)
+
+
+def ps_plan(method: PSADMM, problem: Problem, rounds: int, reading: Reading, epsilon: float) -> NoisePlan:
+    """Return PS-ADMM's noise: by Theorem 2, or calibrated by C4."""
+    promises = method.promises(Setting(problem, rounds, TOLERANCE))
+    if reading is Reading.CERTIFIED:
+        return calibrated(promises, Target(epsilon, SETTING.delta))
+    records = int(problem.functions.sizes.min())
+    theorem = Theorem2(rounds=rounds, inner_steps=method.inner_steps, records=records, lipschitz=1.0)
+    sigma = theorem.noise(epsilon=epsilon, delta=SETTING.delta).value
+    return at_levels(promises, [np.full((1, rounds), sigma / np.sqrt(2))] * len(promises))
+
+
+def compute_ps(order: Order) -> Table:
+    """PS-ADMM, all budgets and readings and the non-private run in one batch."""
+    train, test, problem = _problem(order)
+    method, rounds = SETTING.method(order), SETTING.rounds_of(order)
+    trials = [
+        Trial(PS, reading, epsilon, ps_plan(method, problem, rounds, reading, epsilon))
+        for epsilon in order.pick(SETTING.epsilons, SETTING.epsilons[-1:])
+        for reading in order.accounting.readings
+    ]
+    rows = Rows(train.label)
+    course = run_course(
+        method, problem, SETTING.marks(order), [*trials, Trial.bare()], runs=order.runs_of(SETTING.runs),
+        seed=order.seed,
+    )  # fmt: skip
+    _measure(rows, course, problem, test)
+    for each in trials:
+        _add_cost(rows, each, each.certified_epsilon(SETTING.delta), rounds)
+    return rows.table()
+
+
+def compute_dvp(order: Order) -> Table:
+    """DVP at the same budgets."""
+    train, test, problem = _problem(order)
+    arena = Arena(problem, complete(SETTING.agents), SETTING.rounds_of(order), SETTING.delta)
+    racer = DvpRacer(SETTING.dvp_eta, label=DVP_NAME)
+    epsilons = order.pick(SETTING.epsilons, SETTING.epsilons[-1:])
+    trials = [trial(racer, arena, reading, eps) for eps in epsilons for reading in order.accounting.readings]
+    rows = Rows(train.label)
+    course = run_course(
+        racer.method, problem, SETTING.marks(order), trials, runs=order.runs_of(SETTING.runs), seed=order.seed,
+        network=arena.network,
+    )  # fmt: skip
+    _measure(rows, course, problem, test)
+    for each in trials:
+        _add_cost(rows, each, each.certified_epsilon(0.0), arena.rounds)
+    return rows.table()
+
+
+def _measure(rows: Rows, course: Iterator[tuple[int, Batch]], problem: Problem, test: AdultData) -> None:
+    for k, batch in course:
+        loss = problem.functions.value(batch.run.models).mean(axis=0)
+        error = test.error(batch.run.estimate)
+        for each, columns in batch:
+            for metric, values in ((LOSS, loss[columns]), (ERROR, error[columns])):
+                rows.add(
+                    panel="", curve=each.curve, reading=each.reading, epsilon=each.epsilon, x=k, metric=metric,
+                    values=values,
+                )  # fmt: skip
+
+
+def _add_cost(rows: Rows, each: Trial, epsilon: float, rounds: int) -> None:
+    rows.fact(
+        panel="", curve=each.curve, reading=each.reading, epsilon=each.epsilon, x=rounds, metric=CERTIFIED_EPS,
+        value=epsilon,
+    )  # fmt: skip
+
+
+PARTS = (
+    Part("ps-admm/ps", compute_ps, seconds=200.0, needs_adult=True),
+    Part("ps-admm/dvp", compute_dvp, seconds=150.0, needs_adult=True),
+)
+
+
+def draw(title: str, metric: str, is_log_y: bool, table: Table, data: str) -> Any:
+    """Claimed above, certified below; one column per budget."""
+    epsilons = sorted(set(chosen(table, curve=PS)["epsilon"]))
+    picture, axes = canvas(2, len(epsilons), width=4.7, height=3.7)
+    for row, reading in enumerate((Reading.CLAIMED, Reading.CERTIFIED)):
+        for column, epsilon in enumerate(epsilons):
+            ax = axes[row, column]
+            here = chosen(table, metric=metric, epsilon=epsilon)
+            draw_curves(ax, here, [PS, DVP_NAME], reading=reading, spread=Spread.STD)
+            draw_curve(ax, chosen(table, metric=metric, reading=Reading.NON_PRIVATE), label="non-private", place=None,
+                       reading=Reading.NON_PRIVATE)  # fmt: skip
+            spent = mean_at(table, metric=CERTIFIED_EPS, reading=reading, epsilon=epsilon, curve=PS)
+            title_here = f"eps = {epsilon:g}, {reading.value} noise (PS-ADMM: certified {spent:.3g})"
+            finish(ax, title_here, "iteration", metric, is_log_y=is_log_y)
+    picture.suptitle(f"{title}: {data}, N = {SETTING.agents}, delta = {SETTING.delta:g}; mean and std", fontsize=11)
+    return picture

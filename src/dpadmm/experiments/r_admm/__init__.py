@@ -1,0 +1,1 @@
+"""Figures of R-ADMM (Zhang, Khalili, Liu 2018)."""

@@ -1,0 +1,1 @@
+"""The scoreboard: every method at equal certified epsilon."""

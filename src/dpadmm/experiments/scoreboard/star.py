@@ -1,0 +1,176 @@
+"""The scoreboard on the consensus LASSO and on control: one agent's function is hidden from who hears broadcasts."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
+from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
+from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.theory.consensus_planner import plan_consensus
+from dpadmm.experiments.consensus import fig3
+from dpadmm.experiments.consensus.bench import TOLERANCE, Bench
+from dpadmm.experiments.consensus.lasso import Lasso
+from dpadmm.experiments.figure import Figure, Finding, Order, Part, Verdict
+from dpadmm.experiments.style import canvas, draw_curve, finish
+from dpadmm.experiments.table import Reading, Rows, Table, chosen
+from dpadmm.experiments.trials import Trial, run_trials
+from dpadmm.noise.plan import NoisePlan, calibrated
+from dpadmm.noise.schedules import CaoOptimal
+from dpadmm.privacy.calibration import PureTarget, Target
+
+EPSILONS = (0.1, 0.5, 1.0, 5.0, 10.0)
+DELTA = 1e-5
+ERROR, CERTIFIED_EPS, ROUND_COUNT, PENALTY = "relative error of the release", "certified eps", "rounds", "rho"
+SECONDS = "processor seconds a run"
+
+PAPER = "the paper's noise and rho"
+CERTIFIED = "certified noise, the paper's rho"
+LINEAR = "certified for linear terms, the paper's rho"
+PLANNED = "certified, rho and rounds planned"
+GAUSSIAN = "certified, planned, Gaussian"
+
+
+@dataclass(frozen=True)
+class Board:
+    """One problem: the bench at full and toy size, rounds to try, noise runs."""
+
+    name: str
+    title: str
+    full: Callable[[], Bench]
+    toy: Callable[[], Bench]
+    rounds: tuple[int, ...]
+    runs: int
+
+
+def _facts(bench: Bench) -> StarFacts:
+    return StarFacts.of(Setting(bench.problem, 1, TOLERANCE))
+
+
+def fixed(bench: Bench, curve: str, epsilon: float, rounds: int) -> tuple[ConsensusDPADMM, NoisePlan]:
+    """Return method and noise at the paper's penalty for this many private broadcasts."""
+    if curve in (PAPER, CERTIFIED):
+        reading = Reading.CLAIMED if curve == PAPER else Reading.CERTIFIED
+        return bench.method, bench.plan(reading, epsilon, rounds + 1)
+    method = ConsensusDPADMM(bench.star.rho, LinearTermsDiffer(bench.gradient_distance))
+    promises = method.promises(Setting(bench.problem, rounds, TOLERANCE))
+    return method, calibrated(promises, PureTarget(epsilon), CaoOptimal(bench.beta))
+
+
+def planned(bench: Bench, curve: str, epsilon: float) -> tuple[ConsensusDPADMM, NoisePlan, int]:
+    """Return method, noise and rounds of the library's planner, from public constants and rough sizes of x*."""
+    target = PureTarget(epsilon) if curve == PLANNED else Target(epsilon, DELTA)
+    slope = bench.problem.functions.gradient(bench.optimum[None, :, None])[:, :, 0]
+    plan = plan_consensus(
+        _facts(bench), FunctionsDiffer(bench.gradient_distance), target, radius=bench.radius,
+        gradient_radius=float(np.sqrt(np.square(slope).sum(axis=1).mean())),
+    )  # fmt: skip
+    promises = plan.method.promises(Setting(bench.problem, plan.rounds, TOLERANCE))
+    return plan.method, calibrated(promises, target, plan.schedule), plan.rounds
+
+
+def compute(board: Board, curve: str, order: Order) -> Table:
+    """One curve: the best number of rounds of the grid for each budget, or the planner's."""
+    bench = order.pick(board.full, board.toy)()
+    rows = Rows(board.title)
+    for epsilon in order.pick(EPSILONS, EPSILONS[:2]):
+        best: dict[str, Any] = {}
+        if curve in (PLANNED, GAUSSIAN):
+            tries = [planned(bench, curve, epsilon)]
+        else:
+            tries = [(*fixed(bench, curve, epsilon, rounds), rounds) for rounds in order.pick(board.rounds, (3, 6))]
+        for method, plan, rounds in tries:
+            trial, begin = Trial(curve, Reading.CERTIFIED, epsilon, plan), time.process_time()
+            runs = order.runs_of(board.runs)
+            batch = run_trials(
+                method, bench.problem, rounds, [trial], runs=runs, seed=order.seed, every=0, tolerance=TOLERANCE
+            )
+            errors = np.square(batch.run.estimate - bench.optimum[:, None]).sum(axis=0) / bench.radius**2
+            if not best or errors.mean() < best[ERROR].mean():
+                cost = trial.certified_epsilon(DELTA if curve == GAUSSIAN else 0.0)
+                seconds = (time.process_time() - begin) / runs
+                best = {ERROR: errors, CERTIFIED_EPS: cost, ROUND_COUNT: rounds, PENALTY: method.rho, SECONDS: seconds}
+        facts: dict[str, Any] = {
+            "panel": board.name, "curve": curve, "epsilon": epsilon, "x": epsilon,
+            "reading": Reading.CLAIMED if curve == PAPER else Reading.CERTIFIED,
+        }  # fmt: skip
+        rows.add(**facts, metric=ERROR, values=best.pop(ERROR))
+        for metric, value in best.items():
+            rows.fact(**facts, metric=metric, value=float(value))
+    return rows.table()
+
+
+CURVES = (PAPER, CERTIFIED, LINEAR, PLANNED, GAUSSIAN)
+
+
+def draw(board: Board, table: Table, data: str) -> Any:
+    """Error of the release against eps."""
+    picture, axes = canvas(1, 1, width=7.5, height=5.0)
+    for place, curve in enumerate(CURVES):
+        reading = Reading.CLAIMED if curve == PAPER else Reading.CERTIFIED
+        rows = chosen(table, metric=ERROR, curve=curve)
+        draw_curve(axes[0, 0], rows, label=curve, place=place, reading=reading, is_marked=True)
+    finish(axes[0, 0], f"Scoreboard: {data}", f"eps (pure; Gaussian: delta = {DELTA:g})", ERROR, is_log_y=True,
+           is_log_x=True)  # fmt: skip
+    return picture
+
+
+def findings(table: Table) -> tuple[Finding, ...]:
+    """What certificates and planning bring."""
+    means = chosen(table, metric=ERROR).groupby(["epsilon", "curve"])["value"].mean().unstack()
+    words = [
+        f"eps {epsilon:g}: {row[PAPER]:.2g} by the paper, {row[CERTIFIED]:.2g} certified, {row[PLANNED]:.2g} planned"
+        for epsilon, row in means.iterrows()
+    ]
+    return (Finding("(ours) relative error of what is released", "; ".join(words), Verdict.NOT_COMPARABLE),)
+
+
+def _board(board: Board, cost: float) -> Figure:
+    return Figure(
+        name=f"scoreboard/{board.name}",
+        title=f"Scoreboard: {board.title}",
+        reports="Not in any paper: consensus DP-ADMM with the paper's noise and with certified noise, at equal eps.",
+        setting={"epsilons": EPSILONS, "delta": DELTA, "rounds": board.rounds, "runs": board.runs},
+        choices=(
+            "At the paper's rho the best number of rounds of a small grid is shown, chosen by the error itself; "
+            "the planner "
+            "chooses rho and rounds from public constants and the true sizes of x* and of the gradients there.",
+            "The error is that of the last broadcast, which may be released.",
+            "Only consensus DP-ADMM has a certificate for functions without a gradient bound, so no other method "
+            "is here.",
+        ),
+        parts=tuple(
+            Part(f"scoreboard/{board.name}/{number}", partial(compute, board, curve), seconds=cost)
+            for number, curve in enumerate(CURVES)
+        ),
+        draw=partial(draw, board),
+        findings=findings,
+    )
+
+
+def _lasso() -> Bench:
+    return Lasso().bench()
+
+
+def _toy_lasso() -> Bench:
+    return Lasso(agents=200).bench()
+
+
+def _control() -> Bench:
+    return fig3.CONTROL.bench()
+
+
+def _toy_control() -> Bench:
+    return fig3.TOY.bench()
+
+
+LASSO_FIGURE = _board(
+    Board("lasso", "consensus LASSO, n = 10^4, p = 5", _lasso, _toy_lasso, (4, 8, 16, 32, 48), 10), 15.0
+)
+CONTROL_FIGURE = _board(
+    Board("control", "linear-quadratic control, n = 10^4, m = 20", _control, _toy_control, (4, 8, 16, 32, 64), 5), 60.0
+)

@@ -1,0 +1,223 @@
+"""From a plan that was carried out to the facts that may be told about it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import singledispatch
+
+from dpadmm import __version__
+from dpadmm.algorithms.registry import BY_NAME, Topology
+from dpadmm.datasets.schema import Schema
+from dpadmm.noise.draws import Origin as DrawnFrom
+from dpadmm.planning.carry_out import Outcome
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.public_history import PublicRound
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger.reading import runs_of
+from dpadmm.privacy.records import BareRelease, Release
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.reporting.claims import claims_of
+from dpadmm.reporting.facts import (
+    Choice,
+    Curve,
+    Expected,
+    Guarantee,
+    Origin,
+    SavedModel,
+    Silo,
+    Spending,
+    Wiring,
+)
+
+
+@singledispatch
+def loss_words(loss: Loss) -> str:
+    """Return what kind of model a loss makes, in words."""
+    return repr(loss)
+
+
+@loss_words.register
+def _(loss: Logistic) -> str:
+    return "logistic regression"
+
+
+@loss_words.register
+def _(loss: CappedLogistic) -> str:
+    return f"logistic regression (no record pulls harder than {loss.cap:g})"
+
+
+@loss_words.register
+def _(loss: SmoothedHinge) -> str:
+    return "linear support vector machine (smoothed hinge)"
+
+
+@loss_words.register
+def _(loss: Huber) -> str:
+    return f"linear regression (Huber loss, threshold {loss.threshold:g})"
+
+
+def saved_model(
+    outcome: Outcome, schema: Schema, names: Sequence[str], title: str, spending: Spending | None = None
+) -> SavedModel:
+    """Return the model of an outcome with everything that may be told about it."""
+    plan = outcome.plan
+    pairs = zip(names, plan.task.sizes, strict=True)
+    return SavedModel(
+        title=title,
+        created=now(),
+        package=f"dpadmm {__version__}",
+        run=outcome.run_name,
+        loss=loss_words(plan.task.loss),
+        coefficients=tuple(outcome.model.tolist()),
+        schema=schema,
+        silos=tuple(Silo(name=name, records=size) for name, size in pairs),
+        wiring=wiring_of(plan),
+        guarantee=guarantee_of(outcome),
+        choice=choice_of(plan),
+        noise=_noise_curves(outcome),
+        history=_history_curves(outcome.public_history),
+        spending=spending,
+    )
+
+
+def now() -> str:
+    """Return the time as the files and the page show it."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def guarantee_of(outcome: Outcome) -> Guarantee:
+    """Return what the run's statement certifies at the task's delta."""
+    said, delta = outcome.statement, outcome.plan.task.target.delta
+    claims, reason = claims_of(outcome.plan, outcome.noise_plan)
+    return Guarantee(
+        epsilon=said.curve.epsilon(delta),
+        delta=delta,
+        unit=said.unit.value,
+        relation=said.relation.value,
+        view=said.view.value,
+        strength=said.strength.value,
+        certificates=tuple(said.theorems),
+        assumptions=tuple(said.assumptions),
+        records_per_person=said.records_per_person,
+        silos_per_person=said.silos_per_person,
+        origin=Origin.SECURE if outcome.origin is DrawnFrom.SECURE else Origin.SIMULATED,
+        claims=claims,
+        no_claim=reason,
+    )
+
+
+def wiring_of(plan: Plan) -> Wiring:
+    """Return who talks to whom."""
+    topology = BY_NAME[plan.method].topology
+    if plan.network is not None:
+        edges = tuple((int(a), int(b)) for a, b in plan.network.edges)
+        full = plan.task.n_silos * (plan.task.n_silos - 1) // 2
+        words = "every silo with every other" if len(edges) == full else f"{len(edges)} pairs of silos talk"
+        return Wiring(words=words, edges=edges)
+    if topology is Topology.ALONE or plan.task.n_silos == 1:
+        return Wiring(words="each silo speaks once" if plan.rounds == 1 else "one silo releases on its own")
+    return Wiring(words="every silo with a coordinator", has_coordinator=True)
+
+
+def choice_of(plan: Plan) -> Choice:
+    """Return the plan in words."""
+    forecast = plan.expected
+    return Choice(
+        method=plan.method,
+        summary=BY_NAME[plan.method].summary,
+        rounds=plan.rounds,
+        settings=(
+            ("ridge", f"{plan.mu:.3g}"),
+            ("penalty", repr(plan.regulariser)),
+            ("algorithm", repr(plan.algorithm)),
+            ("schedule", repr(plan.schedule)),
+            ("released", plan.output.value),
+        ),
+        reasons=plan.reasons,
+        warnings=plan.warnings,
+        is_hopeless=plan.is_hopeless,
+        expected=Expected(
+            score=forecast.score.value,
+            mean=forecast.mean,
+            spread=forecast.spread,
+            without_noise=forecast.non_private,
+            baseline=forecast.trivial,
+        ),
+    )
+
+
+def _noise_curves(outcome: Outcome) -> tuple[Curve, ...]:
+    rounds = _first_slot(outcome.public_history)
+    bounds: dict[int, float] = {}
+    for release in outcome.noise_plan:
+        bounds[release.round] = max(bounds.get(release.round, 0.0), _bound(release))
+    ks = tuple(each.round for each in rounds)
+    return (
+        Curve(
+            name="message",
+            meaning="mean size of what was sent, noise included",
+            rounds=ks,
+            values=tuple(math.fsum(each.norms) / len(each.norms) for each in rounds),
+        ),
+        Curve(
+            name="noise",
+            meaning="expected size of the noise in a message",
+            rounds=ks,
+            values=tuple(each.noise_norm for each in rounds),
+        ),
+        Curve(
+            name="one record",
+            meaning="the most that replacing one record can move a message (certified sensitivity)",
+            rounds=tuple(k for k in ks if k in bounds),
+            values=tuple(bounds[k] for k in ks if k in bounds),
+        ),
+    )
+
+
+def _bound(release: Release) -> float:
+    return math.inf if isinstance(release, BareRelease) else release.certificate.bound
+
+
+def _history_curves(history: Iterable[PublicRound]) -> tuple[Curve, ...]:
+    rounds = _first_slot(history)
+    ks = tuple(each.round for each in rounds)
+    moved = Curve(
+        name="movement",
+        meaning="how far the mean message moved since the round before",
+        rounds=ks,
+        values=tuple(each.movement for each in rounds),
+    )
+    if all(len(each.norms) == 1 for each in rounds):
+        return (moved,)
+    apart = Curve(
+        name="disagreement",
+        meaning="largest distance of a silo's message from their mean",
+        rounds=ks,
+        values=tuple(each.disagreement for each in rounds),
+    )
+    return moved, apart
+
+
+def _first_slot(history: Iterable[PublicRound]) -> list[PublicRound]:
+    """Return one entry per round: methods with several messages a round are shown by their first."""
+    seen: dict[int, PublicRound] = {}
+    for each in history:
+        seen.setdefault(each.round, each)
+    return list(seen.values())
+
+
+def spending_of(ledger: Ledger, name: str) -> Spending:
+    """Return what a ledger says now."""
+    said = ledger.statement()
+    return Spending(
+        ledger=name,
+        budget_epsilon=said.budget.epsilon,
+        budget_delta=said.budget.delta,
+        spent_epsilon=said.spent_epsilon,
+        # A hair of rounding is not a budget.
+        left_epsilon=said.left_epsilon if said.left_epsilon > 1e-6 * said.budget.epsilon else 0.0,
+        releases=said.releases,
+        head=said.head,
+        runs=tuple((run.run, run.alone_epsilon) for run in runs_of(ledger)),
+        time=now(),
+    )

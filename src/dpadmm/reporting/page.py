@@ -1,0 +1,192 @@
+"""The report of a trained model: one self-contained HTML page that a data-protection officer can read."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from dpadmm.privacy.records import View
+from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
+from dpadmm.reporting.facts import Basis, Curve, Measurement, SavedModel, Spending
+from dpadmm.reporting.picture import network_picture
+from dpadmm.reporting.views import COVERED, FROM_WHOM, observers
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its heading, its caption and the curves its legend names."""
+
+    heading: str
+    caption: str
+    picture: Markup
+    legend: tuple[Curve, ...]
+
+
+def report_page(model: SavedModel, spending: Spending | None = None, place: str = "model.json") -> str:
+    """Return the page as HTML text.
+
+    Parameters
+    ----------
+    spending: what the ledger says now; left out, what it said when the model was trained.
+    place: the model's file, as the commands on the page name it.
+    """
+    guarantee, view = model.guarantee, View(model.guarantee.view)
+    now = spending if spending is not None else model.spending
+    return _template().render(
+        model=model,
+        guarantee=guarantee,
+        choice=model.choice,
+        picture=network_picture(model.silos, model.wiring, guarantee.view),
+        observers=observers(view, model.wiring.has_coordinator, guarantee.is_release, len(model.silos)),
+        from_whom=FROM_WHOM[view],
+        messages=_MESSAGE_WORDS[COVERED[view] == frozenset(View)],
+        factor=math.exp(min(guarantee.epsilon, 700.0)),
+        guess=best_guess(guarantee.epsilon, guarantee.delta),
+        one_in=_one_in(guarantee.delta),
+        spending=now,
+        budget_bar=None if now is None else share_bar("Budget spent and left", now.spent_epsilon, now.budget_epsilon),
+        noise=_figure("Noise against signal", _NOISE_WORDS, model.noise),
+        history=_figure("Convergence, as the messages show it", _HISTORY_WORDS, model.history),
+        scores=_scores(model),
+        measurements=model.measurements,
+        is_public=lambda measurement: measurement.basis is Basis.PUBLIC,
+        assumptions=merged(guarantee.assumptions),
+        columns=tuple(column.describe() for column in model.schema.columns),
+        label=model.schema.label.describe(),
+        weights=_largest_weights(model),
+        commands=_commands(model, now, place),
+        short=short,
+        number=figure_words,
+    )
+
+
+_NOISE_WORDS = (
+    "Where the message stands well above the noise, the model learns; where the two meet, messages are mostly noise. "
+    "The noise is far above what replacing one record can move: that is what hides the record."
+)
+_MESSAGE_WORDS = {
+    True: "Envelopes are noisy messages; records stay inside the circles.",
+    False: "Envelopes are messages; records stay inside the circles. The guarantee is about the noisy values named above.",
+}
+_HISTORY_WORDS = (
+    "Computed from the noisy values alone, which the guarantee covers; no loss or accuracy on the "
+    "training records is shown, because that would be a further, unaccounted release."
+)
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("dpadmm.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html")
+
+
+def best_guess(epsilon: float, delta: float) -> float:
+    """Return the most often anybody can be right about one record between two even choices.
+
+    An (epsilon, delta) guarantee bounds the total variation by `(e^eps - 1 + 2 delta)/(e^eps + 1)`, so the best guess
+    is right with probability at most `(e^eps + delta)/(e^eps + 1)`.
+
+    >>> round(best_guess(1.0, 0.0), 3), best_guess(0.0, 0.0)
+    (0.731, 0.5)
+    """
+    return min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
+
+
+def _one_in(delta: float) -> str:
+    return "never" if delta == 0 else f"1 in {1 / delta:,.0f}"
+
+
+def figure_words(value: float) -> str:
+    """Return a figure with four digits, an infinite one in words."""
+    return f"{value:.4g}" if math.isfinite(value) else "infinite"
+
+
+_SMALL = re.compile(r"\d+(?:\.\d+)?e-\d+")
+
+
+def merged(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the assumptions with those that differ in a tiny number only put together.
+
+    >>> merged(("rounded to 1.25e-08", "rounded to 2.5e-08", "convex"))
+    ('rounded to 1.25e-08 ... 2.5e-08', 'convex')
+    """
+    groups: dict[str, list[list[str]]] = {}
+    for text in texts:
+        groups.setdefault(_SMALL.sub("\0", text), []).append(_SMALL.findall(text))
+    spans = {form: [_span(column) for column in zip(*rows, strict=True)] for form, rows in groups.items()}
+    return tuple(
+        "".join(map("".join, zip_longest(form.split("\0"), span, fillvalue=""))) for form, span in spans.items()
+    )
+
+
+def _span(numbers: Sequence[str]) -> str:
+    low, high = min(map(float, numbers)), max(map(float, numbers))
+    return f"{low:.3g}" if low == high else f"{low:.3g} ... {high:.3g}"
+
+
+def _figure(heading: str, caption: str, curves: Sequence[Curve]) -> Figure | None:
+    drawn = tuple(curve for curve in curves if curve.rounds)
+    if not drawn:
+        return None
+    return Figure(heading, caption, line_chart(f"{heading}, by round", drawn), drawn)
+
+
+def _scores(model: SavedModel) -> Markup | None:
+    """Return what was expected and what was measured on one scale."""
+    expected = model.choice.expected
+    marks: list[Mark] = []
+    if expected is not None:
+        marks = [
+            Mark("constant answer", expected.baseline, "plain"),
+            Mark("expected, with noise", expected.mean, "span", expected.spread),
+            Mark("expected, without", expected.without_noise, "plain"),
+        ]
+    same = [m for m in model.measurements if expected is None or m.score == expected.score]
+    marks += [Mark(_measured_words(m), m.value, "measured", m.uncertainty) for m in same[-3:]]
+    if not marks:
+        return None
+    score = expected.score if expected is not None else same[0].score
+    return strip(f"Expected and measured {score}", marks)
+
+
+def _measured_words(measurement: Measurement) -> str:
+    return "measured (public data)" if measurement.basis is Basis.PUBLIC else "measured (accounted)"
+
+
+def _largest_weights(model: SavedModel, most: int = 12) -> tuple[tuple[str, float], ...]:
+    pairs = zip(model.schema.feature_names, model.coefficients, strict=True)
+    return tuple(sorted(pairs, key=lambda pair: -abs(pair[1]))[:most])
+
+
+def _commands(model: SavedModel, spending: Spending | None, place: str) -> tuple[tuple[str, str], ...]:
+    guarantee = model.guarantee
+    target = f"--epsilon {guarantee.epsilon:.6g} --delta {guarantee.delta:g}"
+    rows = [
+        (
+            f"dpadmm audit {model.choice.method} {target}",
+            "Attack the method many times on made-up records and compare what is learned with the certificate. "
+            "Needs no data.",
+        ),
+        (f"dpadmm report {place} --json", "Print every figure of this page as data; refuses a file that was changed."),
+    ]
+    if spending is not None:
+        ledger = Path(spending.ledger).name
+        rows.append(
+            (
+                f"dpadmm ledger verify {ledger} --expected-head {spending.head}",
+                "Check that the ledger's history is whole and contains the state shown here.",
+            )
+        )
+    return tuple(rows)

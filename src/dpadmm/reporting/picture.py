@@ -1,0 +1,114 @@
+"""The picture of the network: who holds records, who talks to whom, and who is looking."""
+
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from dpadmm.reporting.facts import Silo, Wiring
+
+_WIDTH, _HEIGHT = 400, 330
+_CENTRE = (200.0, 200.0)
+_RADII = (132.0, 84.0)
+_END = (290.0, _CENTRE[1])
+MOST_SHOWN = 12
+
+_EYE = Markup(
+    '<g transform="translate({x:.0f},{y:.0f})"><path class="eye" d="M-20 0Q0 -17 20 0Q0 17 -20 0Z"/>'
+    '<circle class="pupil" r="6"/></g>'
+)
+_ENVELOPE = Markup(
+    '<g transform="translate({x:.1f},{y:.1f})"><rect class="envelope" x="-9" y="-6" width="18" height="12" rx="1.5"/>'
+    '<path class="flap" d="M-9 -5L0 2L9 -5"/></g>'
+)
+
+
+def network_picture(silos: Sequence[Silo], wiring: Wiring, view: str) -> Markup:
+    """Return the silos, their lines and the observer that the guarantee names."""
+    shown = silos[:MOST_SHOWN]
+    places = _places(len(shown))
+    parts: list[Markup] = []
+    lines = _lines(places, wiring)
+    parts += [
+        Markup('<line class="wire" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(*a, *b) for a, b in lines
+    ]
+    if len(lines) <= 24:
+        parts += [_ENVELOPE.format(x=x, y=y) for x, y in (_message(a, b) for a, b in lines)]
+    if wiring.has_coordinator:
+        parts.append(_box("coordinator", _CENTRE if len(shown) > 1 else _END))
+    elif len(silos) == 1:
+        parts.append(_box("model", _END))
+    largest = max(silo.records for silo in silos)
+    parts += [_silo(silo, place, largest) for silo, place in zip(shown, places, strict=True)]
+    parts.append(_observer(view, lines))
+    if len(silos) > len(shown):
+        words = f"and {len(silos) - len(shown)} more silos"
+        parts.append(Markup('<text class="label" x="200" y="325" text-anchor="middle">{}</text>').format(words))
+    names = ", ".join(silo.name for silo in shown)
+    title = f"{len(silos)} silos ({names}): {wiring.words}. The guarantee holds against the {view}."
+    head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>').format(
+        _WIDTH, _HEIGHT, title, title
+    )
+    return head + Markup("").join(parts) + Markup("</svg>")
+
+
+def _places(number: int) -> list[tuple[float, float]]:
+    if number == 1:
+        return [(130.0, _CENTRE[1])]
+    turn = math.pi / number if number % 2 == 0 else 0.0
+    angles = [turn - math.pi / 2 + 2 * math.pi * i / number for i in range(number)]
+    return [(_CENTRE[0] + _RADII[0] * math.cos(a), _CENTRE[1] + _RADII[1] * math.sin(a)) for a in angles]
+
+
+def _lines(places: list[tuple[float, float]], wiring: Wiring) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    if wiring.has_coordinator:
+        return [(place, _CENTRE if len(places) > 1 else _END) for place in places]
+    drawn = [(a, b) for a, b in wiring.edges if a < len(places) and b < len(places)]
+    if not drawn:
+        return [(place, _END) for place in places] if len(places) == 1 else []
+    return [(places[a], places[b]) for a, b in drawn]
+
+
+def _box(words: str, place: tuple[float, float]) -> Markup:
+    return Markup(
+        '<rect class="hub" x="{:.0f}" y="{:.0f}" width="92" height="30" rx="6"/>'
+        '<text class="hub-text" x="{:.0f}" y="{:.0f}" text-anchor="middle">{}</text>'
+    ).format(place[0] - 46, place[1] - 15, place[0], place[1] + 4, words)
+
+
+def _silo(silo: Silo, place: tuple[float, float], largest: int) -> Markup:
+    radius = 17 + 13 * math.sqrt(silo.records / largest)
+    # Names stand outside the ring of silos, clear of the lines.
+    shift = -radius - 7 if place[1] < _CENTRE[1] - 1 else radius + 15
+    name = silo.name if len(silo.name) <= 16 else silo.name[:15] + "…"
+    return Markup(
+        '<g transform="translate({:.1f},{:.1f})"><circle class="silo" r="{:.1f}"/>'
+        '<text class="count" y="4.5" text-anchor="middle">{}</text>'
+        '<text class="name" y="{:.1f}" text-anchor="middle">{}</text></g>'
+    ).format(*place, radius, silo.records, shift, name)
+
+
+_SEES = {
+    "eavesdropper": "sees every message",
+    "coordinator": "the coordinator looks",
+    "peer": "another silo looks",
+    "public": "sees the final model only",
+}
+
+
+def _observer(view: str, lines: Sequence[tuple[tuple[float, float], tuple[float, float]]]) -> Markup:
+    eye = _EYE.format(x=200, y=26)
+    words = Markup('<text class="observer" x="200" y="58" text-anchor="middle">{}</text>').format(_SEES.get(view, view))
+    if view != "eavesdropper" or not lines:
+        return eye + words
+    seen = sorted({_message(a, b) for a, b in lines}, key=lambda place: (round(place[1]), abs(place[0] - 200)))[:2]
+    looks = [
+        Markup('<line class="look" x1="{:.0f}" y1="66" x2="{:.1f}" y2="{:.1f}"/>').format(200, x, y - 9)
+        for x, y in seen
+    ]
+    return Markup("").join(looks) + eye + words
+
+
+def _message(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """Return where a message is drawn: off the middle, where lines cross."""
+    return 0.62 * a[0] + 0.38 * b[0], 0.62 * a[1] + 0.38 * b[1]

@@ -1,0 +1,248 @@
+"""`dpadmm fit`: what it saves is certified and recorded, and whatever it refuses costs nothing."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from dpadmm.cli.fit import ELSEWHERE
+from dpadmm.datasets.schema import Schema
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.reporting import model_file
+from dpadmm.reporting.model_file import load_model
+
+
+def outputs(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_a_model_is_certified_recorded_and_saved(trained, study):
+    model = load_model(trained.model)
+    said = model.guarantee
+    assert (said.epsilon, said.delta) == (pytest.approx(1.0, rel=1e-6), 1e-5)
+    assert said.epsilon <= 1.0 + 1e-9
+    assert (said.unit, said.relation, said.view, said.strength) == (
+        "record",
+        "replace-one",
+        "eavesdropper",
+        "certified",
+    )
+    assert said.is_release
+    assert [(silo.name, silo.records) for silo in model.silos] == [("north", 300), ("south", 200)]
+    with Ledger.open(trained.ledger) as ledger:
+        spent = ledger.statement()
+    assert spent.spent_epsilon == pytest.approx(said.epsilon, rel=1e-9)
+    assert model.spending.head == spent.head
+    assert (model.spending.budget_epsilon, model.spending.runs[0][0]) == (3.0, model.run)
+    assert trained.said["model"] == str(trained.model)
+    assert trained.said["guarantee"]["epsilon"] == said.epsilon
+    assert trained.said["command"] == "fit"
+
+
+def test_nothing_computed_from_records_is_kept_beside_the_release(trained):
+    """Public rounds follow from noisy messages; no loss, residual or accuracy of the training is in the file."""
+    model = load_model(trained.model)
+    assert {curve.name for curve in model.noise + model.history} <= {
+        *("message", "noise", "one record", "movement", "disagreement"),
+    }
+    assert model.measurements == ()
+
+
+def test_the_budget_stops_a_second_run_before_anything_is_drawn(cli, trained, study, tmp_path):
+    with Ledger.open(trained.ledger) as ledger:
+        before = ledger.statement()
+    out = tmp_path / "second.json"
+    words = [word if word != "1" else "2.9" for word in study.words]
+    result = cli.run("fit", *words, "--out", str(out), "--ledger", str(trained.ledger))
+    assert result.exit_code == 2
+    assert "Refused: epsilon 1 of 3 is spent" in result.stderr
+    assert not out.exists()
+    with Ledger.open(trained.ledger) as ledger:
+        assert ledger.statement().spent_epsilon == before.spent_epsilon
+
+
+def test_other_data_are_refused_by_the_ledger(cli, trained, study, tmp_path):
+    changed = tmp_path / "north.csv"
+    frame = pd.read_csv(study.files[0])
+    frame.loc[0, "age"] += 1
+    frame.to_csv(changed, index=False)
+    words = (str(changed), *study.words[1:], "--out", str(tmp_path / "m.json"), "--ledger", str(trained.ledger))
+    result = cli.run("fit", *words)
+    assert result.exit_code == 2
+    assert "belongs to other data" in result.stderr
+    assert outputs(tmp_path) == ["north.csv"]
+
+
+def test_without_noise_to_speak_of_the_model_is_scikit_learns(cli, study, tmp_path):
+    out = tmp_path / "m.npz"
+    words = ("--epsilon", "1e6", "--delta", "1e-5", "--schema", study.schema, "--alpha", "0.01", "--simulate", "1")
+    result = cli.run("fit", *study.files, *words, "--out", str(out))
+    assert result.exit_code == 0, result.output
+    model = load_model(out)
+    encoded = Schema.load(study.schema).encode(pd.concat([pd.read_csv(file) for file in study.files]))
+    n = len(encoded.labels)
+    reference = LogisticRegression(C=1 / (0.01 * n), fit_intercept=False, tol=1e-10).fit(
+        encoded.features, encoded.labels
+    )
+    np.testing.assert_allclose(model.coefficients, reference.coef_[0], atol=5e-3)
+
+
+def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    first = cli.run("fit", *study.words, "--simulate", "7", "--out", str(one))
+    assert first.exit_code == 0
+    assert "NOT a private release" in first.stdout
+    assert not load_model(one).guarantee.is_release
+    split = pd.concat([pd.read_csv(f).assign(town=t) for f, t in zip(study.files, ("north", "south"), strict=True)])
+    whole = tmp_path / "all.parquet"
+    split.to_parquet(whole)
+    words = ("--split-by", "town", *study.words[2:], "--simulate", "7", "--out", str(two))
+    assert cli.run("fit", str(whole), *words).exit_code == 0
+    # The same records with the same noise: files or one table, CSV or Parquet, the model is the same.
+    np.testing.assert_allclose(load_model(one).coefficients, load_model(two).coefficients, rtol=1e-9)
+    assert [silo.name for silo in load_model(two).silos] == ["north", "south"]
+    recorded = cli.run("fit", *study.words, "--simulate", "7", "--ledger", str(tmp_path / "l"), "--budget", "1")
+    assert recorded.exit_code == 2
+    assert "cannot be recorded" in recorded.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--epsilon 0", "epsilon must be greater than 0"),
+        ("--delta 1", "delta must lie strictly between"),
+        ("--target age", "--target is 'age', but"),
+        ("--out model.pkl", "ends in .json or .npz"),
+        ("--out none/model.json", "does not exist"),
+        ("--report none/page.html", "does not exist"),
+        ("--ledger new.ledger", "--budget EPSILON"),
+        ("--budget 2", "--ledger FILE"),
+        ("--ledger none/new.ledger --budget 2", "does not exist"),
+        ("--loss huber", "Use logistic or svm"),
+        ("--method magic", "algorithm must be 'auto' or one of"),
+        ("--alpha -1", "alpha must be 0 or greater"),
+        ("--silos-per-person 3", "silos_per_person must be at most the 2 silos"),
+        ("--split-by town", "takes one file"),
+        ("--schema none.json", "Cannot read the schema"),
+    ],
+)
+def test_what_is_refused_costs_nothing(cli, study, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    result = cli.run("fit", *study.words, *words.split())
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert outputs(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "cell", "message", "remedy"),
+    [
+        (3, "sex", "X", "row 4, column 'sex': not one of the listed values", "--unlisted zero"),
+        (6, "pressure", "", "row 7, column 'pressure': the cell is empty", "--missing fill"),
+        (0, "pressure", "high", "row 1, column 'pressure': the cell is not a finite number", None),
+        (1, "age", "999", "row 2, column 'age': outside the public bounds", ""),
+    ],
+)
+def test_awkward_cells_say_where_and_what_to_do(cli, study, tmp_path, monkeypatch, row, column, cell, message, remedy):
+    """Strict policies refuse with file, row and column; the remedy they name works (tried by `schema check`)."""
+    monkeypatch.chdir(tmp_path)
+    frame = pd.read_csv(study.files[0], dtype=str)
+    frame.loc[row, column] = cell
+    frame.to_csv("mine.csv", index=False)
+    words = ("fit", "mine.csv", *study.words[1:], "--out-of-range", "error", "--ledger", "l", "--budget", "2")
+    result = cli.run(*words)
+    assert result.exit_code == 2
+    assert f"mine.csv, {message}" in result.stderr
+    assert cell not in result.stderr or not cell
+    assert outputs(tmp_path) == ["mine.csv"]
+    if remedy is not None:
+        assert remedy in result.stderr
+        checked = cli.run("schema", "check", study.schema, "mine.csv", *remedy.split())
+        assert checked.exit_code == 0
+        assert "mine: 300 rows can be used" in checked.stdout
+        assert "1 cell(s)" in checked.stderr
+
+
+def test_a_full_disk_is_noticed_before_anything_is_spent(cli, study, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        result = cli.run("fit", *study.words, "--ledger", "l", "--budget", "1")
+    assert result.exit_code == 2
+    assert "No space left on device. Nothing was spent." in result.stderr
+    assert outputs(tmp_path) == []
+
+
+def test_a_disk_that_fills_up_during_the_run_does_not_lose_the_model(cli, study, tmp_path, monkeypatch):
+    (tmp_path / "spare").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spare"))
+
+    def failing(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(model_file, "write_file", failing)
+    result = cli.run("fit", *study.words, "--simulate", "1", "--out", str(tmp_path / "m.json"), "--json")
+    assert result.exit_code == ELSEWHERE
+    place = Path(json.loads(result.stdout)["model"])
+    assert place.parent == tmp_path / "spare"
+    assert str(place) in result.stderr
+    assert len(load_model(place).coefficients) == 4
+
+
+def test_files_are_not_replaced_unless_told(cli, study, trained, tmp_path):
+    result = cli.run("fit", *study.words, "--out", str(trained.model))
+    assert result.exit_code == 2
+    assert "is there already" in result.stderr
+
+
+def test_a_hopeless_target_is_refused_unless_told(cli, study, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file, name in zip(study.files, ("a.csv", "b.csv"), strict=True):
+        pd.read_csv(file).head(12).to_csv(name, index=False)
+    words = ("a.csv", "b.csv", *study.words[2:], "--epsilon", "0.05")
+    result = cli.run("fit", *words, "--ledger", "l", "--budget", "1")
+    assert result.exit_code == 2
+    assert "Nothing was spent. To train nevertheless, say --anyway." in result.stderr
+    assert outputs(tmp_path) == ["a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"age;sex;pressure;sick\n1;F;2;yes\n", "separated by semicolons"),
+        (b"age,sex,pressure,sick\n", "has a header but no rows"),
+        (b"age,sex,pressure,sick\n1,F,2,yes,9,9\n", "cannot be read as CSV"),
+        (b"age,age,pressure,sick\n1,1,2,yes\n", "lacks the column(s) 'sex'"),
+        ("age,sex,pressure,sick\n1,F,2,\u00e9\n".encode("latin-1"), "is not UTF-8"),
+        (b"\x00\xff\x00", "mine.csv"),
+    ],
+)
+def test_files_that_are_no_tables(cli, study, tmp_path, monkeypatch, content, message):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_bytes(content)
+    result = cli.run("fit", "mine.csv", *study.words[1:])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    Path("mine.parquet").write_bytes(content)
+    result = cli.run("fit", "mine.parquet", *study.words[1:])
+    assert result.exit_code == 2
+    assert "cannot be read as Parquet" in result.stderr
+
+
+def test_without_a_schema_the_next_step_is_said(cli, study):
+    result = cli.run("fit", *study.files, "--target", "sick", "--epsilon", "1", "--delta", "1e-5")
+    assert result.exit_code == 2
+    assert f"dpadmm schema init {' '.join(study.files)} --target sick --out schema.json" in result.stderr
+    same = cli.run("fit", study.files[0], study.files[0], *study.words[2:])
+    assert "given twice" in same.stderr

@@ -1,0 +1,57 @@
+"""`dpadmm plan`: from public facts, as text, JSON and plot."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+WORDS = ("plan", "--sizes", "300,200", "--dimension", "4", "--epsilon", "1", "--delta", "1e-5")
+
+
+def test_the_plan_is_that_of_the_training(cli, study, trained):
+    said = cli.ask("plan", *study.files, *study.words[2:], "--no-curve")
+    assert said["command"] == "plan"
+    assert said["task"]["sizes"] == [300, 200]
+    assert (said["method"], said["rounds"]) == (trained.said["choice"]["method"], trained.said["choice"]["rounds"])
+    assert said["curve"] == []
+
+
+def test_the_curve_goes_to_the_terminal_and_to_a_file(cli, study, tmp_path):
+    place = tmp_path / "curve.svg"
+    words = (*WORDS, "--method", "output-perturbation")
+    result = cli.run(*words, "--plot", str(place))
+    assert result.exit_code == 0, result.output
+    for epsilon in ("0.1", "0.3", "1", "3", "10"):
+        assert f"│ {epsilon:>7} │" in result.stdout
+    assert "Expected accuracy against epsilon" in result.stdout
+    assert "expected accuracy" in "".join(ET.fromstring(place.read_text()).itertext()) or place.stat().st_size > 5000
+    assert "is there already" in cli.run(*words, "--plot", str(place)).stderr
+    png = tmp_path / "curve.png"
+    said = cli.ask(*words, "--plot", str(png))
+    assert png.read_bytes().startswith(b"\x89PNG")
+    means = [point["mean"] for point in said["curve"]]
+    assert [point["epsilon"] for point in said["curve"]] == [0.1, 0.3, 1.0, 3.0, 10.0]
+    assert means[-1] > means[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--sizes 300,x", "--sizes takes whole numbers"),
+        ("--sizes 300,0", "every size must be"),
+        ("--dimension 0", "dimension must be"),
+        ("--epsilon nan", "epsilon must be a finite number"),
+        ("--plot curve.gif", "must end in .svg or .png"),
+        ("--method magic", "must be 'auto' or one of"),
+        ("--loss huber", "Use logistic or svm"),
+    ],
+)
+def test_what_is_refused(cli, study, words, message):
+    result = cli.run(*WORDS, *words.split())
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_sizes_or_files_and_dimension_or_schema(cli, study):
+    assert "and not both" in cli.run(*WORDS, study.files[0]).stderr
+    assert "and not both" in cli.run(*WORDS, "--schema", study.schema).stderr
+    assert "Give the records" in cli.run("plan", "--dimension", "3", "--epsilon", "1", "--delta", "1e-5").stderr

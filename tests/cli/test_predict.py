@@ -1,0 +1,54 @@
+"""`dpadmm predict`: the table's own words, from the saved model alone."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from dpadmm.cli.scoring import worded
+from dpadmm.datasets.labels import RealLabel, ThresholdLabel
+from dpadmm.datasets.schema import Schema
+from dpadmm.reporting.model_file import load_model
+
+
+def test_predictions_are_those_of_the_coefficients(cli, study, trained, tmp_path):
+    frame = pd.read_csv(study.files[1]).drop(columns="sick")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    found = pd.read_csv(io.StringIO(cli.run("predict", str(trained.model), str(tmp_path / "new.csv")).stdout))
+    features = Schema.load(study.schema).encode_features(frame).features
+    scores = features @ np.array(load_model(trained.model).coefficients)
+    np.testing.assert_allclose(found["probability"], expit(scores), rtol=1e-12)
+    assert found["sick"].tolist() == np.where(scores > 0, "yes", "no").tolist()
+    said = cli.ask("predict", str(trained.model), str(tmp_path / "new.csv"))
+    assert said["rows"] == 200
+    assert said["predictions"]["sick"] == found["sick"].tolist()
+
+
+def test_awkward_rows_are_refused_filled_or_left_empty(cli, study, trained, tmp_path):
+    frame = pd.read_csv(study.files[1], dtype=str).drop(columns="sick").head(3)
+    frame.loc[1, "age"] = None
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    words = ("predict", str(trained.model), str(tmp_path / "new.csv"))
+    assert "row 2, column 'age': the cell is empty" in cli.run(*words).stderr
+    assert cli.ask(*words, "--missing", "fill")["predictions"]["sick"][1] in ("yes", "no")
+    assert cli.ask(*words, "--missing", "blank")["predictions"]["sick"][1] is None
+    out = tmp_path / "p.csv"
+    assert "Wrote 3 predictions" in cli.run(*words, "--missing", "fill", "--out", str(out)).stdout
+    assert len(pd.read_csv(out)) == 3
+    assert "is there already" in cli.run(*words, "--missing", "fill", "--out", str(out)).stderr
+
+
+@pytest.mark.parametrize("name", ["schema.json", "north.csv", "none.json"])
+def test_files_that_are_no_models(cli, study, name):
+    result = cli.run("predict", str(study.folder / name), study.files[0])
+    assert result.exit_code == 2
+    assert name in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_words_of_other_labels():
+    scores = np.array([-2.0, 0.5])
+    assert worded(ThresholdLabel("pay", 50), scores).tolist() == ["at most 50", "above 50"]
+    assert worded(RealLabel("price", 0, 10), scores).tolist() == [0.0, 7.5]

@@ -1,0 +1,37 @@
+"""`dpadmm report`: the page, its facts as JSON, and the ledger as it stands."""
+
+import shutil
+
+from dpadmm.reporting.model_file import load_model
+
+
+def test_the_page_is_written_once(cli, trained, tmp_path):
+    model = tmp_path / "m.json"
+    shutil.copy(trained.model, model)
+    result = cli.run("report", str(model))
+    assert result.exit_code == 0
+    page = (tmp_path / "m.html").read_text()
+    assert "Who is protected from whom" in page
+    assert load_model(model).run in page
+    assert "is there already" in cli.run("report", str(model)).stderr
+    assert cli.run("report", str(model), "--force").exit_code == 0
+
+
+def test_facts_for_programs(cli, trained, tmp_path):
+    said = cli.ask("report", str(trained.model))
+    assert said["page"] is None
+    assert said["guarantee"] == trained.said["guarantee"]
+    assert said["spending"]["budget_epsilon"] == 3.0
+    assert len(said["noise"][0]["values"]) == said["choice"]["rounds"]
+
+
+def test_the_ledger_as_it_stands_now(cli, trained, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(trained.model.parent, folder)
+    words = ("--epsilon", "2.5", "--delta", "1e-5", "--reason", "test")
+    assert cli.run("ledger", "budget", str(folder / "study.ledger"), *words).exit_code == 0
+    said = cli.ask("report", str(folder / "model.json"), "--ledger", str(folder / "study.ledger"))
+    assert said["spending"]["budget_epsilon"] == 2.5
+    assert said["spending"]["head"] != load_model(trained.model).spending.head
+    missing = cli.run("report", str(folder / "model.json"), "--ledger", str(tmp_path / "none"))
+    assert missing.exit_code == 2

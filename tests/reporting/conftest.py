@@ -1,0 +1,97 @@
+"""A saved model with every kind of fact in it, made up: no planner and no noise are needed to test a page."""
+
+import numpy as np
+import pytest
+
+from dpadmm.datasets.columns import Categorical, Numeric
+from dpadmm.datasets.labels import BinaryLabel
+from dpadmm.datasets.schema import Schema
+from dpadmm.reporting.facts import (
+    Basis,
+    Choice,
+    Claim,
+    Curve,
+    Expected,
+    Guarantee,
+    Measurement,
+    Origin,
+    SavedModel,
+    Silo,
+    Spending,
+    Wiring,
+)
+
+
+def curve(name: str, values: np.ndarray) -> Curve:
+    rounds = tuple(range(1, len(values) + 1))
+    return Curve(name=name, meaning=f"what {name} means", rounds=rounds, values=tuple(values.tolist()))
+
+
+@pytest.fixture(scope="session")
+def model() -> SavedModel:
+    schema = Schema(
+        (Numeric("age", 0, 120, typical=50), Categorical("sex", ("F", "M"))),
+        BinaryLabel("sick", positive=("yes",), negative=("no",)),
+        constant=0.5,
+    )
+    return SavedModel(
+        title="A study",
+        created="2026-01-02 03:04 UTC",
+        package="dpadmm 0",
+        run="p-admm-1",
+        loss="logistic regression",
+        coefficients=(0.1, -0.2, 1 / 3, 5e-324),
+        schema=schema,
+        silos=tuple(Silo(name=name, records=n) for name, n in (("north", 228), ("south", 171), ("west", 57))),
+        wiring=Wiring(words="every silo with every other", edges=((0, 1), (0, 2), (1, 2))),
+        guarantee=Guarantee(
+            epsilon=1.0,
+            delta=1e-5,
+            unit="record",
+            relation="replace-one",
+            view="eavesdropper",
+            strength="certified",
+            certificates=("C1 + C8",),
+            assumptions=("rows have norm at most 1", "rounded to 1.25e-08", "rounded to 2.5e-08"),
+            records_per_person=1,
+            silos_per_person=1,
+            origin=Origin.SECURE,
+            claims=(Claim(epsilon=float("inf"), delta=1e-5, label="[claimed: P-ADMM, Theorem 3]"),),
+        ),
+        choice=Choice(
+            method="p-admm",
+            summary="Gaussian noise on every broadcast",
+            rounds=20,
+            settings=(("ridge", "0.001"),),
+            reasons=("peers need no coordinator",),
+            warnings=(),
+            is_hopeless=False,
+            expected=Expected(score="accuracy", mean=0.8, spread=0.02, without_noise=0.9, baseline=0.6),
+        ),
+        noise=(curve("message", np.linspace(1, 5, 20)), curve("noise", np.full(20, 1.5))),
+        history=(curve("movement", np.exp(-np.arange(20.0))),),
+        spending=Spending(
+            ledger="study.ledger",
+            budget_epsilon=3.0,
+            budget_delta=1e-5,
+            spent_epsilon=1.25,
+            left_epsilon=1.75,
+            releases=60,
+            head="ab" * 32,
+            runs=(("p-admm-1", 1.0), ("pilot", 0.5)),
+            time="2026-01-02 03:04 UTC",
+        ),
+        measurements=(
+            Measurement(
+                score="accuracy",
+                value=0.8125,
+                records=300,
+                on="a published register",
+                basis=Basis.PUBLIC,
+                epsilon=0.0,
+                delta=0.0,
+                time="2026-01-02 03:04 UTC",
+                baseline=0.625,
+            ),
+        ),
+    )

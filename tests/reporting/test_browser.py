@@ -1,0 +1,111 @@
+"""The page in a real browser: no complaint, no request to the outside, readable on a phone, in the dark, on paper."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpadmm.reporting.facts import Silo
+from dpadmm.reporting.page import report_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="the page is tested with playwright, which is not installed"
+    )
+    if CHROMIUM is None:
+        pytest.skip("the page is tested in Chromium, which is not installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page_file(model, tmp_path) -> Path:
+    """The page of a model with long names, which must not push the page wider than the screen."""
+    long = "a-hospital-with-a-very-long-name-and-no-blank-in-it-at-all" * 2
+    silos = (*model.silos, Silo(name=long, records=9))
+    choice = replace(model.choice, settings=(("algorithm", "PADMM(eta=" + "9" * 80 + ")"),))
+    spending = replace(model.spending, runs=((long, 1.0),))
+    file = tmp_path / "report.html"
+    file.write_text(report_page(replace(model, title=long, silos=silos, choice=choice, spending=spending)))
+    return file
+
+
+def opened(browser, file: Path, width: int, **more):
+    """Open the page; return it with everything the console said and everything that was asked from outside."""
+    page = browser.new_page(viewport={"width": width, "height": 800}, **more)
+    heard: list[str] = []
+    page.on("console", lambda message: heard.append(message.text))
+    page.on("pageerror", lambda error: heard.append(str(error)))
+    page.on("request", lambda request: None if request.url in (file.as_uri(), "data:,") else heard.append(request.url))
+    page.goto(file.as_uri())
+    return page, heard
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_renders_without_complaints_and_without_sideways_scrolling(browser, page_file, width, scheme):
+    page, heard = opened(browser, page_file, width, color_scheme=scheme)
+    assert heard == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = page.evaluate(
+        "[...document.querySelectorAll('main *:not(svg *)')].filter("
+        "e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.className || e.tagName)"
+    )
+    assert wide == []
+    assert page.locator("h2").count() >= 9
+    assert page.locator("svg[role=img] > title").count() == page.locator("svg").count() >= 4
+    page.close()
+
+
+def test_text_can_be_read_on_a_phone(browser, page_file):
+    page, _ = opened(browser, page_file, 390)
+    smallest = page.evaluate(
+        "Math.min(...[...document.querySelectorAll('main p, main li, main td, main th, main dd, main dt')]"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize)))"
+    )
+    in_charts = page.evaluate(
+        "Math.min(...[...document.querySelectorAll('svg text')].map(e => parseFloat(getComputedStyle(e).fontSize)"
+        " * e.ownerSVGElement.getBoundingClientRect().width / e.ownerSVGElement.viewBox.baseVal.width))"
+    )
+    assert smallest >= 12
+    assert in_charts >= 9
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_background(browser, page_file, scheme):
+    """Contrast of the page's text colours at least 4.5 : 1, the accessibility guidelines' figure for body text."""
+    page, _ = opened(browser, page_file, 1280, color_scheme=scheme)
+    ratios = page.evaluate(
+        """() => {
+          const light = (colour) => { const c = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255;
+            return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+            return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2]; };
+          const behind = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+            if (!c.startsWith("rgba(0, 0, 0, 0")) return c; } return "rgb(255, 255, 255)"; };
+          return [...document.querySelectorAll("p, dd, dt, th, td, span, h1, h2, li, code, figcaption")].map((e) => {
+            const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+            return (a + 0.05) / (b + 0.05); });
+        }"""
+    )
+    assert min(ratios) >= 4.5
+    page.close()
+
+
+def test_the_page_prints_on_a_few_sheets(browser, page_file):
+    page, _ = opened(browser, page_file, 1280)
+    paper = page.pdf(prefer_css_page_size=True)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", paper)) <= 4
+    page.close()

@@ -1,0 +1,123 @@
+"""The page says what the facts say, holds everything it needs, and shows nothing that may not be shown."""
+
+import math
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+
+from dpadmm.privacy.ledger import tally
+from dpadmm.privacy.records import View
+from dpadmm.reporting.facts import Basis, Origin
+from dpadmm.reporting.page import best_guess, merged, report_page
+from dpadmm.reporting.views import COVERED, observers
+
+
+def text(page: str) -> str:
+    body = re.sub(r"<style>.*?</style>", " ", page, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def test_the_page_needs_nothing_from_outside(model):
+    page = report_page(model)
+    assert "<script" not in page
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "default-src 'none'" in page
+    assert not re.search(r"url\(|@import|src=", page)
+
+
+def test_the_page_says_the_figures(model):
+    said = text(report_page(model, place="study.json"))
+    for words in (
+        "A study",
+        "456 in 3 silos",
+        "ε = 1",
+        "δ = 1e-05",
+        "factor of at most 2.72",
+        "1 in 100,000",
+        "73.1",
+        "ε 1.25 of 3",
+        "ε 1.75",
+        "infinite",
+        "[claimed: P-ADMM, Theorem 3]",
+        "accuracy 0.812",
+        "data declared public",
+        "a published register",
+        "age: a number from 0 to 120, typically 50",
+        "rounded to 1.25e-08 ... 2.5e-08",
+        "dpadmm audit p-admm --epsilon 1 --delta 1e-05",
+        "dpadmm report study.json --json",
+        f"dpadmm ledger verify study.ledger --expected-head {'ab' * 32}",
+    ):
+        assert words in said, words
+    assert "Not a private release" not in said
+
+
+def test_simulated_noise_is_called_by_its_name(model):
+    said = text(report_page(replace(model, guarantee=replace(model.guarantee, origin=Origin.SIMULATED))))
+    assert "Not a private release" in said
+    assert "protects nobody" in said
+    assert "record is protected from" not in said
+    rows = observers(View.EAVESDROPPER, has_coordinator=True, is_release=False)
+    assert not any(row.is_covered for row in rows)
+
+
+def test_without_ledger_and_measurements_the_page_says_so(model):
+    said = text(report_page(replace(model, spending=None, measurements=(), noise=(), history=())))
+    assert "No ledger was kept" in said
+    assert "Nothing was measured" in said
+    assert "accuracy 0." not in said
+    assert "dpadmm ledger verify" not in said
+
+
+def test_a_later_ledger_replaces_the_one_of_the_training(model):
+    later = replace(model.spending, spent_epsilon=2.5, left_epsilon=0.5)
+    assert "ε 2.5 of 3" in text(report_page(model, later))
+
+
+def test_an_accounted_figure_says_its_cost(model):
+    measured = replace(
+        model.measurements[0], basis=Basis.ACCOUNTED, epsilon=0.25, delta=1e-6, uncertainty=0.01, baseline=None
+    )
+    said = text(report_page(replace(model, measurements=(measured,))))
+    assert "accounted metric" in said
+    assert "cost ε = 0.25 at δ = 1e-06" in said
+    assert "data declared public" not in said.replace("shown only for data declared public", "")
+
+
+def test_names_cannot_smuggle_markup(model):
+    nasty = "<img src=x onerror=alert(1)>"
+    silos = tuple(replace(silo, name=nasty) for silo in model.silos)
+    page = report_page(replace(model, title=nasty, run=nasty, silos=silos), place=nasty)
+    assert "<img" not in page
+    assert page.count("&lt;img") >= 4
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 0.0), (0.1, 0.0), (1.0, 1e-5), (3.0, 0.1), (50.0, 0.2), (0.0, 1.0)]
+)
+def test_the_best_guess_is_that_of_the_worst_pair(epsilon, delta):
+    """The dominating pair of (epsilon, delta): with delta disjoint, else randomised response; (1 + TV)/2."""
+    e = math.exp(epsilon)
+    p = np.array([delta, (1 - delta) * e / (1 + e), (1 - delta) / (1 + e), 0.0])
+    distance = 0.5 * np.abs(p - p[::-1]).sum()
+    assert best_guess(epsilon, delta) == pytest.approx((1 + distance) / 2, rel=1e-12)
+
+
+def test_assumptions_with_braces_and_no_numbers_stay_as_they_are():
+    assert merged(("x in {0, 1}", "plain", "1e-3 and {} 2e-4")) == ("x in {0, 1}", "plain", "0.001 and {} 0.0002")
+
+
+def test_views_cover_what_the_ledger_counts():
+    assert COVERED == tally._COVERED
+    rows = {row.name: row.is_covered for row in observers(View.PUBLIC, has_coordinator=True, is_release=True)}
+    assert rows == {
+        "Somebody on the network": False,
+        "The coordinator": False,
+        "Another silo": False,
+        "Whoever receives the model": True,
+        "The silo that holds the record": False,
+    }
