@@ -17,7 +17,6 @@ from dpadmm.planning.candidates import (
     margin_scale,
     methods_for,
     ridge_of,
-    rule_of_thumb,
     settings_at,
     unit_noise,
 )
@@ -151,13 +150,6 @@ def test_the_users_ridge_is_kept_and_the_planners_own_is_small():
     assert ridge_of(task_of(regulariser=Ridge(0.3))) == 0.3
     assert ridge_of(task_of(regulariser=L1(0.3))) == 0.0
     assert ridge_of(task_of()) == pytest.approx(1 / 900)
-
-
-def test_the_rule_of_thumb_grows_with_the_budget_and_stops_at_two():
-    rules = [rule_of_thumb(task_of(epsilon=epsilon), "p-admm") for epsilon in (0.01, 0.3, 3.0, 100.0)]
-    assert rules == sorted(rules)
-    assert rules[0] == NOISE_RATIOS[0]
-    assert rules[-1] == 2.0
 
 
 def test_the_solver_is_far_more_exact_than_one_record_matters():

@@ -1,4 +1,9 @@
-"""What planner defaults reach on real data, with nothing tuned on them: mean of ten runs each."""
+"""What planner defaults reach on real data: mean of ten runs each, noise seed 0.
+
+A plan sees no data. The planner's own constants (the range of c, the cap of 0.7, how near the best counts as good
+enough) were settled with Adult and Heart Disease in view, so these tests guard what is reached there; they are no
+measure of how the defaults do on other sets.
+"""
 
 import os
 from dataclasses import replace
@@ -19,7 +24,11 @@ DELTA = 1e-5
 
 def planned_models(silos, epsilon):
     task = Task(
-        sizes=tuple(silos.sizes.tolist()), dimension=silos.dimension, loss=Logistic(), target=Target(epsilon, DELTA)
+        sizes=tuple(silos.sizes.tolist()),
+        dimension=silos.dimension,
+        loss=Logistic(),
+        target=Target(epsilon, DELTA),
+        row_norm=silos.row_norm,
     )
     return simulate(plan(task), silos, RUNS, seed=0)
 
@@ -48,26 +57,15 @@ def test_heart_disease_at_four_hospitals():
     assert accuracy(silos, planned_models(silos, 2.0)) >= max(share, 1 - share) + 0.10
 
 
-# Values of an ordinary image, from the literature on such images: what the rows have in common is not worth noise.
-TYPICAL = {
-    "radius": (14.0, 0.4, 16.0),
-    "texture": (19.0, 1.2, 25.0),
-    "perimeter": (90.0, 3.0, 105.0),
-    "area": (650.0, 40.0, 880.0),
-    "smoothness": (0.1, 0.007, 0.13),
-    "compactness": (0.1, 0.025, 0.25),
-    "concavity": (0.09, 0.03, 0.27),
-    "concave points": (0.05, 0.012, 0.115),
-    "symmetry": (0.18, 0.02, 0.29),
-    "fractal dimension": (0.06, 0.004, 0.085),
-}
-
-
 def test_breast_cancer_at_four_hospitals():
+    """With the demonstration's encoding: as typical value a quarter of the public upper bound, for all columns.
+
+    Means of ten runs lie between 0.914 and 0.925 over six groups of noise seeds. With the schema's own encoding, which
+    has no typical values, what all rows share uses up the norm and accuracy stays below 0.8.
+    """
     data = load_breast_cancer()
-    values = [t for position in range(3) for t in (TYPICAL[name][position] for name in TYPICAL)]
-    columns = tuple(replace(c, typical=v) for c, v in zip(data.schema.columns, values, strict=True))
+    columns = tuple(replace(column, typical=0.25 * column.upper) for column in data.schema.columns)
     frame = datasets.load_breast_cancer(as_frame=True).frame
-    encoded = replace(data.schema, columns=columns).encode(frame)
-    silos = replace(data, features=encoded.features, labels=encoded.labels).silos()
+    encoded = replace(data.schema, columns=columns, row_norm=0.6).encode(frame)
+    silos = replace(data, features=encoded.features, labels=encoded.labels, row_norm=0.6).silos()
     assert accuracy(silos, planned_models(silos, 1.0)) >= 0.91

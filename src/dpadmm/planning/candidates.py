@@ -26,6 +26,9 @@ from dpadmm.problems.losses import Loss, Target
 NOISE_RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """The values of c that are compared."""
 
+RULE_OF_THUMB = 2.0
+"""The value of c to begin with, and to keep unless another is clearly better."""
+
 _LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
 _PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
 _MOST_GRADIENTS = 4000
@@ -70,12 +73,6 @@ def room(task: Task, method: str) -> float:
     """Return `Theta = L S/(R tau)`: how far the steepest curvature stands above the noise at c = 1."""
     tau = unit_noise(task, method, _PURE_ROUNDS if RECIPES[method].is_pure else 1)
     return task.functions().constants.smoothness * margin_scale(task.loss) / (task.row_norm * tau)
-
-
-def rule_of_thumb(task: Task, method: str) -> float:
-    """Return the ratio to begin with: 2, and less (`sqrt(Theta)/3`) where little stands above the noise."""
-    wanted = min(2.0, math.sqrt(room(task, method)) / 3.0)
-    return min(NOISE_RATIOS, key=lambda ratio: abs(math.log(ratio / wanted)))
 
 
 def settings_at(task: Task, method: str, ratio: float) -> Settings:

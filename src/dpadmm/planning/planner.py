@@ -1,5 +1,6 @@
 """Choose: candidates from theory, compared in simulations on synthetic worlds. No data come in."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.planning.bench import bench_of
 from dpadmm.planning.blueprint import Blueprint
 from dpadmm.planning.cache import remembered
-from dpadmm.planning.candidates import NOISE_RATIOS, Candidate, candidate, methods_for, rule_of_thumb
+from dpadmm.planning.candidates import NOISE_RATIOS, RULE_OF_THUMB, Candidate, candidate, methods_for
 from dpadmm.planning.forecast import Forecast, Score
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.settings import why_not
@@ -27,7 +28,7 @@ from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
 
 _HOPELESS = 0.1  # part of the learnable that must survive
-_NEARLY = 1.15  # how much more than at best may be lost for the sake of less noise
+_NEARLY = 1.15  # how much more than at best may be lost for the sake of the rule of thumb
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def plan(
 
 def climb(task: Task, method: str) -> list[Tried]:
     """Try candidates from the rule of thumb on, towards less noise or more while that pays."""
-    start = NOISE_RATIOS.index(rule_of_thumb(task, method))
+    start = NOISE_RATIOS.index(RULE_OF_THUMB)
     first = try_all(task, candidate(task, method, NOISE_RATIOS[start]))
     tried = [first]
     for ladder in (NOISE_RATIOS[:start][::-1], NOISE_RATIOS[start + 1 :]):
@@ -127,10 +128,13 @@ def climb(task: Task, method: str) -> list[Tried]:
 
 
 def choose(tried: Sequence[Tried]) -> Tried:
-    """Return the candidate with the least noise among the nearly best: other data may be harder."""
+    """Return the candidate nearest to the rule of thumb among the nearly best.
+
+    The worlds are invented, so small differences between candidates say little about other data.
+    """
     least = min(one.lost for one in tried)
     near = [one for one in tried if one.lost <= _NEARLY * least or one.lost == least]
-    return min(near, key=lambda one: one.candidate.ratio)
+    return min(near, key=lambda one: (abs(math.log(one.candidate.ratio / RULE_OF_THUMB)), one.lost))
 
 
 def try_all(task: Task, candidate: Candidate) -> Tried:
