@@ -41,7 +41,34 @@ class QuadraticSolver:
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """One fused batched matrix-vector product; the error bound comes from the inverses' measured defects."""
+        if subproblem.lin.shape[2] == 1 and subproblem.agents is None and self._pull is not None:
+            solution, stale, missed = self._multiply_one(subproblem, self._pull)
+            if stale == 0 and missed == 0:
+                return solution
         self._invert_for(subproblem)
+        return require_converged(self._multiply(subproblem), self.tolerance, subproblem)
+
+    def _multiply_one(self, subproblem: Subproblem, known: Floats) -> tuple[Solution, int, int]:
+        """Return the solution for one replica, with the numbers of changed penalties and of missed tolerances."""
+        n, d, _ = subproblem.lin.shape
+        lin = np.ascontiguousarray(subproblem.lin).reshape(n, d)
+        centre = np.ascontiguousarray(subproblem.centre).reshape(n, d)
+        out, norms = _room_for(subproblem), np.empty((n, 1))
+        flat = out[:, :, 0]
+        unroll = (0,) * d if d <= _UNROLLED else ()
+        mine = (self._inverses, self.functions.slopes, self.weights, subproblem.pull, lin, centre, self._defects)
+        counts: list[tuple[int, int]] = []
+
+        def work(first: int, last: int) -> None:
+            ends = (known, self.tolerance, first, last, flat, norms)
+            counts.append(kernels.inverse_times_one(unroll, *mine, *ends))
+
+        over_blocks(work, n, _PER_TASK, self.threads)
+        stale, missed = (sum(column) for column in zip(*counts, strict=True))
+        return Solution(out, norms, _no_passes(n)), stale, missed
+
+    def _multiply(self, subproblem: Subproblem) -> Solution:
+        """Return the solution for the penalties that were inverted last."""
         seats = subproblem.agents
         lin = np.ascontiguousarray(subproblem.lin)
         centre = np.ascontiguousarray(subproblem.centre)
@@ -50,18 +77,14 @@ class QuadraticSolver:
         inverses, slopes, weights, defects = self._inverses, self.functions.slopes, self.weights, self._defects
         if seats is not None:
             inverses, slopes, weights, defects = inverses[seats], slopes[seats], weights[seats], defects[seats]
-        known = (inverses, slopes, weights, subproblem.pull)
 
         def work(first: int, last: int) -> None:
-            if lin.shape[2] == 1:
-                unroll = (0,) * lin.shape[1] if lin.shape[1] <= _UNROLLED else ()
-                flat = (lin[:, :, 0], centre[:, :, 0], defects, first, last, out[:, :, 0], norms)
-                kernels.inverse_times_one(unroll, *known, *flat)
-            else:
-                kernels.inverse_times(*known, lin, centre, defects, first, last, out, norms)
+            kernels.inverse_times(
+                inverses, slopes, weights, subproblem.pull, lin, centre, defects, first, last, out, norms
+            )
 
         over_blocks(work, len(lin), _PER_TASK, self.threads)
-        return require_converged(Solution(out, norms, np.zeros(len(lin))), self.tolerance, subproblem)
+        return Solution(out, norms, _no_passes(len(lin)))
 
     def _invert_for(self, subproblem: Subproblem) -> None:
         """Invert every agent's matrix unless the penalties are those of the last call."""
@@ -185,7 +208,12 @@ class RankOneSolver:
                 kernels.rank_one_prox(*user, *numbers, lin, centre, *rest, out, norms)
 
         over_blocks(work, len(lin), _PER_TASK, self.threads)
-        return require_converged(Solution(out, norms, np.zeros(len(lin))), self.tolerance, subproblem)
+        return require_converged(Solution(out, norms, _no_passes(len(lin))), self.tolerance, subproblem)
+
+
+def _no_passes(agents: int) -> Floats:
+    """Return zeros that take no memory: closed forms make no passes over records."""
+    return np.broadcast_to(np.zeros(1), (agents,))
 
 
 def _room_for(subproblem: Subproblem) -> Floats:

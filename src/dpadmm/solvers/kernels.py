@@ -65,34 +65,44 @@ def _csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def inverse_times_one(unroll, inverses, slopes, weights, pull, lin, centre, defects, first, last, out, norms):  # type: ignore[no-untyped-def]
+def inverse_times_one(  # type: ignore[no-untyped-def]
+    unroll, inverses, slopes, weights, pull, lin, centre, defects, known, tolerance, first, last, out, norms
+):
     """As `inverse_times`, for one replica: lin, centre and out are (agents, d).
+
+    Return how many penalties are not those that were inverted (`known`), and how many norms miss the tolerance: told on
+    the way, since another pass over a million agents would cost a tenth of the time.
 
     `unroll` is a tuple of d zeros, or empty: its length is known when compiling, so short products are unrolled
     (this is what brings d = 5 to the speed of memory).
     """
     d = len(unroll) if len(unroll) > 0 else slopes.shape[1]
     rhs = np.empty(d)
+    stale, missed = 0, 0
     for i in range(first, last):
         s, w, square = pull[i], weights[i], 0.0
+        stale += s != known[i]
         for j in range(d):
             p, q, c = s * centre[i, j], lin[i, j], w * slopes[i, j]
             rhs[j] = p - q - c
-            square += (abs(p) + abs(q) + abs(c)) ** 2
-        norms[i, 0] = defects[i] * np.sqrt(square)
+            square += p * p + q * q + c * c
+        norm = defects[i] * np.sqrt(3.0 * square)
+        norms[i, 0] = norm
+        missed += not norm <= tolerance
         for k in range(d):
             total = 0.0
             for j in range(d):
                 total += inverses[i, k, j] * rhs[j]
             out[i, k] = total
+    return stale, missed
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def inverse_times(inverses, slopes, weights, pull, lin, centre, defects, first, last, out, norms):  # type: ignore[no-untyped-def]
     """out_i = inverse_i (s_i centre_i - lin_i - w_i c_i); norms_i bounds the gradient left there.
 
-    It is defect_i times the norm of the three terms' sizes: rounding is relative to them, not to what is left of them
-    where they cancel.
+    It is defect_i times the norm of the three terms' sizes, (|p| + |q| + |c|)^2 <= 3 (p^2 + q^2 + c^2): rounding is
+    relative to them, not to what is left of them where they cancel.
     """
     d, columns = lin.shape[1], lin.shape[2]
     rhs = np.empty((d, columns))
@@ -104,9 +114,9 @@ def inverse_times(inverses, slopes, weights, pull, lin, centre, defects, first, 
             for r in range(columns):
                 p, q, c = s * centre[i, j, r], lin[i, j, r], w * slopes[i, j]
                 rhs[j, r] = p - q - c
-                norms[i, r] += (abs(p) + abs(q) + abs(c)) ** 2
+                norms[i, r] += p * p + q * q + c * c
         for r in range(columns):
-            norms[i, r] = defects[i] * np.sqrt(norms[i, r])
+            norms[i, r] = defects[i] * np.sqrt(3.0 * norms[i, r])
         for k in range(d):
             for r in range(columns):
                 out[i, k, r] = inverses[i, k, 0] * rhs[0, r]
