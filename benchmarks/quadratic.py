@@ -49,9 +49,8 @@ def rows() -> list[Row]:
     # Turn by turn, because the bandwidth of a shared machine drifts by a fifth within seconds; the best of each.
     turns = [(read_bandwidth(), seconds(lambda: solver.solve(task), repeats=5)) for _ in range(5)]
     bandwidth, spent = max(turn[0] for turn in turns), min(turn[1] for turn in turns)
-    # Counted: the inverses once; slopes, weights, penalties (asked for and inverted), defects, lin and centre read; point
-    # and norms written.
-    moved = 8.0 * n * (D * D + D + 1 + 2 + 1 + D + D + D + 1)
+    # Counted: the inverses once; slopes, weights, penalties, defects, lin and centre read; point and norms written.
+    moved = 8.0 * n * (D * D + D + 1 + 1 + 1 + D + D + D + 1)
     table = [
         Row(
             "quadratic, 1e6 agents x 5, 1 thread",

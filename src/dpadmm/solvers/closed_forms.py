@@ -41,50 +41,30 @@ class QuadraticSolver:
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """One fused batched matrix-vector product; the error bound comes from the inverses' measured defects."""
-        if subproblem.lin.shape[2] == 1 and subproblem.agents is None and self._pull is not None:
-            solution, stale, missed = self._multiply_one(subproblem, self._pull)
-            if stale == 0 and missed == 0:
-                return solution
         self._invert_for(subproblem)
-        return require_converged(self._multiply(subproblem), self.tolerance, subproblem)
-
-    def _multiply_one(self, subproblem: Subproblem, known: Floats) -> tuple[Solution, int, int]:
-        """Return the solution for one replica, with the numbers of changed penalties and of missed tolerances."""
-        n, d, _ = subproblem.lin.shape
-        lin = np.ascontiguousarray(subproblem.lin).reshape(n, d)
-        centre = np.ascontiguousarray(subproblem.centre).reshape(n, d)
-        out, norms = _room_for(subproblem), np.empty((n, 1))
-        flat = out[:, :, 0]
-        unroll = (0,) * d if d <= _UNROLLED else ()
-        mine = (self._inverses, self.functions.slopes, self.weights, subproblem.pull, lin, centre, self._defects)
-        counts: list[tuple[int, int]] = []
-
-        def work(first: int, last: int) -> None:
-            ends = (known, self.tolerance, first, last, flat, norms)
-            counts.append(kernels.inverse_times_one(unroll, *mine, *ends))
-
-        over_blocks(work, n, _PER_TASK, self.threads)
-        stale, missed = (sum(column) for column in zip(*counts, strict=True))
-        return Solution(out, norms, _no_passes(n)), stale, missed
-
-    def _multiply(self, subproblem: Subproblem) -> Solution:
-        """Return the solution for the penalties that were inverted last."""
         seats = subproblem.agents
-        lin = np.ascontiguousarray(subproblem.lin)
-        centre = np.ascontiguousarray(subproblem.centre)
-        out = _room_for(subproblem)
-        norms = np.empty((len(lin), lin.shape[2]))
+        lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
+        out, norms = _room_for(subproblem), np.empty((len(lin), lin.shape[2]))
         inverses, slopes, weights, defects = self._inverses, self.functions.slopes, self.weights, self._defects
         if seats is not None:
             inverses, slopes, weights, defects = inverses[seats], slopes[seats], weights[seats], defects[seats]
+        known, d = (inverses, slopes, weights, subproblem.pull), lin.shape[1]
+        is_one = lin.shape[2] == 1
+        missed: list[int] = []
 
         def work(first: int, last: int) -> None:
-            kernels.inverse_times(
-                inverses, slopes, weights, subproblem.pull, lin, centre, defects, first, last, out, norms
-            )
+            if is_one:
+                unroll = (0,) * d if d <= _UNROLLED else ()
+                flat = (lin.reshape(-1, d), centre.reshape(-1, d), defects, self.tolerance, first, last, out[:, :, 0])
+                missed.append(kernels.inverse_times_one(unroll, *known, *flat, norms))
+            else:
+                kernels.inverse_times(*known, lin, centre, defects, first, last, out, norms)
 
         over_blocks(work, len(lin), _PER_TASK, self.threads)
-        return Solution(out, norms, _no_passes(len(lin)))
+        solution = Solution(out, norms, _no_passes(len(lin)))
+        if is_one and sum(missed) == 0:
+            return solution
+        return require_converged(solution, self.tolerance, subproblem)
 
     def _invert_for(self, subproblem: Subproblem) -> None:
         """Invert every agent's matrix unless the penalties are those of the last call."""

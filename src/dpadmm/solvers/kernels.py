@@ -66,22 +66,20 @@ def _csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def inverse_times_one(  # type: ignore[no-untyped-def]
-    unroll, inverses, slopes, weights, pull, lin, centre, defects, known, tolerance, first, last, out, norms
+    unroll, inverses, slopes, weights, pull, lin, centre, defects, tolerance, first, last, out, norms
 ):
     """As `inverse_times`, for one replica: lin, centre and out are (agents, d).
 
-    Return how many penalties are not those that were inverted (`known`), and how many norms miss the tolerance: told on
-    the way, since another pass over a million agents would cost a tenth of the time.
+    Return how many norms miss the tolerance: told on the way, which saves another pass over a million agents.
 
     `unroll` is a tuple of d zeros, or empty: its length is known when compiling, so short products are unrolled
     (this is what brings d = 5 to the speed of memory).
     """
     d = len(unroll) if len(unroll) > 0 else slopes.shape[1]
     rhs = np.empty(d)
-    stale, missed = 0, 0
+    missed = 0
     for i in range(first, last):
         s, w, square = pull[i], weights[i], 0.0
-        stale += s != known[i]
         for j in range(d):
             p, q, c = s * centre[i, j], lin[i, j], w * slopes[i, j]
             rhs[j] = p - q - c
@@ -94,7 +92,7 @@ def inverse_times_one(  # type: ignore[no-untyped-def]
             for j in range(d):
                 total += inverses[i, k, j] * rhs[j]
             out[i, k] = total
-    return stale, missed
+    return missed
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
