@@ -29,7 +29,7 @@ def reasons(task: Task, chosen: Candidate, n_tried: int, is_forced: bool) -> tup
         f"time of {time:.3g} in {settings.rounds} rounds leaves about {tau * time * task.row_norm:.2g} on a prediction",
         f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else "one record among all"),
         *capped_words(task.loss),
-        f"best of {n_tried} candidate(s) in simulations on synthetic data; no private record was looked at",
+        f"chosen among {n_tried} candidate(s) by simulations on synthetic data; no private record was looked at",
     )
 
 
