@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
+from dpadmm.engines.flower import processes
 from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin, Participant, write_federation
 from dpadmm.engines.flower.silo import Silo
 from dpadmm.engines.flower.silo_files import schema_digest
@@ -159,3 +160,40 @@ def test_a_rehearsal_from_the_command_line(cli, place):
     page = (place / "page.html").read_text()
     assert "Not a private release" in page
     assert page.count('<section class="silo">') == 2
+
+
+@pytest.mark.slow
+def test_the_whole_way_by_hand(cli, place):
+    """What docs/federation.md tells people to do, with secure noise, each command a process of its own."""
+    key, people = made(cli)
+    write_federation(place / "federation.toml", terms(key, *people, rounds=2))
+    port, home = processes.free_port(), processes.flower_environment(place / "home")
+    program, address = processes.command("dpadmm"), f"127.0.0.1:{port}"
+    started = []
+
+    def start(*words):
+        log = place / f"{len(started)}.log"
+        started.append(processes.Process.start([program, *words], home, log))
+        return started[-1]
+
+    try:
+        start("coordinator", "run", "coordinator", "--port", str(port)).wait_for_port(port, 120)
+        for name in ("north", "south"):
+            result = cli.run("coordinator", "register", "coordinator", f"{name}/node.pub", "--name", name)
+            assert result.exit_code == 0, result.output
+            assert cli.run("silo", "approve", name, "federation.toml", "--yes").exit_code == 0
+            start("silo", "run", name, "--superlink", address, "--root-certificates", "coordinator/ca.pem")
+        files = ("--out", "outcome.json", "--page", "page.html", "--schema", "schema.json")
+        result = cli.run("federate", "federation.toml", "--coordinator", "coordinator", *files)
+    finally:
+        for process in started:
+            process.ask_to_stop()
+        for process in started:
+            process.stop()
+    assert result.exit_code == 0, result.output
+    assert "round 2/2" in result.stdout
+    assert "(private release)" in result.stdout
+    assert json.loads((place / "outcome.json").read_text())["is_private_release"]
+    assert (place / "page.html").read_text().count('<section class="silo">') == 2
+    for name in ("north", "south"):
+        assert "Spent      epsilon 1 of 2" in cli.run("silo", "show", name).stdout

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.cli.fit import ELSEWHERE
@@ -246,3 +248,25 @@ def test_without_a_schema_the_next_step_is_said(cli, study):
     assert f"dpadmm schema init {' '.join(study.files)} --target sick --out schema.json" in result.stderr
     same = cli.run("fit", study.files[0], study.files[0], *study.words[2:])
     assert "given twice" in same.stderr
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.one_of(
+        st.binary(max_size=200),
+        st.lists(
+            st.lists(st.sampled_from(["age", "sex", "5", "F", "yes", "", '"', "é", "1e999", "-", "nan"]), max_size=5),
+            max_size=6,
+        ).map(lambda rows: "\n".join(",".join(row) for row in [["age", "sex", "pressure", "sick"], *rows]).encode()),
+    )
+)
+def test_whatever_a_file_holds_there_is_a_message_and_nothing_is_spent(cli, study, tmp_path, content):
+    mine, ledger, out = tmp_path / "mine.csv", tmp_path / "l", tmp_path / "m.json"
+    mine.write_bytes(content)
+    words = ("--ledger", str(ledger), "--budget", "1", "--out", str(out), "--missing", "blank", "--unlisted", "blank")
+    # Two rows at most are usable: the planner calls such a task hopeless if it is ever reached.
+    result = cli.run("fit", str(mine), "--schema", study.schema, "--epsilon", "0.1", "--delta", "1e-5", *words)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith(("Error: ", "Note "))
+    assert not ledger.exists()
+    assert not out.exists()

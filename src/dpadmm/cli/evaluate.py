@@ -31,6 +31,7 @@ def evaluate(
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
     split_by: options.SplitBy = None,
     records_per_person: options.RecordsPerPerson = 1,
+    silos_per_person: options.SilosPerPerson = 1,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -63,7 +64,12 @@ def evaluate(
         if public is not None:
             found = public_measurement(saved, prepared, public)
         else:
-            words = options.TaskWords(epsilon=epsilon or 0.0, delta=delta or 0.0, records_per_person=records_per_person)
+            words = options.TaskWords(
+                epsilon=epsilon or 0.0,
+                delta=delta or 0.0,
+                records_per_person=records_per_person,
+                silos_per_person=silos_per_person,
+            )
             found = _private(saved, prepared, tables, words, books)
         place = save_model(_with(saved, found), model) if record else None
         if json:

@@ -109,6 +109,7 @@ def private_score(model: SavedModel, silos: Silos, words: TaskWords, ledger: Led
             words.epsilon,
             delta=words.delta,
             max_records_per_person=words.records_per_person,
+            max_silos_per_person=words.silos_per_person,
             ledger=ledger,
         )
     return "mean absolute error (half ranges)", private_absolute_error(
@@ -119,5 +120,6 @@ def private_score(model: SavedModel, silos: Silos, words: TaskWords, ledger: Led
         largest=2.0,
         delta=words.delta,
         max_records_per_person=words.records_per_person,
+        max_silos_per_person=words.silos_per_person,
         ledger=ledger,
     )

@@ -119,6 +119,11 @@ class Training:
         """Check all that can be checked before planning: files, cells, places."""
         checked_suffix(self.out)
         self.books.check()
+        if self.books.budget is not None and self.books.budget < self.words.epsilon:
+            raise InputError(
+                f"--budget {self.books.budget:g} is less than this run's --epsilon {self.words.epsilon:g}. Nothing was "
+                "written or spent; say what these data may spend in all, this run included."
+            )
         if self.seed is not None and self.books.path is not None:
             raise InputError("--simulate makes no release, so it cannot be recorded. Leave --ledger out.")
         check_writable(self.out, may_replace=self.may_replace)

@@ -83,7 +83,7 @@ def patient_plot(decline: Decline, features: int = 12) -> Figure:
 
 def trials_plot(trials: Sequence[Trial]) -> Figure:
     """Draw each claim on trial as a row: what is printed, what an attacker shows at least, what is exactly true."""
-    figure, (axes,) = blank(1, 8.2, 0.62 * len(trials) + 1.3)
+    figure, (axes,) = blank(1, 8.2, 0.5 * len(trials) + 1.2)
     for row, trial in enumerate(trials):
         y = len(trials) - row
         is_refuted = trial.verdict is Verdict.REFUTED
@@ -101,8 +101,8 @@ def trials_plot(trials: Sequence[Trial]) -> Figure:
     axes.set_yticks(range(1, len(trials) + 1), [_row_label(trial) for trial in reversed(trials)], fontsize=9)
     axes.set(xscale="log", ylim=(0.4, len(trials) + 0.6), xlabel="Renyi divergence at order 2 (PS-ADMM: epsilon)")
     axes.grid(visible=True, axis="x", alpha=0.25)
-    axes.set_title("Claims on trial: an attacker gets more than was promised", fontsize=11)
-    axes.legend(loc="lower right", fontsize=9)
+    axes.set_title("Claims on trial: what is printed, and what an attacker gets", fontsize=11)
+    axes.legend(loc="lower left", fontsize=9)
     return figure
 
 

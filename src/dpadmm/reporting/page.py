@@ -72,7 +72,7 @@ _NOISE_WORDS = (
 )
 _MESSAGE_WORDS = {
     True: "Envelopes are noisy messages; records stay inside the circles.",
-    False: "Envelopes are messages; records stay inside the circles. The guarantee is about the noisy values named above.",
+    False: "Envelopes are messages; records stay inside the circles. Only the published values carry noise.",
 }
 _HISTORY_WORDS = (
     "Computed from the noisy values alone, which the guarantee covers; no loss or accuracy on the "

@@ -9,7 +9,7 @@ from rich.text import Text
 from dpadmm.planning.curve import UtilityPoint
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-_BAR = 40
+_BAR = 30
 
 
 def epsilons_around(epsilon: float) -> tuple[float, ...]:
@@ -30,7 +30,7 @@ def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
     table.add_column("epsilon", justify="right")
     table.add_column(score, justify="right")
     table.add_column("+-", justify="right")
-    table.add_column("trivial" + " " * (_BAR - 19) + "without noise")
+    table.add_column("trivial" + " " * (_BAR - 20) + "without noise")
     table.add_column("method")
     for point in points:
         style = "bold" if point.epsilon == epsilon else "dim" if point.is_hopeless else ""

@@ -2,7 +2,7 @@
 
 `crashes.py PLACE POINT...` with POINT = actor:function:when:n, e.g. `s0:store:before:2` kills silo s0 before its second
 call of `store`. One Python start, then `os.fork` for every process. The killed process is started again without the
-trap, as an operator would. For each point: the model, the ledgers, and whether every answer that left is the stored one.
+trap, as an operator would. For each point: the model, the ledgers, and whether what left is what is stored.
 """
 
 import json
@@ -13,6 +13,7 @@ import socket
 import sqlite3
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -36,6 +37,7 @@ TRAPS = {
     "compute": (Silo, "_compute"),
     "store": (Silo, "_store"),  # after it, but before the transaction ends
     "commit": (durable, "exclusive"),  # after it: durable, not yet sent
+    "head": (durable, "write"),  # between the state and its anchor
     "answer": (Silo, "answer"),  # before: request received; after: about to be sent
     "accept": (Coordinator, "accept"),
     "complete": (Coordinator, "_complete"),
@@ -136,16 +138,16 @@ def fork(work: Callable[[], None], point: str | None) -> int:
     child = os.fork()
     if child:
         return child
+    code = 1
     try:
         if point is not None:
             trap(point)
         work()
-        os._exit(0)
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    os._exit(1)
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+        os._exit(code)
 
 
 def run(place: Path, names: list[str], point: str | None) -> int:

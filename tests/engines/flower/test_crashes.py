@@ -19,6 +19,8 @@ SILO = [
     "s0:store:before:2",
     *(f"s0:store:after:{n}" for n in (1, 2, 3)),  # written, not committed
     *(f"s1:commit:after:{n}" for n in (1, 2, 3, 4)),  # committed, the answer never left: joining, then rounds
+    "s0:head:before:2",
+    "s1:head:after:1",
     "s1:answer:before:1",
     "s0:answer:after:3",
 ]
@@ -41,7 +43,7 @@ def outcomes(place: Path, noise: str, points: list[str]) -> list[dict]:
 
 
 def test_the_matrix_ends_as_an_undisturbed_run(tmp_path):
-    """Deterministic noise: 29 points, one undisturbed run."""
+    """Deterministic noise: every point, and one undisturbed run."""
     found = outcomes(tmp_path, "test", ["none", *SILO, *COORDINATOR])
     assert len(found) > 25
     calm, *disturbed = found

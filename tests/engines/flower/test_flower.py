@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets import heart, load_heart
-from dpadmm.engines.flower.agreement import NoiseOrigin, read_federation
+from dpadmm.engines.flower.agreement import Missing, NoiseOrigin, read_federation
 from dpadmm.engines.flower.methods import terms_of
 from dpadmm.engines.flower.outcome import FederationOutcome
 from dpadmm.engines.flower.rehearsal import Rehearsal, prepared, running
@@ -122,3 +122,26 @@ def test_heart_disease_with_its_four_hospitals(tmp_path):
         outcome = rehearsal.federate()
     check_end(rehearsal, outcome, load_heart().silos())
     assert [silo.records for silo in outcome.silos] == [303, 261, 46, 130]
+
+
+@pytest.mark.slow
+def test_a_silo_that_never_comes_back_is_gone_on_without(worlds, tmp_path):
+    """Killed after its first answer; the other two finish under their own certificates, within the same budget."""
+    change = {"missing": Missing.WITHOUT, "wait_seconds": 25.0}
+    rehearsal = small(worlds, tmp_path, rounds=4, silos=3, **change)
+    with running(rehearsal):
+
+        def watch_out(progress) -> None:
+            if progress.round >= 1 and rehearsal.nodes["s1"].is_alive:
+                rehearsal.nodes["s1"].kill()
+
+        outcome = rehearsal.federate(watch_out)
+    assert outcome.agreement.left == ("s1",)
+    assert [silo.name for silo in outcome.silos] == ["s0", "s2"]
+    heir = replace(rehearsal, agreement=outcome.agreement, silos={n: rehearsal.silos[n] for n in ("s0", "s2")})
+    run = in_process(heir, stacked(heir))
+    np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
+    for files in heir.silos.values():
+        with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
+            assert 5 <= ledger.statement().releases <= 7
+            assert ledger.statement().spent_epsilon <= 1.0

@@ -101,10 +101,11 @@ def main(grid, context):
     contents = [RecordDict({{}}), RecordDict({{"dpadmm": ConfigRecord({{"envelope": b"give me your data"}})}})]
     messages = [Message(content=c, dst_node_id=n, message_type=MessageType.QUERY)
                 for n in grid.get_node_ids() for c in contents]
-    ids = [i for i in grid.push_messages(messages)]
-    found = []
-    while len(found) < len(ids):
-        found += [bytes(r.content["dpadmm"]["envelope"]) if r.has_content() else b"" for r in grid.pull_messages(ids)]
+    waiting, found = set(grid.push_messages(messages)), []
+    while waiting:
+        for reply in grid.pull_messages(list(waiting)):
+            waiting.discard(reply.metadata.reply_to_message_id)
+            found.append(bytes(reply.content["dpadmm"]["envelope"]) if reply.has_content() else b"")
         time.sleep(0.2)
     Path({replies!r}).write_bytes(b"\\n".join(found))
 """

@@ -123,8 +123,8 @@ def make(
         silos[name] = Silo(place / name)
         people.append(Participant(name, len(table), silos[name].public_key))
     key = SigningKey.create(place / "coordinator.key")
+    standard = {"run": "test", "rounds": 4, "epsilon": 1.0, "delta": 1e-5, "mu": 0.01, "seed": 5}
     agreement = Agreement(
-        run="test",
         method=method,
         settings=tuple((settings or {"eta": 0.05}).items()),
         participants=tuple(people),
@@ -132,7 +132,7 @@ def make(
         schema=schema_digest(place / "schema.json"),
         dimension=3,
         noise=noise,
-        **({"rounds": 4, "epsilon": 1.0, "delta": 1e-5, "mu": 0.01, "seed": 5, "edges": path(len(people))} | terms),
+        **(standard | {"edges": path(len(people))} | terms),
     )
     world = World(place, agreement, key, silos)
     if approves:

@@ -3,7 +3,7 @@
 import hashlib
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,13 @@ class Control:
         except FlowerError:
             return True
         return run not in found or found[run].status.status == "finished"
+
+    def stop(self, run: int) -> None:
+        """End a run whose process gives no sign of life, if the SuperLink still knows it."""
+        from flwr.proto.control_pb2 import StopRunRequest
+
+        with suppress(FlowerError), self._client("stop a run") as client:
+            client.StopRun(StopRunRequest(run_id=run))
 
     @contextmanager
     def _client(self, purpose: str) -> Iterator[Any]:

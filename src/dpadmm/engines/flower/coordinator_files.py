@@ -11,7 +11,7 @@ from dpadmm.engines.flower import processes
 from dpadmm.engines.flower.agreement import Agreement
 from dpadmm.engines.flower.control import Control
 from dpadmm.engines.flower.coordinator import Coordinator
-from dpadmm.engines.flower.keys import SigningKey
+from dpadmm.engines.flower.keys import SigningKey, need_extra
 from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.tls import create_certificates
 from dpadmm.errors import InputError
@@ -63,6 +63,7 @@ class CoordinatorFiles:
 
     def create(self, hosts: Sequence[str], *, is_insecure: bool = False) -> SigningKey:
         """Make the directory of a new coordinator: signing key, and certificates for these hosts."""
+        need_extra()
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A coordinator needs a directory of its own.")
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -65,7 +65,10 @@ def _watch_one(
             # Flower notices a dead process late. Two at once do no harm: both work on the same file.
             begun = coordinator.pulse > submitted
             quiet = time.time() - max(coordinator.pulse, submitted)
-            if quiet > (_PULSE_SECONDS if begun else _START_SECONDS) or files.control().is_over(run):
+            if quiet > (_PULSE_SECONDS if begun else _START_SECONDS):
+                files.control().stop(run)
+                return coordinator.is_done
+            if files.control().is_over(run):
                 return coordinator.is_done
             checked = time.monotonic()
         time.sleep(_LOOK_SECONDS)

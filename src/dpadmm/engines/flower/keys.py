@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,13 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def need_extra() -> None:
+    """Raise `InputError` if the packages of the extra are not installed."""
+    _tools()
+    if find_spec("flwr") is None:
+        raise InputError(_NEED)
 
 
 def _tools() -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpadmm.engines.flower import durable
 from dpadmm.engines.flower.agreement import NoiseOrigin
-from dpadmm.engines.flower.keys import SigningKey
+from dpadmm.engines.flower.keys import SigningKey, need_extra
 from dpadmm.engines.flower.policy import Policy
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
@@ -67,6 +67,7 @@ class SiloFiles:
         from dpadmm.privacy.ledger import Budget, Ledger, Terms
         from dpadmm.privacy.records import View
 
+        need_extra()
         budget = Budget(epsilon=epsilon, delta=delta)
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")

@@ -29,7 +29,7 @@ from dpadmm.privacy.ledger.fingerprint import (
 )
 from dpadmm.privacy.ledger.meter import Budget, Composer, Meter
 from dpadmm.privacy.ledger.statement import Receipt, Statement, draw_statement
-from dpadmm.privacy.ledger.tally import Pile, Tally, Terms
+from dpadmm.privacy.ledger.tally import Holding, Pile, Tally, Terms
 from dpadmm.privacy.records import Release
 
 
@@ -323,17 +323,27 @@ class Ledger:
             asked.add(ask.release)
         for spent, added in self._account.tally.groups_with(asked):
             if not self._meter().is_within(spent + added, self._account.budget):
-                return self._refusal(spent, added)
+                return self._refusal(spent, added, asked)
         return None
 
-    def _refusal(self, before: Pile, asked: Pile) -> BudgetError:
+    def _refusal(self, before: Pile, added: Pile, asked: Tally) -> BudgetError:
         budget, meter = self._account.budget, self._meter()
-        spent, alone, total = (meter.epsilon(pile, budget) for pile in (before, asked, before + asked))
+        spent, alone, total = (meter.epsilon(pile, budget) for pile in (before, added, before + added))
         return BudgetError(
             f"Refused: epsilon {spent:.6g} of {budget.epsilon:.6g} is spent at delta {budget.delta:.3g}, "
-            f"{max(0.0, budget.epsilon - spent):.6g} is left; the {asked.releases} release(s) asked for cost "
+            f"{max(0.0, budget.epsilon - spent):.6g} is left; the {added.releases} release(s) asked for cost "
             f"{alone:.6g} alone and would make it {total:.6g}. Nothing was spent, so send nothing. Add more noise, ask "
-            "for fewer rounds, or raise the budget with set_budget and a reason."
+            f"for fewer rounds, or raise the budget with set_budget and a reason.{self._apart_words(asked)}"
+        )
+
+    def _apart_words(self, asked: Tally) -> str:
+        """Say so where the refusal comes from adding up agents that people may not share."""
+        if self._account.tally.terms.holding is Holding.APART or len(asked.agents) < 2:
+            return ""
+        return (
+            f" This ledger adds up what all {len(asked.agents)} agents release (Holding.TOGETHER), as if a person had "
+            "records with each. If every person's records are with one agent, create the ledger with "
+            "terms=Terms(holding=Holding.APART): each agent then has the whole budget."
         )
 
     def _meter(self) -> Meter:

@@ -1,0 +1,45 @@
+"""`dpadmm reproduce` from the shell."""
+
+import pytest
+from typer.testing import CliRunner
+
+from dpadmm.cli.main import app
+
+RUN = CliRunner()
+
+
+def call(*arguments):
+    return RUN.invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def test_list():
+    result = call("--list")
+    assert result.exit_code == 0
+    for name in ("p-admm/fig1", "r-admm/fig3", "consensus/fig2a", "ps-admm/fig3", "fixed-point/fig1", "scoreboard"):
+        assert name in result.output
+
+
+def test_one_figure_at_toy_size(tmp_path):
+    result = call("consensus/fig2a", "--toy", "--runs", 3, "--accounting", "claimed", "--out", tmp_path, "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    assert "2 parts computed" in result.output
+    assert (tmp_path / "consensus" / "fig2a" / "fig2a.svg").is_file()
+    again = call("consensus/fig2a", "--toy", "--runs", 3, "--accounting", "claimed", "--out", tmp_path, "--jobs", 1)
+    assert "0 parts computed, 2 found finished" in again.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "--all"),
+        (("p-admm/fig1", "--all"), "--all"),
+        (("p-admm/fig7",), "there are"),
+        (("p-admm/fig1", "--accounting", "both of them"), "claimed, certified, both"),
+        (("p-admm/fig1", "--runs", "0"), "runs"),
+        (("p-admm/fig1", "--docs", "docs"), "--all"),
+    ],
+)
+def test_bad_input(arguments, words):
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert words in result.output
