@@ -13,24 +13,33 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
 # Long commands that have tests, or runs, of their own.
 ELSEWHERE = ("make ", "pre-commit ")
-# This page is one session, run from top to bottom by tests/cli/test_documentation.py.
-SESSION = "command-line.md"
+# These pages are one session each, run from top to bottom in tests/cli: test_documentation.py, test_quickstart.py.
+SESSIONS = ("command-line.md", "quickstart.md")
+ROOMS = ("src", "tests", "examples", "benchmarks")
 
 
 def blocks(document: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", document.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d, "python")], ids=lambda d: d.name)
+def run(words: list[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder, where the planner keeps its simulations too."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(folder)}
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, env=env)
+
+
+@pytest.mark.parametrize(
+    "document", [d for d in DOCUMENTS if d.name not in SESSIONS and blocks(d, "python")], ids=lambda d: d.name
+)
 def test_python_snippets_run(document, tmp_path):
     script = tmp_path / "snippet.py"
     script.write_text("\n".join(blocks(document, "python")))
-    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = run([sys.executable, script], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def commands():
-    for document in (d for d in DOCUMENTS if d.name != SESSION):
+    for document in (d for d in DOCUMENTS if d.name not in SESSIONS):
         lines = [line[2:] for block in blocks(document, "console") for line in block.splitlines() if line[:2] == "$ "]
         for line in lines:
             if not line.startswith(ELSEWHERE):
@@ -42,9 +51,7 @@ def test_commands_run(command, tmp_path):
     words = shlex.split(command)
     assert words[0] == "dpadmm", f"only dpadmm and make commands are shown, got {command!r}"
     program = Path(sys.executable).parent / "dpadmm"
-    done = subprocess.run(
-        [program, *words[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ}
-    )
+    done = run([program, *words[1:]], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -54,5 +61,5 @@ def test_there_are_snippets_to_run():
 
 
 def test_no_line_names_a_machine_path():
-    for document in [*DOCUMENTS, *ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py")]:
+    for document in [*DOCUMENTS, *(file for room in ROOMS for file in ROOT.glob(f"{room}/**/*.py"))]:
         assert not re.search(r"(?<![\w.])/(work|root|home)/\w", document.read_text()), document

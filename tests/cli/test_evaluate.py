@@ -87,3 +87,10 @@ def test_what_is_refused_changes_nothing(cli, study, copy, monkeypatch, words, m
     assert {each.name: each.read_bytes() for each in model.parent.iterdir()} == before
     blank = cli.run("evaluate", str(model), *study.files, "--public", " ")
     assert "needs a reason" in blank.stderr
+
+
+def test_people_in_several_silos_cost_more_noise(cli, study, copy):
+    model, _ = copy
+    words = ("evaluate", str(model), *study.files, "--epsilon", "1", "--delta", "1e-5", "--no-record")
+    one, two = (cli.ask(*words, "--silos-per-person", silos)["uncertainty"] for silos in ("1", "2"))
+    assert two == pytest.approx(2 * one, rel=1e-5)

@@ -126,6 +126,8 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--budget 2", "--ledger FILE"),
         ("--ledger none/new.ledger --budget 2", "does not exist"),
         ("--loss huber", "Use logistic or svm"),
+        ("--ledger new.ledger --budget 0.5", "--budget 0.5 is less than this run's --epsilon"),
+        ("--method fp-walk", "no public fact decides"),
         ("--method magic", "algorithm must be 'auto' or one of"),
         ("--alpha -1", "alpha must be 0 or greater"),
         ("--silos-per-person 3", "silos_per_person must be at most the 2 silos"),
@@ -270,3 +272,30 @@ def test_whatever_a_file_holds_there_is_a_message_and_nothing_is_spent(cli, stud
     assert result.stderr.startswith(("Error: ", "Note "))
     assert not ledger.exists()
     assert not out.exists()
+
+
+def test_an_interrupted_run_says_what_it_cost(cli, study, tmp_path, monkeypatch):
+    from dpadmm.noise.secure import SecureSampler
+
+    def stop(*_args, **_more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SecureSampler, "perturb", stop)
+    place = tmp_path / "m.json"
+    words = ("--ledger", str(tmp_path / "l"), "--budget", "50", "--out", str(place))
+    result = cli.run("fit", *study.words, *words)
+    assert result.exit_code != 0
+    assert "stays spent" in result.stderr
+    assert not place.exists()
+    with Ledger.open(tmp_path / "l") as book:
+        assert book.statement().spent_epsilon > 0
+
+
+@pytest.mark.parametrize("method", ["dvp", "r-admm"])
+def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method):
+    place, page = tmp_path / "m.json", tmp_path / "m.html"
+    words = ("--method", method, "--anyway", "--out", str(place), "--report", str(page))
+    assert cli.run("fit", *study.words, *words).exit_code == 0
+    saved = load_model(place)
+    assert [curve.values for curve in (*saved.noise, *saved.history) if curve.values] == []
+    assert "Noise against signal" not in page.read_text()

@@ -1,0 +1,47 @@
+"""One budget for all that is ever learned from a data set: two models, one score, and a refusal.
+
+The ledger is created once, by whoever holds the data, with the most that may ever be spent. Each fit is recorded before
+its noise is drawn; what would pass the budget is refused, and nothing is computed.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from dpadmm import PrivateLinearSVC, PrivateLogisticRegression, ledger_data, private_accuracy
+from dpadmm.errors import BudgetError
+from dpadmm.privacy.ledger import Budget, Ledger, Statement
+
+DELTA = 1e-6
+
+
+def main(n_records: int = 5_000) -> Statement:
+    """Spend a budget of 1.5 step by step; returns what the ledger says at the end."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n_records, 5))
+    y = np.where(X @ (3, -2, 1, 0, 0) + 0.5 * rng.standard_normal(n_records) > 0, "yes", "no")
+    shared = {"delta": DELTA, "feature_bounds": (-1, 1), "classes": ("no", "yes")}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "clinic.ledger"
+        with Ledger.create(path, ledger_data(X, y), Budget(epsilon=1.5, delta=DELTA)) as book:
+            first = PrivateLogisticRegression(epsilon=1.0, ledger=book, **shared).fit(X, y)
+            tell("logistic regression, epsilon 1", book)
+            PrivateLinearSVC(epsilon=0.8, ledger=book, **shared).fit(X, y)
+            tell("support vector machine, epsilon 0.8", book)
+            score = private_accuracy(first, X, y, epsilon=0.1, delta=DELTA, ledger=book)
+            tell(f"accuracy of the first is {score.value:.3f} +- {score.standard_error:.3f}, epsilon 0.1", book)
+            try:
+                PrivateLogisticRegression(epsilon=1.0, ledger=book, **shared).fit(X, y)
+            except BudgetError as refusal:
+                print(f"one more model, epsilon 1, is refused: {refusal}")
+            return book.statement()
+
+
+def tell(what: str, book: Ledger) -> None:
+    """Say what is spent so far."""
+    print(f"{what}: {book.statement().spent_epsilon:.3f} of 1.5 spent")
+
+
+if __name__ == "__main__":
+    main()

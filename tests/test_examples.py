@@ -1,0 +1,65 @@
+"""Every script in examples/ runs at toy size, does what its page says, and has a page in the gallery."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SCRIPTS = sorted(ROOT.glob("examples/*.py"))
+
+
+@pytest.fixture
+def example(tmp_path, monkeypatch):
+    """Return the main function of an example, run in a folder and with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return lambda name: runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"]
+
+
+def test_four_hospitals(example, tmp_path, capsys):
+    found = example("four_hospitals")(epsilons=(5.0,), runs=1, folder=tmp_path)
+    majority = 357 / 569
+    assert {view: scores.shape for view, scores in found.items()} == {"eavesdropper": (1, 1), "public": (1, 1)}
+    assert min(scores.min() for scores in found.values()) > majority + 0.2
+    assert (tmp_path / "four-hospitals.svg").stat().st_size > 1000
+    assert (tmp_path / "four-hospitals.png").read_bytes()[:4] == b"\x89PNG"
+    assert "simulated" in capsys.readouterr().out
+
+
+def test_lasso_with_huber(example):
+    lasso = example("lasso_with_huber")(n_records=3000, epsilon=20.0)
+    assert set(np.argsort(-np.abs(lasso.coef_))[:3]) == {0, 5, 11}
+    assert lasso.privacy_.is_private_release
+    assert lasso.privacy_.certified <= 20.0
+
+
+def test_label_skew(example):
+    found = example("label_skew")(n_records=3000, runs=1, epsilon=3.0)
+    assert set(found) == {(deal, method) for deal in ("even", "skewed") for method in ("auto", "output-perturbation")}
+    assert min(found["even", "auto"], found["skewed", "auto"]) > 0.75
+
+
+def test_audit_your_method(example):
+    found = example("audit_your_method")(runs=4000)
+    assert not found["p-admm"].is_violation
+    assert found["my-admm"].is_violation
+    assert found["my-admm"].estimate.epsilon_lower > found["my-admm"].certified_epsilon
+
+
+def test_one_budget_two_models(example, capsys):
+    statement = example("one_budget_two_models")(n_records=1000)
+    # Gaussian releases: mu adds in squares, so that 1, 0.8 and 0.1 come to less than their sum.
+    assert 1.0 < statement.spent_epsilon < 1.5
+    assert "refused" in capsys.readouterr().out
+
+
+def test_every_example_is_in_the_gallery():
+    shown = {
+        name for page in ROOT.glob("docs/gallery/*.md") for name in re.findall(r"examples/(\w+)\.py", page.read_text())
+    }
+    assert shown == {script.stem for script in SCRIPTS}
+    tested = re.findall(r"^def test_(\w+)\(example", Path(__file__).read_text(), flags=re.MULTILINE)
+    assert sorted(tested) == [script.stem for script in SCRIPTS]
