@@ -127,7 +127,7 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--ledger none/new.ledger --budget 2", "does not exist"),
         ("--loss huber", "Use logistic or svm"),
         ("--ledger new.ledger --budget 0.5", "--budget 0.5 is less than this run's --epsilon"),
-        ("--method fp-walk", "no public fact decides"),
+        ("--method fp-walk", "cannot be planned"),
         ("--method magic", "algorithm must be 'auto' or one of"),
         ("--alpha -1", "alpha must be 0 or greater"),
         ("--silos-per-person 3", "silos_per_person must be at most the 2 silos"),

@@ -110,3 +110,12 @@ def test_targets_stay_within_one(y, bounds):
 def test_bad_row_norms_are_refused(row_norm):
     with pytest.raises(InputError, match="row_norm"):
         RowEncoding.of(3, None, row_norm)
+
+
+@pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
+def test_entries_given_in_parts_are_one_entry(bounds):
+    """CSR may hold 2 as 1 + 1; bounds are about the sum."""
+    parts = sparse.csr_array((np.ones(3), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    rows = RowEncoding.of(2, bounds)
+    np.testing.assert_array_equal(rows.encode(parts).toarray(), rows.encode(parts.toarray()))
+    np.testing.assert_array_equal(rows.admit(parts).toarray(), rows.admit(parts.toarray()))

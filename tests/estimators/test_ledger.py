@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from dpadmm.errors import BudgetError, InputError, LedgerError
-from dpadmm.estimators import PrivateLogisticRegression, ledger_data
+from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, ledger_data
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.ledger import Budget, Holding, Ledger, Terms
 
@@ -81,3 +81,39 @@ def test_sparse_and_text_data_have_fingerprints(tmp_path):
     y = np.array(["a", "b"], dtype=object)[rng.integers(2, size=120)]
     Ledger.create(tmp_path / "b", ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5)).close()
     PrivateLogisticRegression(epsilon=5.0, delta=1e-5, row_norm=2.0, ledger=tmp_path / "b").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        lambda y: y,
+        lambda y: y.astype(float),
+        lambda y: y.astype(object),
+        lambda y: y[:, None],
+        lambda y: y.tolist(),
+    ],
+    ids=["whole", "float", "object", "column", "list"],
+)
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+def test_a_ledger_knows_its_targets_however_they_are_held(table, tmp_path, held):
+    X, y = table[0], table[1]
+    kinds = {PrivateLinearRegression: {"target_bounds": (0, 1)}, PrivateLogisticRegression: {}}
+    if np.asarray(held(y)).dtype.kind == "O":
+        del kinds[PrivateLogisticRegression]  # scikit-learn knows no such classes
+    for kind, public in kinds.items():
+        path = tmp_path / kind.__name__
+        Ledger.create(path, ledger_data(X, held(y)), Budget(epsilon=1.0, delta=1e-5)).close()
+        kind(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), ledger=path, **public).fit(X, held(y))
+        with pytest.raises(LedgerError, match="other data"):
+            Ledger.open(path, data=ledger_data(X, held(1 - y)))
+
+
+def test_a_ledger_that_adds_up_silos_says_how_to_keep_them_apart(make, table, tmp_path):
+    build, X, y = make
+    with Ledger.create(tmp_path / "b", ledger_data(X, y), Budget(epsilon=1.0, delta=1e-5)) as book:
+        with pytest.raises(BudgetError, match=r"Terms\(holding=Holding\.APART\)"):
+            build(ledger=book).fit(X, y, groups=table[3])
+        build(ledger=book).fit(X, y)
+        with pytest.raises(BudgetError) as caught:  # one silo: that is not what stands in the way
+            build(ledger=book).fit(X, y)
+        assert "APART" not in str(caught.value)

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import traceback
 
 import numpy as np
 import pytest
@@ -226,3 +227,48 @@ def test_extreme_scores_give_proper_chances(table):
     model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1)).fit(X, np.arange(300) % 3)
     model.intercept_ = np.full(3, -1e4)
     np.testing.assert_allclose(model.predict_proba(X), 1 / 3)
+
+
+def test_complaints_about_cells_do_not_quote_them():
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, row_norm=1.0)
+    with pytest.raises(InputError, match="a cell is text") as caught:
+        model.fit(np.array([["1", "Jane Doe"], ["2", "3"]]), [0, 1])
+    assert "Jane" not in "".join(traceback.format_exception_only(caught.value))
+    assert caught.value.__suppress_context__  # nor does the traceback
+
+
+def test_sparse_tables_may_count_in_64_bits(table):
+    X, y, _, _ = table
+    wide = sparse.csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    build = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
+    assert build.fit(wide, y).coef_.shape == (1, 3)
+
+
+def test_claimed_figures_stand_beside_the_certified_one(table):
+    X, y, _, groups = table
+    public = {"epsilon": 2.0, "delta": 1e-5, "feature_bounds": (-1, 1), "algorithm": "r-admm"}
+    said = PrivateLogisticRegression(**public).fit(X, y, groups=groups).privacy_
+    assert [claim.paper.value for claim in said.claimed] == ["R-ADMM"]
+    assert "claimed: R-ADMM" in str(said)
+    # Papers speak of one problem: nothing is claimed for several that share a budget.
+    shared = PrivateLogisticRegression(**public).fit(X, np.digitize(X[:, 0], (-0.3, 0.3)), groups=groups).privacy_
+    assert shared.claimed == ()
+
+
+def test_a_user_is_more_than_one_record(table):
+    X, y, _, groups = table
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), unit="user")
+    assert "all records of a user" in str(model.fit(X, y, groups=groups).privacy_)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "fp-walk"}, "'fp-walk' cannot be planned"),
+        ({"algorithm": "output-perturbation", "alpha": 0.0}, "needs a ridge, a weight alpha above 0"),
+    ],
+)
+def test_methods_that_cannot_serve_say_why(table, options, message):
+    with pytest.raises(InputError, match=message):
+        PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(*table[:2])

@@ -132,3 +132,36 @@ def test_bad_records_are_refused(records):
         private_absolute_error(Threshold(True), X, y, epsilon=1.0, largest=0)
     with pytest.raises(InputError, match="finite"):
         private_absolute_error(Threshold(True), X, y * np.nan, epsilon=1.0, largest=1)
+
+
+class Column(Threshold):
+    """Predicts a column, as scikit-learn's regressors do once they were fitted on one."""
+
+    def predict(self, X):
+        return super().predict(X)[:, None]
+
+
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+def test_a_column_of_predictions_is_one_value_per_record(records):
+    """Compared with a vector it would become a table in which one record counts n times, under noise for one."""
+    X, y = records
+    flat, column = (private_accuracy(kind(), X, y, epsilon=1.0, random_state=0) for kind in (Threshold, Column))
+    assert column.value == flat.value
+    errors = [
+        private_absolute_error(kind(is_real=True), X, y, epsilon=1.0, largest=1.0, random_state=0).value
+        for kind in (Threshold, Column)
+    ]
+    assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize("shape", [(200, 2), (199,), ()])
+def test_predictions_of_another_shape_are_refused(records, shape):
+    class Strange:
+        def predict(self, X):
+            return np.zeros(shape)
+
+    X, y = records
+    with pytest.raises(InputError, match="one value per record"):
+        private_accuracy(Strange(), X, y, epsilon=1.0)
+    with pytest.raises(InputError, match="one value per record"):
+        private_absolute_error(Strange(), X, y, epsilon=1.0, largest=1.0)

@@ -136,9 +136,31 @@ def test_what_an_interrupted_run_reserved_stays_recorded(make_silos, ledger):
                 raise KeyboardInterrupt
             return super().perturb(values, releases, draw, out=out)
 
-    with pytest.raises(RunInterrupted):
+    with pytest.raises(KeyboardInterrupt, match="stays spent") as caught:
         carry_out(made(), make_silos(SIZES), Interrupted(), ledger, progress=False)
     assert ledger.statement().releases == 3 * 6
+    # The engine's own exception holds every silo's state before its noise; nobody who catches this one may get at it.
+    assert not isinstance(caught.value, RunInterrupted)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("method", ["dvp", "m-admm", "r-admm"])
+def test_noise_inside_an_objective_leaves_no_trace(make_silos, method):
+    """The minimiser is broadcast, and the noise b is what its gradient lacks: ||b|| would be exact news of the data."""
+    task = Task(sizes=(80, 50), dimension=1, loss=Logistic(), target=Target(1.0, 1e-5))
+    drawn = []
+
+    class Overheard(SimulatedSampler):
+        def perturb(self, values, releases, draw, *, out=None):
+            found = super().perturb(values, releases, draw, out=out)
+            drawn.extend(np.abs(found.values).ravel().tolist())
+            return found
+
+    done = carry_out(plan(task, method=method), make_silos((80, 50), dimension=1), Overheard(5), progress=False)
+    shown = [figure for row in done.public_history for figure in (*row.norms, row.movement, row.disagreement)]
+    assert drawn
+    assert not set(np.round(shown, 12)) & set(np.round(drawn, 12))
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,11 @@ def _attack(
     is_quiet: bool,
 ) -> "list[AuditResult]":
     from dpadmm.audit.audit import examine
+    from dpadmm.audit.estimates import checked_confidence
     from dpadmm.engines.progress import progress_bar
 
     # All bounds hold together: each gets its part of the error probability.
-    each = 1 - (1 - confidence) / sum(len(views) for _, views in chosen)
+    each = 1 - (1 - checked_confidence(confidence)) / sum(len(views) for _, views in chosen)
     results: list[AuditResult] = []
     with progress_bar("attacking", len(chosen), is_wanted=not is_quiet) as tick:
         for subject, views in chosen:

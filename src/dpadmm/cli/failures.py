@@ -12,9 +12,13 @@ EXIT_CODE = 2
 
 @contextmanager
 def clear_failures() -> Iterator[None]:
-    """Turn a `DpadmmError` into its message and exit code 2."""
+    """Turn a `DpadmmError` into its message and exit code 2; Ctrl-C says what it cost, if anything."""
     try:
         yield
+    except KeyboardInterrupt as stop:
+        if stop.args:  # what was paid for and lost must be said; click itself only says that it stopped
+            typer.echo(f"Interrupted: {stop}", err=True)
+        raise
     except DpadmmError as error:
         first, *rest = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()] or [""]
         typer.echo("\n  - ".join([f"Error: {first}", *rest]), err=True)

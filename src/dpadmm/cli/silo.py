@@ -94,7 +94,7 @@ def approve(
         typer.echo(
             f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, "
             f"{len(agreement.participants)} silos, {agreement.noise.value} noise\n"
-            f"Certified cost to a record here: epsilon {terms.epsilon(agent, agreement.rounds):.6g} at delta "
+            f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} at delta "
             f"{agreement.delta:.3g}\nDigest {agreement.digest}"
         )
         if not yes:

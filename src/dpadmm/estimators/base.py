@@ -106,6 +106,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             delta=wishes.target.delta,
             origin=done.origin,
             assumptions=notes,
+            claimed=course.claimed,
             problems=len(targets),
         )
         return done, encoding

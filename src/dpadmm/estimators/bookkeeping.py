@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dpadmm.errors import InputError
@@ -16,20 +18,29 @@ def ledger_data(X: Any, y: Any) -> Mapping[str, Any]:
     """Return a training set as the named arrays a ledger takes its fingerprint of.
 
     Create a ledger for an estimator with `Ledger.create(path, ledger_data(X, y), Budget(epsilon, delta))`. Features
-    count as float64 numbers, dense or sparse alike by what is stored; the order of the rows counts.
+    count as float64 numbers, dense or sparse alike by what is stored, and so do numbers as targets: 1, 1.0 and True are
+    the same label. The order of the rows counts.
 
     >>> sorted(ledger_data([[0.5], [1.0]], ["a", "b"]))
     ['X', 'y']
     """
-    labels = np.asarray(y)
-    if labels.dtype.kind == "O":
-        labels = labels.astype(str)
+    labels = _plain_labels(y)
     if not sparse.issparse(X):
         return {"X": np.asarray(X, dtype=np.float64), "y": labels}
     table = sparse.csr_array(X, dtype=np.float64)
     table.sum_duplicates()
     parts = {"X.data": table.data, "X.indices": table.indices, "X.indptr": table.indptr, "X.shape": table.shape}
     return {**parts, "y": labels}
+
+
+def _plain_labels(y: Any) -> NDArray[Any]:
+    """Return targets in one form however they are held: estimators see a vector, and regression sees floats."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.dtype.kind == "O" and all(isinstance(label, Real) for label in labels.ravel()):
+        labels = labels.astype(np.float64)
+    return labels.astype(np.float64) if labels.dtype.kind in "biuf" else labels.astype(str)
 
 
 @contextmanager

@@ -120,6 +120,7 @@ class RowEncoding:
             table = table.toarray()
         if sparse.issparse(table):
             scaled = sparse.csr_array(table, dtype=np.float64, copy=True)
+            scaled.sum_duplicates()  # entries given in parts are clipped as one
             wide = self.half_width[scaled.indices]
             scaled.data = np.clip(scaled.data, -wide, wide) / wide if self.has_box else scaled.data
         else:

@@ -81,8 +81,7 @@ def private_accuracy(
     """
     labels = _labels(model, X, y)
     asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state)
-    with own_words(model):
-        hits = np.asarray(model.predict(X)) == labels
+    hits = _predictions(model, X, labels) == labels
     return _noisy_mean(hits.astype(np.int64) * STEPS, asked, X, labels, "the accuracy")
 
 
@@ -107,8 +106,9 @@ def private_absolute_error(
     top = checks.positive("largest", largest)
     target = _labels(model, X, y)
     asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state)
+    found = _predictions(model, X, target)
     with own_words(model):
-        errors = np.abs(np.asarray(model.predict(X), dtype=np.float64) - target.astype(np.float64))
+        errors = np.abs(np.asarray(found, dtype=np.float64) - target.astype(np.float64))
     if not np.all(np.isfinite(errors)):
         raise InputError("The targets or predictions hold values that are not finite. Drop those rows first.")
     whole = np.rint(np.minimum(errors / top, 1.0) * STEPS).astype(np.int64)
@@ -160,6 +160,17 @@ def _labels(model: Any, X: Any, y: Any) -> NDArray[Any]:
         check_array(X, accept_sparse=True, dtype=None, ensure_all_finite=False)
         check_consistent_length(X, labels)
     return np.asarray(labels)
+
+
+def _predictions(model: Any, X: Any, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return one prediction per record. A column would be compared with every label, and one record count n times."""
+    with own_words(model):
+        found = np.asarray(model.predict(X))
+        if found.shape == (len(labels), 1):
+            found = found[:, 0]
+        if found.shape != labels.shape:
+            raise ValueError(f"predict must return one value per record, {len(labels)} in all, got {found.shape}.")
+    return found
 
 
 def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any], subject: str) -> PrivateScore:

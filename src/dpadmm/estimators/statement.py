@@ -104,12 +104,16 @@ class PrivacyStatement:
         """Whether the result may leave under this statement: seeded noise protects nobody."""
         return self.origin is Origin.SECURE
 
+    @property
+    def _records_words(self) -> str:
+        return "all records of a user" if self.unit is Unit.USER else f"at most {self.records_per_person} record(s)"
+
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         lines = [
             f"Certified   epsilon {self.certified:.6g} at delta {self.delta:.3g} for {self.subject}",
             f"Protects    one {self.unit.value} ({self.relation.value}) from the {self.view.value}",
-            f"Persons     at most {self.records_per_person} record(s), in at most {self.silos_per_person} silo(s)",
+            f"Persons     {self._records_words}, in at most {self.silos_per_person} silo(s)",
             f"Certificate {self.certificate}; {self.strength.value}",
             f"Noise       {self.noise}; from: {self.origin.value}",
         ]

@@ -20,6 +20,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.carry_out import carry_out, releases_of
+from dpadmm.planning.claimed import claimed_by_papers
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.public_history import PublicRound
@@ -27,6 +28,7 @@ from dpadmm.planning.task import Task
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.ledger import Origin as LedgerOrigin
 from dpadmm.privacy.records import Release, Unit, View
@@ -96,6 +98,12 @@ class Course:
     def account(self) -> Statement:
         """What all problems together cost the worst person."""
         return self.noise.statement()
+
+    @property
+    def claimed(self) -> tuple[ClaimedEpsilon, ...]:
+        """What the method's paper prints for this noise; papers speak of one problem, so nothing for several."""
+        is_repeated = any(release.count > 1 for release in self.noise)
+        return () if is_repeated else claimed_by_papers(self.plan, self.noise)[0]
 
     @property
     def releases(self) -> tuple[Release, ...]:

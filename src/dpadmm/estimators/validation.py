@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from dpadmm import checks
+from dpadmm.algorithms.registry import BY_NAME
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.topologies import complete, path, ring, star
@@ -35,7 +36,10 @@ class InputTypeError(InputError, TypeError):
 
 @contextmanager
 def own_words(estimator: BaseEstimator) -> Iterator[None]:
-    """Turn scikit-learn's complaints about data into ours, with its words, which say what came and what to do."""
+    """Turn scikit-learn's complaints about data into ours, with its words, which say what came and what to do.
+
+    One of its complaints quotes a cell; cells are private and messages travel to logs, so that one is put in our words.
+    """
     name = type(estimator).__name__
     try:
         yield
@@ -44,15 +48,17 @@ def own_words(estimator: BaseEstimator) -> Iterator[None]:
     except TypeError as problem:
         raise InputTypeError(f"{name} cannot use these data: {problem}") from problem
     except (ValueError, OverflowError) as problem:
+        if "could not convert string" in str(problem):
+            raise InputError(
+                f"{name} cannot use these data: a cell is text and not a number. Encode text as numbers first."
+            ) from None
         raise InputError(f"{name} cannot use these data: {problem}") from problem
 
 
 def training_data(estimator: BaseEstimator, X: Any, y: Any, *, is_numeric: bool) -> tuple[Matrix, NDArray[Any]]:
     """Return X as float64 (dense or CSR) and y as a vector."""
     with own_words(estimator):
-        table, target = validate_data(
-            estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=is_numeric, accept_large_sparse=False
-        )
+        table, target = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=is_numeric)
         if is_numeric and target.dtype.kind not in "biuf":
             raise ValueError(f"y must be real numbers, got values of type {target.dtype}.")
     return table, target
@@ -78,6 +84,11 @@ def method_name(algorithm: Any) -> str | None:
     """Return the registry's name of the method, None where the planner chooses."""
     if isinstance(algorithm, str) and algorithm == _AUTO:
         return None
+    if isinstance(algorithm, str) and algorithm in BY_NAME and algorithm not in RECIPES:
+        raise InputError(
+            f"algorithm {algorithm!r} cannot be planned: it adds no noise, or needs settings no public fact decides. "
+            f"Run it from Python with run_private, or choose 'auto' or one of {', '.join(sorted(RECIPES))}."
+        )
     if not isinstance(algorithm, str) or algorithm not in RECIPES:
         raise InputError(f"algorithm must be 'auto' or one of {', '.join(sorted(RECIPES))}, got {algorithm!r}.")
     return algorithm

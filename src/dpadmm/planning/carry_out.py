@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.engines.local import LocalEngine, Recording, RunInterrupted, Stopping
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.noise.draws import Origin, Sampler
 from dpadmm.noise.plan import NoisePlan, PlannedNoise
@@ -17,8 +17,9 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.ledger import Origin as LedgerOrigin
 from dpadmm.privacy.ledger.statement import Receipt
-from dpadmm.privacy.records import Release
+from dpadmm.privacy.records import ObjectiveRelease, Release
 from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
 
 
@@ -28,7 +29,7 @@ class Outcome:
 
     `model` (d,) is the released model. `statement` tells what the run cost; it is about a release only if
     `is_private_release`, that is, if all noise came from the operating system. `public_history` is computed from the
-    noisy messages alone.
+    noisy messages alone; it is empty for methods whose noise is inside the objective.
     """
 
     model: Floats
@@ -65,7 +66,8 @@ def carry_out(
     run: name of the run in the ledgers; a fresh one if left out. A name that is already recorded is refused, since
         its messages are not stored here and a second draw would be a second release.
 
-    Raises `InputError` if plan and silos do not fit, `BudgetError` if a ledger refuses; no noise was drawn then.
+    Raises `InputError` if plan and silos do not fit, `BudgetError` if a ledger refuses; no noise was drawn then. On
+    Ctrl-C, `KeyboardInterrupt`: what was reserved stays spent, and the state of the unfinished run is dropped.
     """
     is_secure = isinstance(sampler, SecureSampler)
     if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
@@ -79,9 +81,13 @@ def carry_out(
     planned = PlannedNoise(noise_plan, sampler)
     witness = Witness(planned, _scales(noise_plan))
     engine = LocalEngine(tolerance=plan.tolerance, recording=Recording(every=0), progress=progress)
-    done = engine.run(plan.algorithm, problem, Stopping(rounds=plan.rounds), plan.network, witness)
+    model = _model(engine, plan, problem, witness)
+    if model is None:  # raised here, not in the handler: the engine's exception holds states without noise
+        raise KeyboardInterrupt(
+            f"The run {name!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
+        )
     return Outcome(
-        model=output_of(plan.output, done)[:, 0].copy(),
+        model=model,
         statement=noise_plan.statement(),
         origin=planned.origin,
         plan=plan,
@@ -90,6 +96,15 @@ def carry_out(
         receipts=receipts,
         run_name=name,
     )
+
+
+def _model(engine: LocalEngine, plan: Plan, problem: Problem, noise: Witness) -> Floats | None:
+    """Run and return the released model (d,) alone; None if Ctrl-C came."""
+    try:
+        done = engine.run(plan.algorithm, problem, Stopping(rounds=plan.rounds), plan.network, noise)
+    except RunInterrupted:
+        return None
+    return output_of(plan.output, done)[:, 0].copy()
 
 
 def releases_of(plan: NoisePlan, agents: range) -> Iterator[Release]:
@@ -127,8 +142,12 @@ def _reserve(books: list[tuple[Ledger, range]], noise: NoisePlan, plan: Plan, na
 
 
 def _scales(plan: NoisePlan) -> dict[tuple[str, int], float]:
-    """Return the largest noise scale of each slot and round."""
+    """Return the largest noise scale of each slot and round in which a noisy value is sent.
+
+    Objective perturbation sends the minimiser; its noise is secret and has no place here.
+    """
     scales: dict[tuple[str, int], float] = {}
     for (slot, k), row in plan.releases.items():
-        scales[slot.name, k] = max(level_of(release) for release in row.values())
+        if not any(isinstance(release, ObjectiveRelease) for release in row.values()):
+            scales[slot.name, k] = max(level_of(release) for release in row.values())
     return scales

@@ -163,7 +163,9 @@ def forecast(task: Task, trials: Sequence[Trial]) -> Forecast:
 def _checked(task: Task, method: str) -> str:
     problem = why_not(task, method)
     if problem is not None:
-        raise InputError(f"The method cannot serve this task: {problem}. Leave it to the planner (method=None).")
+        raise InputError(
+            f"The method cannot serve this task: {problem}. Leave the method to the planner (None or auto)."
+        )
     return method
 
 

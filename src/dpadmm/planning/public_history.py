@@ -33,7 +33,11 @@ class PublicRound:
 
 
 class Witness:
-    """A noise hook that hands everything on and writes down what leaves; it sees no value before its noise."""
+    """A noise hook that hands everything on and writes down what leaves; it sees no value before its noise.
+
+    Only the slots in `noise_std` are messages. Noise inside an objective (C2) is not among them: it never leaves, and
+    whoever knew its norm could take it off the broadcast minimiser, so it is handed on unseen.
+    """
 
     def __init__(self, hook: NoiseHook, noise_std: dict[tuple[str, int], float]) -> None:
         self._hook, self._noise_std = hook, noise_std
@@ -43,6 +47,9 @@ class Witness:
     def perturb(self, slot: Slot, k: int, agents: NDArray[np.int64], values: Floats) -> Floats:
         """Return what the hook returns."""
         released = self._hook.perturb(slot, k, agents, values)
+        noise_std = self._noise_std.get((slot.name, k))
+        if noise_std is None:
+            return released
         message = released[:, :, 0]
         mean = message.mean(axis=0)
         before = self._last.get(slot.name, np.zeros_like(mean))
@@ -54,7 +61,7 @@ class Witness:
                 norms=tuple(np.linalg.norm(message, axis=1).tolist()),
                 movement=float(np.linalg.norm(mean - before)),
                 disagreement=float(np.linalg.norm(message - mean, axis=1).max()),
-                noise_norm=self._noise_std.get((slot.name, k), 0.0) * float(np.sqrt(len(mean))),
+                noise_norm=noise_std * float(np.sqrt(len(mean))),
             )
         )
         return released

@@ -135,6 +135,8 @@ def why_not(task: Task, method: str) -> str | None:
         return f"{method} is not certified against the {task.view.value}"
     if task.unit not in recipe.units:
         return f"{method} is not certified for the unit {task.unit.value}"
+    if method == "output-perturbation" and own_ridge(task) == 0:
+        return f"{method} needs a ridge, a weight alpha above 0"
     penalty = left_regulariser(task)
     if penalty is not None and not recipe.takes_any_regulariser:
         return f"{method} has no proximal step for {type(penalty).__name__}"

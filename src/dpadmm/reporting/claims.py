@@ -1,4 +1,4 @@
-"""What a paper claims for the noise of a plan, as facts of the page: beside the certified figure, never mixed with it."""
+"""What a paper claims for the noise of a plan, as facts of the page; never mixed with the certified figure."""
 
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.planning.claimed import NO_PAPER, claimed_by_papers
