@@ -185,5 +185,6 @@ def _same_noise_rows(out: Path) -> list[str]:
         rows = chosen(_table(out, name), metric=metric, curve=curve, reading=Reading.CLAIMED)
         for epsilon in sorted(set(rows["epsilon"])):
             spent = mean_at(rows, epsilon=epsilon)
-            lines.append(f"| {label} | {epsilon:g} | {spent:.3g} | {epsilon / spent:.3g} | {name} |")
+            ratio = f"{epsilon / spent:.3g}" if spent > 0 else "infinite: delta alone covers it"
+            lines.append(f"| {label} | {epsilon:g} | {spent:.3g} | {ratio} | {name} |")
     return lines

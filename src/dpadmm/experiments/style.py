@@ -16,7 +16,7 @@ COLOURS = (
 BLACK = "#000000"
 
 LINES: dict[str, Any] = {
-    Reading.NON_PRIVATE.value: "-",
+    Reading.NON_PRIVATE.value: "-.",
     Reading.CLAIMED.value: "--",
     Reading.CERTIFIED.value: "-",
     Reading.THEORY.value: ":",

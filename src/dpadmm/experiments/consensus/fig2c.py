@@ -28,7 +28,8 @@ def compute(agents: int, order: Order) -> Table:
     bench = replace(LASSO, agents=agents).bench()
     for reading in order.accounting.readings:
         aim = bench.theory_rounds(EPSILON_TOTAL, Version.PRINTED, reading)
-        step = order.pick(1, 4)
+        # The certified optimum lies at three times as many iterations and is as much flatter.
+        step = order.pick(1 if reading is Reading.CLAIMED else 3, 4)
         for k in range(max(2, aim - BELOW), aim + ABOVE + 1, step):
             trial = bench.trial(reading, EPSILON_TOTAL, k)
             bench.measure(rows, f"n = {agents}", k, [trial], order.runs_of(RUNS), order.seed, x=k)
@@ -106,7 +107,7 @@ FIGURE = Figure(
     setting={**asdict(LASSO), "agents": AGENTS, "epsilon": EPSILON_TOTAL, "runs": RUNS},
     choices=(DATA_CHOICE, RUNS_CHOICE, "The best K is searched from 7 below to 2 above the K that minimises (22)."),
     parts=tuple(
-        Part(f"consensus/fig2c/n{number}", partial(compute_toy, number), seconds=agents / 1000.0)
+        Part(f"consensus/fig2c/n{number}", partial(compute_toy, number), seconds=agents / 800.0)
         for number, agents in enumerate(AGENTS)
     ),
     draw=draw,

@@ -16,12 +16,13 @@ from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.setting import Setting
 from dpadmm.datasets import Planted, sparse_regression
 from dpadmm.experiments.figure import Figure, Finding, Order, Part, Verdict
-from dpadmm.experiments.fixed_point.tuning import least_point
+from dpadmm.experiments.fixed_point.tuning import least_points
 from dpadmm.experiments.style import Spread, canvas, draw_curve, finish
 from dpadmm.experiments.table import Reading, Rows, Table, chosen, mean_at
-from dpadmm.experiments.trials import TOLERANCE, Trial, run_trials
+from dpadmm.experiments.trials import TOLERANCE, Batch, Trial, run_trials
 from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
 from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.claims.figures import linear_renyi_of_epsilon
 from dpadmm.privacy.claims.fixed_point import FederatedTheorem3
 from dpadmm.privacy.records import GaussianRelease, SampledGaussianRelease, Unit
 from dpadmm.problems.arrays import Floats
@@ -134,7 +135,11 @@ def _certified(world: World, method: Any, problem: Problem, clip: float, epsilon
 
 
 def _claimed(world: World, method: Any, problem: Problem, clip: float, epsilon: float) -> NoisePlan:
-    """Theorem 3, central, with gamma L = clip."""
+    """Theorem 3, central, with gamma L = clip, at the best order.
+
+    Its printed conditions compare sigma with 1, whatever the clip; taken literally they would ask for far more noise at
+    small clips than the formula does, so the formula alone is used (outside its printed conditions).
+    """
     promises = method.promises(Setting(problem, world.setting.rounds, TOLERANCE))
     theorem = FederatedTheorem3(
         rounds=world.setting.rounds,
@@ -143,7 +148,9 @@ def _claimed(world: World, method: Any, problem: Problem, clip: float, epsilon: 
         lipschitz=clip / method.gamma,
         gamma=method.gamma,
     )
-    sigma = theorem.noise_for_epsilon(epsilon=epsilon, delta=world.setting.delta).value
+    # The Renyi bound is linear in the order, so any order gives the noise of the slope that epsilon asks for.
+    slope = linear_renyi_of_epsilon(epsilon, world.setting.delta)
+    sigma = theorem.noise(order=2.0, rdp=2.0 * slope).value
     return at_levels(promises, [np.full((1, world.setting.rounds), sigma)])
 
 
@@ -174,34 +181,33 @@ def _scaled_certified(world: World, method: Any, problem: Problem, clip: float, 
 
 
 def compute(number: int, order: Order) -> Table:
-    """Tune one racer at the smallest budget on the training objective, then run all budgets with fresh noise."""
+    """Tune one racer for each budget on the training objective, then run it with fresh noise."""
     setting = order.pick(SETTING, TOY)
     world, racer = World.of(setting), racers(setting)[number]
     rows = Rows("synthetic LASSO of the paper")
     if racer.reading is Reading.CLAIMED and Reading.CLAIMED not in order.accounting.readings:
         return rows.table()
 
-    def runs_at(pair: tuple[float, float], epsilons: Sequence[float], runs: int, seed: int) -> Any:
+    def runs_at(pair: tuple[float, float], epsilons: Sequence[float], runs: int, seed: int) -> Batch:
         method, problem = racer.build(world, *pair)
         plans = [racer.plan(world, method, problem, pair[1], epsilon) for epsilon in epsilons]
         trials = [Trial(racer.curve, racer.reading, e, plan) for e, plan in zip(epsilons, plans, strict=True)]
         return run_trials(method, problem, setting.rounds, trials, runs=runs, seed=seed, every=0)
 
-    def cost(pair: tuple[float, float]) -> float:
-        batch = runs_at(pair, setting.epsilons[:1], setting.tuning_runs, order.seed + 1000)
-        return float(world.objective(batch.run.estimate, world.train).mean())
+    def costs(pair: tuple[float, float]) -> list[float]:
+        batch = runs_at(pair, setting.epsilons, setting.tuning_runs, order.seed + 1000)
+        objective = world.objective(batch.run.estimate, world.train)
+        return [float(objective[columns].mean()) for _, columns in batch]
 
-    best = least_point(racer.first, racer.second, cost)
-    batch = runs_at(best, setting.epsilons, order.runs_of(setting.runs), order.seed)
-    values = world.objective(batch.run.estimate)
-    for trial, columns in batch:
+    for epsilon, pair in zip(setting.epsilons, least_points(racer.first, racer.second, costs), strict=True):
+        batch = runs_at(pair, [epsilon], order.runs_of(setting.runs), order.seed)
         facts: dict[str, Any] = {
-            "panel": "", "curve": racer.curve, "reading": racer.reading, "epsilon": trial.epsilon, "x": trial.epsilon
+            "panel": "", "curve": racer.curve, "reading": racer.reading, "epsilon": epsilon, "x": epsilon
         }  # fmt: skip
-        rows.add(**facts, metric=OBJECTIVE, values=values[columns])
-        rows.fact(**facts, metric=CERTIFIED_EPS, value=trial.certified_epsilon(setting.delta))
-        rows.fact(**facts, metric="tuned gamma or step", value=best[0])
-        rows.fact(**facts, metric="tuned clip", value=best[1])
+        rows.add(**facts, metric=OBJECTIVE, values=world.objective(batch.run.estimate))
+        rows.fact(**facts, metric=CERTIFIED_EPS, value=batch.trials[0].certified_epsilon(setting.delta))
+        rows.fact(**facts, metric="tuned gamma or step", value=pair[0])
+        rows.fact(**facts, metric="tuned clip", value=pair[1])
     if number == 0:
         _add_reference(rows, world)
     return rows.table()
@@ -230,7 +236,7 @@ def draw(table: Table, data: str) -> Any:
         )  # fmt: skip
     for curve, style in (("non-private (scikit-learn)", Reading.NON_PRIVATE), ("the model 0", Reading.THEORY)):
         draw_curve(ax, chosen(rows, curve=curve), label=curve, place=None, reading=style)
-    finish(ax, f"Fixed-point ADMM, Fig. 1: {data}, n = 1000, p = 64, delta = 1e-6; mean and std", "eps", OBJECTIVE,
+    finish(ax, f"Fixed-point ADMM, Fig. 1: {data}\nn = 1000, p = 64, delta = 1e-6; mean and std", "eps", OBJECTIVE,
            is_log_y=True, is_log_x=True)  # fmt: skip
     return picture
 
@@ -247,7 +253,9 @@ def findings(table: Table) -> tuple[Finding, ...]:
         if np.isnan(list(own.values())).all():
             continue
         spent = mean_at(table, budgets[0], metric=CERTIFIED_EPS, curve=racer.curve, reading=racer.reading)
-        is_better = own[budgets[0]] < sgd[budgets[0]]
+        # At the smallest budgets all may sit at the model 0; only a clear difference counts.
+        wins = sum(own[eps] < 0.98 * sgd[eps] for eps in budgets[:2])
+        verdict = (Verdict.DIFFERENT, Verdict.PARTLY, Verdict.SAME)[wins]
         why = {
             ADMM: "Theorem 3's central figure counts aggregation twice (errata): the claimed noise is far too small"
             if racer.reading is Reading.CLAIMED
@@ -259,7 +267,7 @@ def findings(table: Table) -> tuple[Finding, ...]:
                 f"private ADMM outperforms DP-SGD at small eps ({racer.curve}, {racer.reading.value} noise)",
                 "; ".join(f"eps {e:g}: {own[e]:.4g} against {sgd[e]:.4g}" for e in budgets)
                 + f" (the model 0: {zero:.4g}); certified eps at the smallest budget {spent:.3g}",
-                Verdict.SAME if is_better else Verdict.DIFFERENT,
+                verdict,
                 why,
             )
         )
@@ -276,9 +284,10 @@ FIGURE = Figure(
     ),
     setting=asdict(SETTING),
     choices=(
-        "K is not printed: 100 for all. Grids as in the setting; tuned at the smallest budget on the training "
-        "objective, 3 "
-        "runs, other noise than in the figure.",
+        "K is not printed: 100 for all. Grids as in the setting, tuned for each budget on the training objective "
+        "(3 runs, "
+        "other noise than in the figure). Tuned at the smallest budget only, as in the paper, methods learn to "
+        "stay at 0.",
         "Noise N(0, 0.01) is read as a variance; non-zero entries uniform on [-1, 1]; kappa by 5-fold "
         "cross-validation.",
         "Claimed: Theorem 3 (central) with gamma L = clip. The ten runs share one schedule of users and of "

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from dpadmm.experiments.figure import Figure, Finding, Part, Verdict
-from dpadmm.experiments.p_admm.setting import CHOICES, AdultRace, draw_comparison, lowest_loss, run_race
+from dpadmm.experiments.p_admm.setting import CHOICES, AdultRace, draw_comparison, lowest_loss, run_race, told
 from dpadmm.experiments.race import CERTIFIED_EPS, CLAIMED_EPS, LOSS
 from dpadmm.experiments.style import Spread, canvas, draw_curve, draw_curves, finish
 from dpadmm.experiments.table import Reading, Table, chosen, mean_at
@@ -50,11 +50,11 @@ def draw(number: int, setting: AdultRace, table: Table, data: str) -> Any:
         draw_curves(axes[row, 1], chosen(table, metric=metric), curves, reading=reading)
         finish(axes[row, 1], f"accumulated privacy loss, {reading.value}", "iteration", metric, legend="upper left")
         draw_comparison(axes[row, 2], table, setting, reading, epsilon)
-    spent = mean_at(table, metric=CERTIFIED_EPS, reading=Reading.CLAIMED, curve=setting.champion)
+    spent = told(mean_at(table, metric=CERTIFIED_EPS, reading=Reading.CLAIMED, curve=setting.champion))
     picture.suptitle(
         f"P-ADMM, Fig. {number}: {data}, N = {setting.agents}, l2-regularised, total eps = {epsilon:g}; mean and "
         f"std of "
-        f"the runs. Certified eps of P-ADMM's claimed noise: {spent:.2g}", fontsize=11,
+        f"the runs. Certified eps of P-ADMM's claimed noise: {spent}", fontsize=11,
     )  # fmt: skip
     return picture
 

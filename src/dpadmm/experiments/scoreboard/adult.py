@@ -83,7 +83,7 @@ class Bout:
         """Return the best point of the grid for each budget, by mean training loss over other noise."""
         best: dict[float, Tried] = {}
         for rounds in self.entry.rounds if not self.order.is_toy else self.entry.rounds[:1]:
-            for value in self.order.pick(self.entry.values, self.entry.values[1:3]):
+            for value in self.order.pick(self.entry.values, self.entry.values[2:3]):
                 batch = self.run(value, rounds, epsilons, TUNING_RUNS, self.order.seed + 1000)
                 if batch is None:
                     continue
@@ -104,7 +104,7 @@ def compute(number: int, order: Order) -> Table:
     train, test = adult(order).split()
     bout = Bout(ENTRIES[number], train, order)
     rows = Rows(train.label)
-    for epsilon, (_, choice) in bout.tuned(order.pick(EPSILONS, EPSILONS[2:4])).items():
+    for epsilon, (_, choice) in bout.tuned(order.pick(EPSILONS, EPSILONS[3:4])).items():
         begin = time.process_time()
         batch = bout.run(choice.value, choice.rounds, [epsilon], order.runs_of(RUNS), order.seed)
         seconds = (time.process_time() - begin) / order.runs_of(RUNS)
@@ -135,7 +135,7 @@ def compute_reference(order: Order) -> Table:
     optimum = fit.fit(train.data.features, train.data.labels).coef_.T
     rows = Rows(train.label)
     for curve, model in (("non-private", optimum), ("the model 0", np.zeros_like(optimum))):
-        for epsilon in order.pick(EPSILONS, EPSILONS[2:4]):
+        for epsilon in order.pick(EPSILONS, EPSILONS[3:4]):
             for metric, values in ((TRAIN, train.loss(model)), (TEST, test.loss(model)), (ERROR, test.error(model))):
                 rows.fact(
                     panel="", curve=curve, reading=Reading.NON_PRIVATE, epsilon=float("inf"), x=epsilon, metric=metric,
