@@ -1,5 +1,6 @@
 """`dpadmm silo`: make a silo, show it, approve a federation, serve."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -94,8 +95,12 @@ def approve(
         typer.echo(
             f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, "
             f"{len(agreement.participants)} silos, {agreement.noise.value} noise\n"
-            f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} at delta "
-            f"{agreement.delta:.3g}\nDigest {agreement.digest}"
+            f"Settings {agreement.numbers()}, loss {agreement.loss}, mu {agreement.mu:g}, "
+            f"{len(agreement.edges)} edges; missing silos: {agreement.missing.value}\n"
+            f"Coordinator {agreement.coordinator}\n"
+            f"{'The coordinator sees BARE vectors of this silo.' if terms.sends_bare else 'All noise is drawn here.'}\n"
+            f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
+            f"at delta {agreement.delta:.3g}\nDigest {agreement.digest}"
         )
         if not yes:
             typer.confirm("Approve these terms?", abort=True)
@@ -131,6 +136,9 @@ def _print_participant(directory: Path) -> None:
     from dpadmm.engines.flower.silo_files import schema_digest
 
     silo = Silo(directory)
-    typer.echo(f'\n[[participants]]\nname = "{silo.policy.name}"\nrecords = {silo.records}\nkey = "{silo.public_key}"')
+    typer.echo(
+        f"\n[[participants]]\nname = {json.dumps(silo.policy.name, ensure_ascii=False)}\n"
+        f'records = {silo.records}\nkey = "{silo.public_key}"'
+    )
     typer.echo(f'# schema = "{schema_digest(silo.files.schema)}"')
     silo.close()

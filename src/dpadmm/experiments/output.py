@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from dpadmm.experiments.table import Table
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib", "dp-accounting")
 PIXELS_PER_INCH = 110
+_SHARED = ("adult", "contenders", "race", "table", "trials")
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -78,11 +80,20 @@ def part_path(out: Path, part: Part, order: Order) -> Path:
 
 
 def _source_of(function: Any) -> str:
-    """Return the code and arguments of a part: a changed setting makes another part, a changed layout does not."""
+    """Return the code and arguments of a part: a changed setting makes another part, a changed layout does not.
+
+    The code is that of the paper's folder and of what all papers share; drawing and writing are left out of the latter.
+    """
     target = getattr(function, "func", function)
-    module = inspect.getmodule(target)
-    code = "" if module is None else ast.dump(ast.parse(inspect.getsource(module)))
-    return f"{code}|{getattr(function, 'args', ())}|{getattr(function, 'keywords', {})}"
+    folder = Path(inspect.getfile(target)).parent
+    shared = [Path(__file__).with_name(f"{name}.py") for name in _SHARED]
+    codes = [_code(file) for file in (*sorted(folder.glob("*.py")), *shared)]
+    return f"{codes}|{getattr(function, 'args', ())}|{getattr(function, 'keywords', {})}"
+
+
+@cache
+def _code(file: Path) -> str:
+    return ast.dump(ast.parse(file.read_text(encoding="utf-8")))
 
 
 def save_part(path: Path, table: Table, timing: Timing) -> None:

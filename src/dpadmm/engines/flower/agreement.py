@@ -47,7 +47,7 @@ class Participant:
     def __post_init__(self) -> None:
         """Check all three."""
         _text("the name of a participant", self.name)
-        checks.count(f"records of {self.name}", self.records)
+        object.__setattr__(self, "records", checks.count(f"records of {self.name}", self.records))
         _key(f"key of {self.name}", self.key)
 
 
@@ -104,8 +104,10 @@ class Agreement:
     def __post_init__(self) -> None:
         """Check every number on its own; whether they fit together is for `methods.terms_of`."""
         for field in fields(self):
-            if field.type is float:  # so that 1 and 1.0 are the same terms
-                object.__setattr__(self, field.name, checks.finite(field.name, getattr(self, field.name)))
+            if field.type is float:  # so that 1 and 1.0, 0.0 and -0.0, are the same terms
+                object.__setattr__(self, field.name, checks.finite(field.name, getattr(self, field.name)) + 0.0)
+            elif field.type is int:  # 4.0 is a whole number too, but not the same text
+                object.__setattr__(self, field.name, checks.count(field.name, getattr(self, field.name), least=0))
         object.__setattr__(self, "settings", _settings(self.settings))
         _text("run", self.run)
         _text("method", self.method)
@@ -162,7 +164,7 @@ class Agreement:
         """Read what `as_json` wrote; refuse anything else."""
         try:
             plain = json.loads(text)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise InputError(f"The terms are not JSON ({problem}).") from problem
         if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
             raise InputError(f"The terms are not of format {FORMAT}; use the same version of dpadmm everywhere.")
@@ -240,7 +242,7 @@ def write_federation(path: Path, agreement: Agreement) -> None:
 
 def _settings(given: Any) -> tuple[tuple[str, float], ...]:
     pairs = given.items() if isinstance(given, Mapping) else given
-    return tuple(sorted((str(name), checks.finite(str(name), value)) for name, value in pairs))
+    return tuple(sorted((str(name), checks.finite(str(name), value) + 0.0) for name, value in pairs))
 
 
 def _named_edges(graph: str, n: int) -> list[tuple[int, int]]:

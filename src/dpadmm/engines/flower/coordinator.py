@@ -20,7 +20,7 @@ from dpadmm.engines.flower.inbox import read_step
 from dpadmm.engines.flower.keys import SigningKey, open_envelope
 from dpadmm.engines.flower.messages import Join, Joined, Refused, Step
 from dpadmm.engines.flower.methods import Terms, terms_of
-from dpadmm.engines.flower.refusal import FederationStopped, PeerError, Refusal
+from dpadmm.engines.flower.refusal import FederationStopped, PeerError, Refusal, printable
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
@@ -127,7 +127,7 @@ class Coordinator:
             except Refusal:
                 continue
             if isinstance(answer, Refused):
-                raise PeerError(f"{participant.name} refuses: {answer.reason}")
+                raise PeerError(f"{participant.name} refuses: {printable(answer.reason)}")
             if not isinstance(answer, Joined) or (answer.digest, answer.agent) != (self.agreement.digest, agent):
                 raise PeerError(f"{participant.name} joined something else.")
             if answer.plan != self.terms.mark:
@@ -221,7 +221,10 @@ class Coordinator:
         k = min(self.round + 1, self.agreement.rounds)
         done, asked = self._answered(k), self.terms.asked(k)
         spent = [
-            (participant.name, self.terms.epsilon(agent, self.round + (agent in done and not self.is_done)))
+            (
+                participant.name,
+                self.terms.epsilon_with_earlier(agent, self.round + (agent in done and not self.is_done)),
+            )
             for agent, participant in enumerate(self.agreement.participants)
         ]
         return Progress(
@@ -261,7 +264,7 @@ class Coordinator:
         if isinstance(answer, Refused):
             if answer.request != messages.mark(messages.split(self._request(agent, k))[1]):
                 return True
-            raise Refusal(answer.reason)
+            raise Refusal(printable(answer.reason))
         return isinstance(answer, Joined) and answer.digest == self.agreement.digest
 
     def _request(self, agent: int, k: int) -> bytes:

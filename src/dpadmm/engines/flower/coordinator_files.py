@@ -66,10 +66,12 @@ class CoordinatorFiles:
         need_extra()
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A coordinator needs a directory of its own.")
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)  # also one that was there already: messages are in the SuperLink's database
         key = SigningKey.create(self.directory / "coordinator.key")
         if not is_insecure:
-            create_certificates(self.directory, hosts)
+            # The loopback too: `register` and `federate` reach the SuperLink from this machine.
+            create_certificates(self.directory, list(dict.fromkeys([*hosts, "127.0.0.1", "localhost"])))
         (self.directory / "runs").mkdir()
         self.home.mkdir()
         app = self.directory / "app" / "dpadmm_federation"

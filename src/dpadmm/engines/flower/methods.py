@@ -179,6 +179,15 @@ class Terms:
         spent = [release for k in range(1, rounds + 1) for release in self.releases(agent, k)]
         return compose(spent).epsilon(self.agreement.delta) if spent else 0.0
 
+    def epsilon_with_earlier(self, agent: int, rounds: int) -> float:
+        """Return a silo's certified epsilon after so many rounds, what was spent before others left included."""
+        terms, own = self.agreement, self.epsilon(agent, rounds)
+        if terms.delta == 0:
+            return own + terms.spent_epsilon
+        if terms.spent_m == 0:
+            return own
+        return float(epsilon_of_delta(math.hypot(terms.spent_m, self._m(agent, rounds)), terms.delta))
+
     @cached_property
     def mark(self) -> str:
         """A digest of the whole plan: silos and coordinator compare it before the first round."""
@@ -195,10 +204,13 @@ class Terms:
         if not names or len(set(names)) != len(names) or len(terms.participants) - len(names) < terms.least_silos:
             raise InputError(f"At least {terms.least_silos} silos must be left of {len(terms.participants)}.")
         agents = range(len(terms.participants))
+        # The budget is a person's. Each silo of a person has spent (C0: squares of m add up, pure epsilons add); one
+        # noise of the coordinator's hides all of them.
+        silos = 1 if self.sends_bare else terms.silos_per_person
         if terms.delta == 0:
-            spent = max((self.epsilon(agent, rounds) for agent in agents), default=0.0)
+            spent = silos * max((self.epsilon(agent, rounds) for agent in agents), default=0.0)
             return terms.without(names, spent_m=0.0, spent_epsilon=terms.spent_epsilon + spent)
-        spent = max((self._m(agent, rounds) for agent in agents), default=0.0)
+        spent = math.sqrt(silos) * max((self._m(agent, rounds) for agent in agents), default=0.0)
         return terms.without(names, spent_m=math.hypot(terms.spent_m, spent), spent_epsilon=0.0)
 
     def _m(self, agent: int, rounds: int) -> float:
@@ -208,9 +220,14 @@ class Terms:
         return float(m_of(spent, self.agreement.delta)) * (1 + 1e-9) if spent > 0 else 0.0
 
 
-@lru_cache(maxsize=8)
 def terms_of(agreement: Agreement) -> Terms:
     """Check that the terms fit together and compute the noise; `InputError` if they do not."""
+    return _terms_of(agreement, agreement.as_json())
+
+
+@lru_cache(maxsize=8)
+def _terms_of(agreement: Agreement, text: str) -> Terms:
+    """Kept by the text as well: terms that compare equal but have two digests must not stand for each other."""
     build = METHODS.get(agreement.method)
     if build is None:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {agreement.method!r}.")

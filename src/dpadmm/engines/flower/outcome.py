@@ -17,7 +17,8 @@ from dpadmm.problems.arrays import Floats
 class SiloOutcome:
     """One silo's section of the report: public facts only.
 
-    epsilon: certified cost of this run to one of its records, at the agreed delta. least_noise: least ratio of noise
+    epsilon: certified cost of this run to one of its records, at the agreed delta, with what was spent before other
+    silos left (an upper bound then: the most that any silo had spent). least_noise: least ratio of noise
     to sensitivity. noise_level: std (or rate) of its first release.
     """
 
@@ -99,7 +100,7 @@ def _silo(coordinator: Coordinator, agent: int, rounds: int) -> SiloOutcome:
         name=me.name,
         records=me.records,
         releases=len(spent),
-        epsilon=terms.epsilon(agent, rounds),
+        epsilon=terms.epsilon_with_earlier(agent, rounds),
         delta=coordinator.agreement.delta,
         least_noise=min(noise_ratio(release) for release in listed),
         noise_level=float(getattr(first, "noise_std", getattr(first, "rate", 0.0))),

@@ -59,6 +59,12 @@ class Policy:
         checks.non_negative("least_noise", self.least_noise)
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
+        for flag in ("trusts_coordinator", "drops_incomplete"):
+            if not isinstance(getattr(self, flag), bool):  # the text "false" would count as true
+                raise InputError(f"{flag} must be true or false, without quotes; got {getattr(self, flag)!r}.")
+        for listed in ("methods", "coordinators"):
+            if not all(isinstance(one, str) and len(one) > 1 for one in getattr(self, listed)):
+                raise InputError(f"{listed} must be a list of names, got {getattr(self, listed)!r}.")
         if not self.methods:
             raise InputError("A policy must allow at least one method.")
 
@@ -99,11 +105,15 @@ class Policy:
 
     def check_noise(self, terms: "Terms", agent: int) -> None:
         """Refuse terms under which a bare message would leave to someone untrusted, or any noise is too small."""
+        self.check_trust(terms)
+        self.check_releases(terms.all_releases(agent))
+
+    def check_trust(self, terms: "Terms") -> None:
+        """Refuse terms under which bare messages would go to a coordinator that is not trusted (any more)."""
         if not self.trusts_coordinator and terms.sends_bare:
             raise Refusal(
                 f"{terms.agreement.method} sends bare messages to the coordinator, which {self.name} does not trust."
             )
-        self.check_releases(terms.all_releases(agent))
 
     def check_releases(self, releases: Sequence[Release]) -> None:
         """Refuse releases with less noise than the rules ask for."""

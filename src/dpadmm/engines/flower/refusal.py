@@ -2,6 +2,15 @@
 
 from dpadmm.errors import DpadmmError
 
+LONGEST = 500
+"""Characters of a stranger's words that are kept."""
+
+
+def printable(text: str) -> str:
+    """Return text that others had a hand in, fit for a log and a terminal: no control characters, and not long."""
+    short = text if len(text) <= LONGEST else text[:LONGEST] + "..."
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in short)
+
 
 class Refusal(DpadmmError):
     """A request was refused; nothing was computed or spent for it."""

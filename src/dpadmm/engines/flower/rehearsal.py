@@ -20,6 +20,7 @@ from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.silo import Silo
 from dpadmm.engines.flower.silo_files import SiloFiles
 from dpadmm.engines.flower.tls import create_node_key
+from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,6 +95,8 @@ def prepared(
     schema.save(place / "schema.json")
     silos, people = {}, []
     for name, table in tables.items():
+        if Path(name).name != name or name in ("..", "coordinator"):  # it names a folder, and may come from a table
+            raise InputError(f"A silo cannot be called {name!r}: it needs a name that can be a folder's.")
         data = place / f"{name}.csv"
         table.to_csv(data, index=False)
         files = SiloFiles(place / name)

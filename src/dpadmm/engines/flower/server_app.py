@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import time
 from collections.abc import Hashable, Iterable
 from pathlib import Path
@@ -60,8 +61,10 @@ def main(grid: Grid, context: Context) -> None:
     from dpadmm.engines.flower.keys import SigningKey
 
     logging.basicConfig(level=logging.INFO)
-    directory = Path(os.environ[DIRECTORY])
-    path = directory / "runs" / f"{context.run_config['run']}.db"
+    directory, run = Path(os.environ[DIRECTORY]), str(context.run_config["run"])
+    if not re.fullmatch("[0-9a-f]{64}", run):  # it comes from whoever started the run
+        raise ValueError(f"A run is named by the digest of its terms, not by {run!r:.80}.")
+    path = directory / "runs" / f"{run}.db"
     coordinator = Coordinator(path, SigningKey.load(directory / "coordinator.key"), time.time)
     try:
         Drive(coordinator, GridTransport(grid), time.time).run()

@@ -1,8 +1,10 @@
 """A silo: answers a coordinator's requests about its private records, or refuses; independent of any transport.
 
 For each request: check the signature, the terms, the order; if the round was answered before, return that answer bit
-for bit. Otherwise reserve the round's releases in the ledger, compute and draw, store state and answer in one durable
-step, and only then let the answer leave. A crash at any point leaves at worst a release recorded that never left.
+for bit. Otherwise note that the round begins, reserve its releases in the ledger, compute and draw, store state and
+answer in one durable step, and only then let the answer leave. A crash at any point leaves at worst a release recorded
+that never left. A step that fails after its noise was paid for ends the run here: if it could be asked for again, with
+fresh noise, each failure would be one more look at the records.
 """
 
 import logging
@@ -23,9 +25,9 @@ from dpadmm.engines.flower.keys import SigningKey, open_envelope
 from dpadmm.engines.flower.messages import Join, Joined, Message, Refused, Step, Stepped
 from dpadmm.engines.flower.methods import Terms, terms_of
 from dpadmm.engines.flower.policy import Policy
-from dpadmm.engines.flower.refusal import MessageError, Refusal
+from dpadmm.engines.flower.refusal import MessageError, Refusal, printable
 from dpadmm.engines.flower.silo_files import APPLICATION, Records, SiloFiles, read_records
-from dpadmm.engines.flower.step import make_step, seat
+from dpadmm.engines.flower.step import State, make_step, seat
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
 from dpadmm.privacy.ledger import Ledger, Origin
 from dpadmm.problems.arrays import Floats
@@ -33,7 +35,19 @@ from dpadmm.problems.arrays import Floats
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
 """How every run with test noise is called in the ledger of a rehearsal."""
 
+ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
+"""What is told of a failed step: that it failed, once."""
+
 _log = logging.getLogger("dpadmm.silo")
+
+
+@dataclass(frozen=True, eq=False)
+class Due:
+    """What a round starts from: the last answered round, the state after it, and the checked inbox."""
+
+    last: int | None
+    state: State | None
+    inbox: Floats | None
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,7 @@ class Silo:
         self._key = SigningKey.load(self.files.key)
         self._connection = durable.connect(self.files.state, APPLICATION)
         self._read: tuple[tuple[int, ...], Records] | None = None
-        self._seated: dict[str, Agents] = {}
+        self._seated: dict[tuple[str, int], Agents] = {}
 
     @property
     def public_key(self) -> str:
@@ -76,6 +90,7 @@ class Silo:
 
     def approve(self, terms: Agreement) -> None:
         """Let these terms be run, on the owner's word; refuse them now if the policy does."""
+        self.policy = Policy.load(self.files.policy)
         agent = self._checked(terms)
         self.policy.check_noise(terms_of(terms), agent)
         with durable.exclusive(self._connection):
@@ -86,12 +101,13 @@ class Silo:
     def answer(self, envelope: bytes) -> bytes:
         """Return the signed answer to a signed request; a refusal is an answer, and is logged."""
         try:
+            self.policy = Policy.load(self.files.policy)  # the owner may have changed the rules
             body = messages.split(envelope)[1]
             reply = self._dispatch(messages.read(body), envelope)
         except DpadmmError as refusal:
             with durable.exclusive(self._connection):
                 self._note("refused", f"{type(refusal).__name__}: {refusal}")
-            _log.warning("refused: %s", refusal)
+            _log.warning("refused: %s", printable(str(refusal)))
             asked = messages.mark(envelope[messages.SIGNATURE_BYTES :])
             return self._key.seal(Refused(asked, _public_reason(refusal)).encode())
         return reply
@@ -116,7 +132,7 @@ class Silo:
         terms = terms_of(agreement)
         self.policy.check_noise(terms, agent)
         releases = terms.all_releases(agent)
-        with self._ledger() as ledger:
+        with self._ledger(self._records()) as ledger:
             if releases:
                 ledger.check_room(releases, **self._labels(agreement))
         with durable.exclusive(self._connection):
@@ -134,26 +150,69 @@ class Silo:
         agent = terms.agreement.agent(self.policy.name)
         if request.agent != agent:
             raise Refusal(f"The request is for silo {request.agent}; this is silo {agent}.")
-        with durable.exclusive(self._connection):
-            self._check_anchor()
-            stored = self._stored(request, messages.mark(body))
-            if stored is not None:
-                return stored
-            last, state = self._last(request.digest)
-            self._check_order(terms, agent, last, request.round)
-            inbox = self._inbox(terms, request)
-            with self._ledger() as ledger:
+        asked, records = messages.mark(body), self._records()
+        with self._ledger(records) as ledger:
+            with durable.exclusive(self._connection):
+                self._check_anchor()
+                stored = self._stored(request, asked)
+                if stored is not None:
+                    return stored
+                self._due(terms, agent, request)
+                self._begin(ledger, terms.agreement, request.round)
+            with durable.exclusive(self._connection):
+                stored = self._stored(request, asked)  # by another process meanwhile
+                if stored is not None:
+                    return stored
+                due = self._due(terms, agent, request)
                 self._reserve(ledger, terms, agent, request.round)
-            state, vector = self._compute(terms, agent, secret, request.round, last, state, inbox)
-            reply = self._key.seal(Stepped(request.digest, agent, request.round, vector).encode())
-            self._store(request, messages.mark(body), state, reply)
+                reply = self._answer_round(terms, agent, records, secret, request, asked, due)
         self._anchor()
+        return reply
+
+    def _due(self, terms: Terms, agent: int, request: Step) -> Due:
+        """Return what the round starts from; refuse a request that is not due or not as agreed."""
+        last, state = self._last(request.digest)
+        self._check_order(terms, agent, last, state, request.round)
+        return Due(last, state, self._inbox(terms, request))
+
+    def _begin(self, ledger: Ledger, agreement: Agreement, k: int) -> None:
+        """Note, before it is paid for, that a round begins; refuse a state that is older than the ledger.
+
+        A round that the ledger knows and the state does not has been answered by a newer copy of the state.
+        """
+        paid = ledger.newest_round(self._labels(agreement)["run"])
+        query = "SELECT 1 FROM begun WHERE digest = ? AND round = ?"
+        is_known = self._connection.execute(query, (agreement.digest, k)).fetchone() is not None
+        if paid > k or (paid == k and not is_known):
+            raise ResumeError(
+                f"The ledger has paid for round {paid} of this run, of which {self.files.state} knows nothing: it is "
+                "an older copy. Put the newest one back."
+            )
+        self._connection.execute("INSERT OR IGNORE INTO begun VALUES (?, ?)", (agreement.digest, k))
+
+    def _answer_round(
+        self, terms: Terms, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
+    ) -> bytes:
+        """Compute, draw and store; a failure is stored as the answer, so that it cannot be tried again."""
+        state: State | None
+        try:
+            state, vector = self._compute(terms, agent, records, secret, request.round, due)
+            reply = self._key.seal(Stepped(request.digest, agent, request.round, vector).encode())
+        except (OSError, MemoryError):
+            raise  # the machine's failure, not the step's
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
+            _log.warning("round %d could not be released: %s", request.round, failure)
+            self._note("refused", f"round {request.round} ended the run here: {type(failure).__name__}: {failure}")
+            state, reply = None, self._key.seal(Refused(asked, ENDED).encode())
+        self._store(request, asked, state, reply)
         return reply
 
     def _check_approved(self, agreement: Agreement, request: Join) -> None:
         """The owner must have approved these terms, or those they follow from when silos leave."""
         if request.parent:
             parent, _ = self._joined(request.parent)
+            if agreement.coordinator != parent.agreement.coordinator or request.left_in > parent.agreement.rounds:
+                raise Refusal("These terms do not follow from those they claim to continue.")
             names = agreement.left[len(parent.agreement.left) :]
             derived = parent.without(names, request.left_in)
             if derived != agreement:
@@ -194,7 +253,9 @@ class Silo:
             raise Refusal(f"This silo has not joined a run with the terms {digest[:16]}...")
         agreement = Agreement.from_json(row[0])
         self.policy.check_terms(agreement)  # the owner may have changed the rules since
-        return terms_of(agreement), int(row[1], 16)
+        terms = terms_of(agreement)
+        self.policy.check_trust(terms)
+        return terms, int(row[1], 16)
 
     def _stored(self, request: Step, asked: str) -> bytes | None:
         """Return the answer given to this very request; refuse another request for an answered round."""
@@ -203,19 +264,22 @@ class Silo:
         found = row.fetchone()
         if found is None:
             return None
-        self._confirm_data()
         if found[0] != asked:
             raise Refusal(f"Round {request.round} was answered to another request; it is answered once only.")
         return bytes(found[1])
 
-    def _last(self, digest: str) -> tuple[int | None, tuple[Floats, ...] | None]:
-        """Return the last answered round and the state after it."""
+    def _last(self, digest: str) -> tuple[int | None, State | None]:
+        """Return the last answered round and the state after it, None if the run ended there."""
         query = "SELECT round, state FROM answers WHERE digest = ? ORDER BY round DESC LIMIT 1"
         row = self._connection.execute(query, (digest,)).fetchone()
-        return (None, None) if row is None else (int(row[0]), durable.unpack(row[1]))
+        if row is None:
+            return None, None
+        return int(row[0]), None if row[1] is None else durable.unpack(row[1])
 
-    def _check_order(self, terms: Terms, agent: int, last: int | None, k: int) -> None:
-        """The silo answers its rounds one after the other, each once."""
+    def _check_order(self, terms: Terms, agent: int, last: int | None, state: State | None, k: int) -> None:
+        """The silo answers its rounds one after the other, each once, until one of them cannot be released."""
+        if last is not None and state is None:
+            raise Refusal(ENDED)
         mine = terms.rounds_of(agent)
         due = next((j for j in mine if last is None or j > last), None)
         if k != due:
@@ -252,29 +316,24 @@ class Silo:
 
     def _labels(self, agreement: Agreement) -> dict[str, Any]:
         prefix = "" if agreement.noise is NoiseOrigin.SECURE else REHEARSAL
-        run = f"{prefix}{agreement.run} [{agreement.digest[:16]}]"
+        # The whole digest: two terms with the same name and a part of it in common would share one payment.
+        run = f"{prefix}{agreement.run} [{agreement.digest}]"
         return {"run": run, "algorithm": agreement.method, "origin": Origin.SECURE}
 
     def _compute(
-        self,
-        terms: Terms,
-        agent: int,
-        secret: int,
-        k: int,
-        last: int | None,
-        saved: tuple[Floats, ...] | None,
-        inbox: Floats | None,
-    ) -> tuple[tuple[Floats, ...], Floats]:
-        digest, records = terms.agreement.digest, self._records()
-        if digest not in self._seated:
-            self._seated[digest] = seat(terms, agent, records)
-        return make_step(terms, self._seated[digest], secret, k, last, saved, inbox)
+        self, terms: Terms, agent: int, records: Records, secret: int, k: int, due: Due
+    ) -> tuple[State, Floats]:
+        """Make the step from the very records that the ledger has confirmed."""
+        key = terms.agreement.digest, id(records)
+        if key not in self._seated:
+            self._seated[key] = seat(terms, agent, records)
+        return make_step(terms, self._seated[key], secret, k, due.last, due.state, due.inbox)
 
-    def _store(self, request: Step, asked: str, state: tuple[Floats, ...], reply: bytes) -> None:
+    def _store(self, request: Step, asked: str, state: State | None, reply: bytes) -> None:
         """Write state and answer; they become durable when the transaction ends, before the answer leaves."""
         old = "UPDATE answers SET state = NULL WHERE digest = ?"
         self._connection.execute(old, (request.digest,))
-        row = (request.digest, request.round, asked, durable.pack(state), reply)
+        row = (request.digest, request.round, asked, None if state is None else durable.pack(state), reply)
         self._connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
         self._note("answered", f"round {request.round} of {request.digest[:16]}")
 
@@ -292,14 +351,10 @@ class Silo:
                 "Put the newest one back, with its ledger."
             )
 
-    def _ledger(self) -> "closing[Ledger]":
+    def _ledger(self, records: Records | None = None) -> "closing[Ledger]":
         """Open the ledger with the data, which must still be those it was made for."""
         path = self.files.ledger(self.policy.noise)
-        return closing(Ledger.open(path, data=self._records().named()))
-
-    def _confirm_data(self) -> None:
-        with self._ledger():
-            return
+        return closing(Ledger.open(path, data=(records or self._records()).named()))
 
     def _records(self) -> Records:
         """Read the table, again whenever its files have changed."""
@@ -314,7 +369,7 @@ class Silo:
         return self._read[1]
 
     def _note(self, event: str, detail: str) -> None:
-        self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (_now(), event, detail))
+        self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (_now(), event, printable(detail)))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
@@ -325,7 +380,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 def _public_reason(refusal: DpadmmError) -> str:
     """Return what may be told outside: refusals of ours speak of public facts, other errors may not."""
     if isinstance(refusal, Refusal):
-        return str(refusal)
+        return printable(str(refusal))
     if isinstance(refusal, BudgetError):
         return "The budget of this silo does not allow it."
     return f"{type(refusal).__name__}; the reason is in the silo's own log."

@@ -23,6 +23,7 @@ CREATE TABLE joined (digest TEXT PRIMARY KEY, parent TEXT NOT NULL, terms TEXT N
                      time TEXT NOT NULL);
 CREATE TABLE answers (digest TEXT, round INTEGER, request TEXT NOT NULL, state BLOB, reply BLOB NOT NULL,
                       PRIMARY KEY (digest, round));
+CREATE TABLE begun (digest TEXT, round INTEGER, PRIMARY KEY (digest, round));
 CREATE TABLE log (time TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
 """
 
@@ -72,7 +73,8 @@ class SiloFiles:
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
         records = read_records(Path(policy.data), Path(policy.schema), policy.drops_incomplete)
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)  # also one that was there already: logs and Flower's files are in it
         shutil.copyfile(policy.schema, self.schema)
         view = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
         terms = Terms(view=view, records_per_person=policy.records_per_person)

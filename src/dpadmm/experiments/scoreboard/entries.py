@@ -102,7 +102,7 @@ ENTRIES: tuple[Entry, ...] = (
     _on_graph("r-admm", lambda eta: RADMM(eta, gamma=0.2 * eta), True),
     Entry("dp-dgd", Sight.MESSAGES, "step", STEPS, lambda step: DPDGD(step, decay=0.98, noise=Family.GAUSSIAN),
           is_networked=True),
-    _star("linearised-admm", Sight.MESSAGES, "rho", PENALTIES, lambda rho: LinearisedADMM(rho, step=2.0), equal),
+    _star("linearised-admm", Sight.MESSAGES, "step", STEPS, lambda step: LinearisedADMM(1e-3, step=step), equal),
     _star("ps-admm", Sight.MESSAGES, "rho", PENALTIES, lambda rho: PSADMM(
         rho, step=1.0, inner_steps=10, batches=_batches(), averaging=Averaging.PLAIN), equal, is_plan_shared=True),
     _star("dp-gd", Sight.MESSAGES, "step", STEPS, DPGD),

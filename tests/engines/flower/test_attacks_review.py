@@ -1,0 +1,335 @@
+"""Attacks by coordinators, strangers and careless owners on what a silo promises; real files, no network."""
+
+import json
+import os
+import shutil
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.engines.flower import messages
+from dpadmm.engines.flower.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
+from dpadmm.engines.flower.drive import Drive
+from dpadmm.engines.flower.keys import open_envelope
+from dpadmm.engines.flower.messages import Join, Joined, Refused, Step, Stepped
+from dpadmm.engines.flower.methods import terms_of
+from dpadmm.engines.flower.outcome import outcome_of
+from dpadmm.engines.flower.policy import Policy
+from dpadmm.engines.flower.refusal import printable
+from dpadmm.engines.flower.rehearsal import prepared
+from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.engines.flower.silo import Silo
+from dpadmm.errors import InputError
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.privacy.accounting import compose
+from dpadmm.privacy.ledger import Ledger
+
+NOTHING = np.zeros((0, 3))
+
+
+def told(silo, envelope):
+    """Return a silo's answer."""
+    return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
+
+
+def invite(world, agreement=None, parent="", left_in=0):
+    """Return an invitation."""
+    return world.key.seal(Join((agreement or world.agreement).as_json(), parent, left_in).encode())
+
+
+def ask(world, k, inbox=NOTHING, relay=(), agreement=None):
+    """Return a request to the first silo."""
+    return world.key.seal(Step((agreement or world.agreement).digest, 0, k, np.asarray(inbox), tuple(relay)).encode())
+
+
+def counted(monkeypatch, owner, name):
+    """Count the calls of a method."""
+    original, calls = getattr(owner, name), []
+
+    def wrapped(*args, **kwargs):
+        calls.append(name)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, wrapped)
+    return calls
+
+
+# --- noise drawn twice -----------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_cannot_be_released_is_not_tried_again(worlds, tmp_path, monkeypatch):
+    """Each try would be a fresh noisy look at the same records: does the answer exceed the agreed norm, yes or no."""
+    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, largest=1e-9)
+    silo = world.first
+    assert isinstance(told(silo, invite(world)), Joined)
+    draws = counted(monkeypatch, SecureSampler, "perturb")
+    answers = {silo.answer(ask(world, 1)) for _ in range(5)}
+    assert len(answers) == 1
+    assert isinstance(messages.read(answers.pop()[64:]), Refused)
+    assert len(draws) == 1
+    for inbox in (np.zeros((2, 3)), np.full((2, 3), 1e-10)):
+        assert "has ended" in told(silo, ask(world, 2, inbox)).reason
+    world = worlds.reopened(world)
+    assert "has ended" in told(world.first, ask(world, 1)).reason
+    assert len(draws) == 1
+    assert world.statement("s0").releases == 1
+
+
+def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(worlds, tmp_path, monkeypatch):
+    """What fails before the noise depends on the bare records: one such bit a run, not one per request."""
+    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, tolerance=1e-300)
+    silo = world.first
+    told(silo, invite(world))
+    steps = counted(monkeypatch, Silo, "_compute")
+    reason = told(silo, ask(world, 1)).reason
+    assert "own log" in reason
+    assert "tolerance" not in reason  # how far the solver got is a matter of the records
+    assert "SolverError" in " ".join(entry.detail for entry in silo.log())
+    for _ in range(3):
+        told(silo, ask(world, 1))
+    assert len(steps) == 1
+
+
+def test_a_failing_machine_does_not_end_a_run(world, monkeypatch):
+    told(world.first, invite(world))
+
+    def full(*_):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Silo, "_compute", full)
+        with pytest.raises(OSError, match="no space"):
+            world.first.answer(ask(world, 1))
+    assert isinstance(told(world.first, ask(world, 1)), Stepped)
+    assert world.statement("s0").releases == 1
+
+
+def test_an_older_state_beside_a_newer_ledger_draws_nothing(worlds, tmp_path, monkeypatch):
+    """`state.db` and its head put back together from a backup: the ledger remembers what was paid for."""
+    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE)
+    told(world.first, invite(world))
+    world.first.close()
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    directory = world.first.files.directory
+    for file in directory.glob("state.*"):
+        shutil.copy(file, backup)
+    world = worlds.reopened(world)
+    assert isinstance(told(world.first, ask(world, 1)), Stepped)
+    world.first.close()
+    for file in directory.glob("state.*"):
+        file.unlink()
+    for file in backup.iterdir():
+        shutil.copy(file, directory)
+    world = worlds.reopened(world)
+    draws = counted(monkeypatch, SecureSampler, "perturb")
+    for _ in range(2):
+        assert isinstance(told(world.first, ask(world, 1)), Refused)
+    assert "older copy" in world.first.log()[-1].detail
+    assert not draws
+
+
+def test_data_changed_after_they_were_confirmed_are_not_used(world, worlds, template, tmp_path, monkeypatch):
+    calm = worlds.copied(template, tmp_path / "calm")
+    told(calm.first, invite(calm))
+    expected = calm.first.answer(ask(calm, 1))
+    told(world.first, invite(world))
+    original, table = Ledger.reserve, world.place / "s0.csv"
+
+    def meddling(*args, **kwargs):
+        receipt = original(*args, **kwargs)
+        lines = table.read_text().splitlines()
+        table.write_text("\n".join([lines[0], "3,3,3,9", *lines[2:]]) + "\n")
+        return receipt
+
+    monkeypatch.setattr(Ledger, "reserve", meddling)
+    assert world.first.answer(ask(world, 1)) == expected
+
+
+# --- budget ----------------------------------------------------------------------------------------------------------
+
+
+def test_terms_whose_digests_begin_alike_are_paid_for_separately(worlds, tmp_path, monkeypatch):
+    """64 bits of a digest in common take a coordinator 2^32 tries at names that nobody looks at, such as the seed."""
+    real = Agreement.digest.fget
+    monkeypatch.setattr(Agreement, "digest", property(lambda self: "0" * 16 + real(self)[16:]))
+    world = worlds.make(tmp_path)
+    world.drive(world.coordinator())
+    once = world.statement("s0").spent_epsilon
+    twin = replace(world.agreement, seed=6)
+    world.approve(twin)
+    world.drive(world.coordinator(twin, "twin.db"))
+    assert world.statement("s0").releases == 8
+    assert world.statement("s0").spent_epsilon > 1.2 * once
+
+
+def test_terms_that_are_equal_have_one_digest_and_no_others_stand_for_them(world):
+    """Terms with mu = 0 and mu = -0 compared equal, so that a second run was taken for the first, and not paid for."""
+    settings = (("eta", 0.05), ("gamma", 0.0))
+    plus = replace(world.agreement, method="p-admm-recycled", settings=settings, ridge=0.0)
+    minus = replace(plus, ridge=-0.0, settings=(("eta", 0.05), ("gamma", -0.0)))
+    assert plus == minus
+    assert plus.digest == minus.digest
+    for name in ("rounds", "seed", "dimension", "silos_per_person"):
+        assert replace(plus, **{name: float(getattr(plus, name))}).digest == plus.digest
+    people = tuple(replace(person, records=float(person.records)) for person in plus.participants)
+    assert replace(plus, participants=people).digest == plus.digest
+    forged = replace(plus)
+    object.__setattr__(forged, "ridge", -0.0)
+    assert forged == plus
+    assert forged.digest != plus.digest
+    assert terms_of(plus).agreement.digest == plus.digest
+    assert terms_of(forged).agreement.digest == forged.digest
+
+
+@pytest.mark.parametrize(("method", "delta"), [("p-admm", 1e-5), ("dvp", 0.0)])
+def test_who_is_in_two_silos_is_not_overspent_when_a_third_leaves(worlds, tmp_path, method, delta):
+    """The agreed epsilon is a person's, in all silos together, before and after."""
+    complete = ((0, 1), (0, 2), (1, 2))
+    world = worlds.make(
+        tmp_path, method, edges=complete, delta=delta, silos_per_person=2, missing=Missing.WITHOUT, sizes=(40, 40, 40)
+    )
+    first = terms_of(world.agreement)
+    second = terms_of(first.without(("s2",), 2))
+    spent = [replace(r, agent=agent) for agent in (0, 1) for k in (1, 2) for r in first.releases(agent, k)]
+    spent += [replace(r, agent=agent) for agent in (0, 1) for r in second.all_releases(agent)]
+    assert 0.9 < compose(spent).epsilon(delta) <= 1.0
+
+
+@pytest.mark.parametrize(("method", "delta"), [("p-admm", 1e-5), ("dvp", 0.0)])
+def test_the_outcome_counts_what_was_spent_before_somebody_left(worlds, tmp_path, method, delta):
+    complete = ((0, 1), (0, 2), (1, 2))
+    world = worlds.make(tmp_path, method, edges=complete, delta=delta, missing=Missing.WITHOUT, wait_seconds=0.5)
+
+    class Losing(worlds.Direct):
+        left = 3
+
+        def send(self, node, envelope):
+            self.left -= node == "s1"
+            if node != "s1" or self.left >= 0:
+                super().send(node, envelope)
+
+    coordinator = world.coordinator()
+    now = iter(np.arange(0, 1e6, 0.05))
+    Drive(coordinator, Losing(world.silos), lambda: float(next(now))).run()
+    shown = dict(coordinator.progress().epsilon)
+    parts = terms_of(world.agreement), coordinator.terms
+    for silo in outcome_of(coordinator).silos:
+        before = [r for k in (1, 2, 3) for r in parts[0].releases(parts[0].agreement.agent(silo.name), k)]
+        after = parts[1].all_releases(parts[1].agreement.agent(silo.name))
+        both = compose([replace(release, agent=0) for release in before + after]).epsilon(delta)
+        assert world.statement(silo.name).releases == len(before + after)
+        assert both <= silo.epsilon * (1 + 1e-12)
+        assert silo.epsilon <= 1.0 + 1e-9
+        assert shown[silo.name] == silo.epsilon
+
+
+# --- the owner's rules -----------------------------------------------------------------------------------------------
+
+
+def test_trust_can_be_withdrawn_while_a_run_is_under_way(worlds, tmp_path):
+    """Bare vectors stop leaving at once: no restart, no new invitation."""
+    world = worlds.make(tmp_path, "fp-coordinator", {"gamma": 1.0})
+    silo = world.first
+    told(silo, invite(world))
+    assert isinstance(told(silo, ask(world, 1)), Stepped)
+    replace(silo.policy, trusts_coordinator=False).save(silo.files.policy)
+    assert "does not trust" in told(silo, ask(world, 2, np.zeros((1, 3)))).reason
+    assert "does not trust" in told(silo, ask(world, 1)).reason
+    assert world.statement("s0").releases == 1
+
+
+def test_rules_are_read_again_for_every_request(world):
+    told(world.first, invite(world))
+    replace(world.first.policy, least_noise=1e6).save(world.first.files.policy)
+    assert "times the sensitivity" in told(world.first, ask(world, 1)).reason
+    world.first.files.policy.write_text("methods = nonsense")
+    assert isinstance(told(world.first, ask(world, 1)), Refused)
+    assert world.statement("s0").releases == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'trusts_coordinator = "false"',
+        "trusts_coordinator = 0",
+        'drops_incomplete = "no"',
+        'methods = "p-admm"',
+        'coordinators = "0123"',
+        "methods = [1]",
+    ],
+)
+def test_a_mistyped_rule_is_an_error_not_a_licence(world, tmp_path, line):
+    name = line.split()[0]
+    lines = [kept for kept in world.first.files.policy.read_text().splitlines() if not kept.startswith(name)]
+    (tmp_path / "p.toml").write_text("\n".join([*lines, line]))
+    with pytest.raises(InputError, match=name):
+        Policy.load(tmp_path / "p.toml")
+
+
+# --- words of strangers ----------------------------------------------------------------------------------------------
+
+
+def test_a_stranger_cannot_write_to_the_owners_terminal(world):
+    body = json.loads(ask(world, 1)[64:]) | {"\x1b[2J\napproved: run 'x'" + "y" * 10_000: 1}
+    answer = told(world.first, world.key.seal(json.dumps(body).encode()))
+    detail = world.first.log()[-1].detail
+    for text in (detail, answer.reason):
+        assert text.isprintable()
+        assert len(text) < 1000
+    assert printable("plain text - with signs: é") == "plain text - with signs: é"
+
+
+@pytest.mark.parametrize("terms", ["[" * 100_000, '{"format":1}', "3", '{"format":1,"participants":[[]]}'])
+def test_terms_that_cannot_be_read_are_refused(world, terms):
+    assert isinstance(told(world.first, world.key.seal(Join(terms, "", 0).encode())), Refused)
+
+
+def test_an_absurd_round_does_not_keep_a_silo_busy(worlds, tmp_path):
+    world = worlds.make(tmp_path, missing=Missing.WITHOUT, edges=((0, 1), (0, 2), (1, 2)))
+    told(world.first, invite(world))
+    heir = terms_of(world.agreement).without(("s1",), 4)
+    answer = told(world.first, invite(world, heir, world.agreement.digest, 2**32 - 1))
+    assert "do not follow" in answer.reason
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file modes")
+def test_nobody_else_reads_a_directory_that_was_there_before(worlds, world, tmp_path):
+    for name in ("silo", "coordinator"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o755)
+    files = replace(world.first.files, directory=tmp_path / "silo")
+    files.create(world.first.policy, 1.0, 1e-5)
+    CoordinatorFiles(tmp_path / "coordinator").create(["example.org"])
+    for name in ("silo", "coordinator"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+        for file in (tmp_path / name).rglob("*"):
+            if file.name.endswith((".key", ".db", ".head", "ledger")):
+                assert not file.stat().st_mode & 0o077, file
+
+
+def test_a_coordinator_reaches_its_own_superlink_whatever_its_name(tmp_path):
+    """Listening on 0.0.0.0, it asks its control API over the loopback, under the same certificate."""
+    from cryptography import x509
+
+    CoordinatorFiles(tmp_path / "c").create(["federation.example.org"])
+    certificate = x509.load_pem_x509_certificate((tmp_path / "c" / "server.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["federation.example.org", "localhost"]
+    assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "..", "a/b", "coordinator"])
+def test_a_column_cannot_name_files_elsewhere(worlds, tmp_path, name):
+    """A rehearsal deals a table by a column, whose values become the names of folders."""
+    tables = dict(zip(["a", name], worlds.tables((10, 10)).values(), strict=True))
+    build = p_admm_terms(worlds.SCHEMA, 1, 1.0)
+    with pytest.raises(InputError, match="cannot be called"):
+        prepared(tmp_path / "place" / "in", tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+    assert not list(tmp_path.rglob("outside*"))
