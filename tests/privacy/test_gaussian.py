@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
@@ -122,6 +122,7 @@ def test_m_for_zero_epsilon_is_a_total_variation_budget():
 
 @quick
 @given(st.floats(-6, 1.5), st.floats(-12, -1))
+@example(-2.0625, -1.125)  # epsilon below rho
 def test_zcdp_conversions_are_ordered(log_rho, log_d):
     rho, delta = 10**log_rho, 10**log_d
     true = epsilon_of_delta(math.sqrt(2 * rho), delta)

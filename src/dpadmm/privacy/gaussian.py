@@ -209,6 +209,9 @@ def zcdp_log_delta(rho: float, eps: float) -> float:
         excess = math.exp(t)
         return excess * (rho * (1.0 + excess) - eps + t - math.log1p(excess)) - math.log1p(excess)
 
-    centre = math.log(max((eps - rho) / (2.0 * rho), 1e-3))
-    best = minimize_scalar(bound, bounds=(centre - 8, centre + 8), method="bounded", options={"xatol": 1e-9})
+    # Where eps is below rho the best alpha - 1 is of the order rho^-1/2, far above (eps - rho)/(2 rho).
+    low, high = (math.log(max(guess, 1e-3)) for guess in ((eps - rho) / (2.0 * rho), rho**-0.5))
+    coarse = np.arange(min(low, high) - 8.0, max(low, high) + 8.0, 0.5)
+    centre = float(coarse[np.argmin([bound(t) for t in coarse])])
+    best = minimize_scalar(bound, bounds=(centre - 0.5, centre + 0.5), method="bounded", options={"xatol": 1e-9})
     return min(0.0, float(best.fun))

@@ -83,8 +83,8 @@ def inverse_times_one(  # type: ignore[no-untyped-def]
         for j in range(d):
             p, q, c = s * centre[i, j], lin[i, j], w * slopes[i, j]
             rhs[j] = p - q - c
-            square += p * p + q * q + c * c
-        norm = defects[i] * np.sqrt(3.0 * square)
+            square += (abs(p) + abs(q) + abs(c)) ** 2
+        norm = defects[i] * np.sqrt(square)
         norms[i, 0] = norm
         missed += not norm <= tolerance
         for k in range(d):
@@ -99,8 +99,8 @@ def inverse_times_one(  # type: ignore[no-untyped-def]
 def inverse_times(inverses, slopes, weights, pull, lin, centre, defects, first, last, out, norms):  # type: ignore[no-untyped-def]
     """out_i = inverse_i (s_i centre_i - lin_i - w_i c_i); norms_i bounds the gradient left there.
 
-    It is defect_i times the norm of the three terms' sizes, (|p| + |q| + |c|)^2 <= 3 (p^2 + q^2 + c^2): rounding is
-    relative to them, not to what is left of them where they cancel.
+    It is defect_i times the norm of the three terms' sizes: rounding is relative to them, not to what is left of them
+    where they cancel.
     """
     d, columns = lin.shape[1], lin.shape[2]
     rhs = np.empty((d, columns))
@@ -112,9 +112,9 @@ def inverse_times(inverses, slopes, weights, pull, lin, centre, defects, first, 
             for r in range(columns):
                 p, q, c = s * centre[i, j, r], lin[i, j, r], w * slopes[i, j]
                 rhs[j, r] = p - q - c
-                norms[i, r] += p * p + q * q + c * c
+                norms[i, r] += (abs(p) + abs(q) + abs(c)) ** 2
         for r in range(columns):
-            norms[i, r] = defects[i] * np.sqrt(3.0 * norms[i, r])
+            norms[i, r] = defects[i] * np.sqrt(norms[i, r])
         for k in range(d):
             for r in range(columns):
                 out[i, k, r] = inverses[i, k, 0] * rhs[0, r]
