@@ -46,6 +46,13 @@ def test_parts_have_one_owner_or_are_the_same():
             assert by_name.setdefault(part.name, part) == part
 
 
+def test_a_part_has_the_same_name_in_every_process():
+    """An address in a name would make every call compute everything again."""
+    for figure in ALL:
+        for part in figure.parts:
+            assert " at 0x" not in repr(getattr(part.compute, "args", ())), part.name
+
+
 @pytest.mark.parametrize("name", NAMES, ids=IDS)
 class TestFiles:
     def test_table_is_tidy(self, toy, name):

@@ -175,10 +175,9 @@ def _star_rows(table: Table) -> list[str]:
 def _same_noise_rows(out: Path) -> list[str]:
     lines = [
         "What the papers' own noise costs by the certificates. Above 1: the paper adds that much too much noise; "
-        "below 1: its "
-        "noise does not pay for its epsilon. Certified figures are upper bounds: PS-ADMM's is for an even split "
-        "of its noise, "
-        "fixed-point ADMM's for whoever sees the messages, while its paper speaks of the final model only.",
+        "below 1: its noise does not pay for its epsilon. Certified figures are upper bounds: PS-ADMM's is for an "
+        "even split of its noise, fixed-point ADMM's for whoever sees the messages, while its paper speaks of "
+        "the final model only.",
         "",
         "| method | eps by the paper | certified eps | ratio | figure |",
         "|---|---|---|---|---|",

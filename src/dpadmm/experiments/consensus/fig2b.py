@@ -8,7 +8,7 @@ from dpadmm.algorithms.theory.labels import Version
 from dpadmm.experiments.consensus.bench import EPSILON, ERROR, Bench
 from dpadmm.experiments.consensus.dp_dgd_star import GeometricDescent, NoiseAt
 from dpadmm.experiments.consensus.expectation import response
-from dpadmm.experiments.consensus.fig2a import add_exact, exact_best
+from dpadmm.experiments.consensus.fig2a import EXACT, add_exact, exact_best
 from dpadmm.experiments.consensus.lasso import DATA, DATA_CHOICE, RUNS_CHOICE, Lasso
 from dpadmm.experiments.figure import Figure, Finding, Order, Part, Verdict
 from dpadmm.experiments.style import canvas, draw_curve, finish
@@ -76,9 +76,9 @@ def compute_descent(order: Order) -> Table:
     return rows.table()
 
 
-def best_by_epsilon(table: Table, curve: str, reading: Reading) -> Table:
+def best_by_epsilon(table: Table, curve: str, reading: Reading, metric: str = ERROR) -> Table:
     """Return one row per eps: the least mean error over x (K, or the grid), and where it is."""
-    rows = chosen(table, metric=ERROR, curve=curve, reading=reading)
+    rows = chosen(table, metric=metric, curve=curve, reading=reading)
     mean = rows.groupby(["epsilon", "x"])["value"].mean().reset_index()
     return mean.loc[mean.groupby("epsilon")["value"].idxmin()] if len(mean) else mean
 
@@ -97,10 +97,12 @@ def draw(table: Table, data: str) -> Any:
         points = best.rename(columns={"epsilon": "x", "x": "k"})
         draw_curve(axes[0, 0], points, label=label, place=place, reading=reading, is_marked=is_simulated)
         if not curve.startswith("DP-DGD"):
+            if is_simulated:
+                best = best_by_epsilon(table, EXACT, reading, EXACT)
             counts = best.drop(columns="value").rename(columns={"epsilon": "x", "x": "value"})
             draw_curve(axes[0, 1], counts, label=label, place=place, reading=reading, is_marked=is_simulated)
     finish(axes[0, 0], "relative error at the best K", "pure eps", ERROR, is_log_y=True, is_log_x=True)
-    finish(axes[0, 1], "the best K", "pure eps", "iterations K", is_log_x=True)
+    finish(axes[0, 1], "the best K (simulated curves: by exact expectation)", "pure eps", "iterations K", is_log_x=True)
     picture.suptitle(f"Consensus DP-ADMM, Fig. 2(b): LASSO, impact of eps\n{data}", fontsize=11)
     return picture
 

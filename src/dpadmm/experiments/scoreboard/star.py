@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -41,8 +41,8 @@ class Board:
 
     name: str
     title: str
-    full: Callable[[], Bench]
-    toy: Callable[[], Bench]
+    full: Callable[[], Bench] = field(repr=False)  # the repr names a part on disk: no addresses in it
+    toy: Callable[[], Bench] = field(repr=False)
     rounds: tuple[int, ...]
     runs: int
 
