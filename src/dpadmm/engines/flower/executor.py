@@ -45,7 +45,10 @@ def serve(address: str, secret: Path, stop: threading.Event) -> None:
             stop.wait(1.0)
             continue
         if given.HasField("task") and given.token:
-            _work(address, given.token)
+            try:
+                _work(address, given.token)
+            except Exception:  # noqa: BLE001 - the node may refuse the end of a task whose run is gone; others come
+                _log.exception("the node did not take the end of a task")
         else:
             stop.wait(POLL_SECONDS)
     client.close()
