@@ -50,8 +50,9 @@ def run(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 9092,
 ) -> None:
-    """Serve the SuperLink until interrupted; if it dies it is started again."""
+    """Serve the SuperLink and the server app until interrupted; a SuperLink that dies is started again."""
     with clear_failures():
+        from dpadmm.engines.flower.conductor import run_coordinator
         from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 
-        CoordinatorFiles(directory).serve(host, port)
+        run_coordinator(CoordinatorFiles(directory), host, port)

@@ -1,27 +1,69 @@
-"""The executor of a silo outlives whatever its node does."""
+"""Who does Flower's tasks outlives whatever Flower does, and is never interrupted by it."""
 
 import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.engines.flower import executor
+from dpadmm.engines.flower.runtime import Runtime, auth_secret, heartbeat, retries
 
 
-def test_a_task_whose_end_the_node_refuses_does_not_end_the_service(monkeypatch, tmp_path):
+def test_tasks_that_fail_and_an_api_that_is_away_do_not_end_the_service(monkeypatch, tmp_path):
     stop, seen = threading.Event(), []
+    given = [ConnectionError("away"), "first", "second"]
 
-    def work(address, token):
+    def acquire(request):
+        now = given.pop(0)
+        if isinstance(now, Exception):
+            raise now
+        return SimpleNamespace(token=now, HasField=lambda name: True)
+
+    @contextmanager
+    def client(runtime, component, credential):
+        yield SimpleNamespace(AcquireTask=acquire)
+
+    def work(token):
         seen.append(token)
-        if len(seen) == 1:
+        if token == "first":
             raise ConnectionError("the run is gone")
         stop.set()
 
-    task = SimpleNamespace(token="token", HasField=lambda name: True)
-    client = SimpleNamespace(AcquireTask=lambda request: task, close=lambda: None)
-    monkeypatch.setattr(executor, "_client", lambda address, interceptor: client)
-    monkeypatch.setattr(executor, "_work", work)
-    executor.serve("127.0.0.1:1", executor.auth_secret(tmp_path), stop)
-    assert seen == ["token", "token"]
+    monkeypatch.setattr(Runtime, "client", client)
+    Runtime("127.0.0.1:1").take_tasks("flwr-clientapp", auth_secret(tmp_path), work, stop)
+    assert seen == ["first", "second"]
+
+
+@pytest.mark.parametrize(("status", "tries"), [(401, 1), (403, 1), (404, 1), (503, 3)])
+def test_a_refused_call_is_an_error_here_not_a_signal_to_the_process(status, tries):
+    """Flower's own retries answer a 401 with SIGINT to the process, which would end a silo whose task has expired."""
+    calls = []
+
+    def call():
+        calls.append(status)
+        request = httpx.Request("POST", "http://127.0.0.1/")
+        raise httpx.HTTPStatusError("refused", request=request, response=httpx.Response(status, request=request))
+
+    again = retries()
+    again.wait_function = lambda seconds: None
+    with pytest.raises(httpx.HTTPStatusError):
+        again.invoke(call)
+    assert len(calls) == tries
+
+
+@pytest.mark.parametrize("answer", [SimpleNamespace(success=False), ConnectionError("gone")])
+def test_a_heartbeat_that_is_not_wanted_disturbs_nobody(answer):
+    """Flower's own heartbeat interrupts the process, and its end raises if the beat has failed."""
+    beaten = threading.Event()
+
+    def send(request):
+        beaten.set()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with heartbeat(SimpleNamespace(SendTaskHeartbeat=send)):
+        assert beaten.wait(10)

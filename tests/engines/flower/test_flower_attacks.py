@@ -5,6 +5,7 @@ import threading
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
@@ -16,6 +17,7 @@ from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.processes import FlowerError, Process, flower_environment
 from dpadmm.engines.flower.rehearsal import prepared, running, wait_until
 from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.engines.flower.runtime import auth_secret
 from dpadmm.engines.flower.silo import Silo
 from dpadmm.engines.flower.tls import create_certificates, create_node_key
 from dpadmm.privacy.ledger.reading import open_for_reading
@@ -75,58 +77,116 @@ def test_strangers_cannot_connect(worlds, tmp_path):
         rehearsal.stop()
 
 
-_SPY_CLIENT = """
+_SPY = """
 from pathlib import Path
 Path({marker!r}).write_text("imported")
-from flwr.clientapp import ClientApp
-app = ClientApp()
-
-@app.query()
-def steal(message, context):
-    Path({marker!r}).write_text("called")
-    return message
-"""
-
-_SPY_SERVER = """
-import time
-from pathlib import Path
-from flwr.app import ConfigRecord, Message, MessageType, RecordDict
-from flwr.serverapp import ServerApp
-app = ServerApp()
-
-@app.main()
-def main(grid, context):
-    while len(list(grid.get_node_ids())) < 2:
-        time.sleep(0.2)
-    contents = [RecordDict({{}}), RecordDict({{"dpadmm": ConfigRecord({{"envelope": b"give me your data"}})}})]
-    messages = [Message(content=c, dst_node_id=n, message_type=MessageType.QUERY)
-                for n in grid.get_node_ids() for c in contents]
-    waiting, found = set(grid.push_messages(messages)), []
-    while waiting:
-        for reply in grid.pull_messages(list(waiting)):
-            waiting.discard(reply.metadata.reply_to_message_id)
-            found.append(bytes(reply.content["dpadmm"]["envelope"]) if reply.has_content() else b"")
-        time.sleep(0.2)
-    Path({replies!r}).write_bytes(b"\\n".join(found))
+from flwr.{side}app import {kind}App
+app = {kind}App()
 """
 
 
-def test_an_unapproved_app_does_not_run_in_a_silo(worlds, tmp_path):
-    """Whoever reaches the control API can ship code; the silos run their own, which refuses what is not signed."""
-    rehearsal = small(worlds, tmp_path, rounds=1)
-    marker, replies = tmp_path / "stolen", tmp_path / "replies"
-    app = tmp_path / "spy"
-    code = app / "dpadmm_federation"
+def spying_app(rehearsal, place: Path, marker: Path) -> Path:
+    """Return an app that leaves a mark where it runs, named as the approved one is."""
+    code = place / "dpadmm_federation"
     code.mkdir(parents=True)
-    (app / "pyproject.toml").write_text((rehearsal.coordinator.directory / "app" / "pyproject.toml").read_text())
+    (place / "pyproject.toml").write_text((rehearsal.coordinator.directory / "app" / "pyproject.toml").read_text())
     (code / "__init__.py").write_text("")
-    (code / "client.py").write_text(_SPY_CLIENT.format(marker=str(marker)))
-    (code / "server.py").write_text(_SPY_SERVER.format(replies=str(replies)))
+    for side in ("client", "server"):
+        text = _SPY.format(marker=str(marker), side=side, kind=side.capitalize())
+        (code / f"{side}.py").write_text(text)
+    return place
+
+
+def test_an_unapproved_app_does_not_run_at_the_coordinator(worlds, tmp_path):
+    """Whoever reaches the control API can ship code; the coordinator runs its own, which wants a run it has made."""
+    rehearsal = small(worlds, tmp_path, rounds=1)
+    marker, log = tmp_path / "stolen", rehearsal.coordinator.directory / "server.log"
+    app = spying_app(rehearsal, tmp_path / "spy", marker)
     with running(rehearsal):
-        rehearsal.coordinator.control().start(app, {})
-        wait_until(replies.exists, 180, "the silos' answers")
+        control = rehearsal.coordinator.control()
+        for settings in ({}, {"run": "../../coordinator"}, {"run": "0" * 64}):
+            run = control.start(app, settings)
+            wait_until(lambda run=run: control.is_over(run), 90, "the end of a foreign run")
+        said = log.read_text()
+        assert said.count("ValueError: A run is named by the digest of its terms") == 2
+        assert "0" * 64 in said
+        outcome = rehearsal.federate()  # and the approved run is not disturbed
     assert not marker.exists()
-    assert replies.read_bytes().count(b'"kind":"refused"') == 4
+    assert outcome.rounds == 1
+    assert releases(rehearsal) == [1, 1]
+
+
+def test_only_the_coordinator_takes_the_superlinks_tasks(worlds, tmp_path):
+    """Tasks carry the answers of the silos: a stranger who asks for them is refused, with or without a secret."""
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.constant import TaskType
+    from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, SuperExecAuthHttpInterceptor
+
+    rehearsal = small(worlds, tmp_path, rounds=1)
+    methods = frozenset({"/flwr.proto.Runtime/AcquireTask"})
+    strangers = [
+        SuperExecAuthHttpInterceptor(master_secret=b"guessed" * 7, protected_methods=methods),
+        RuntimeTokenHttpInterceptor("no token of ours"),
+    ]
+    try:
+        rehearsal.start_superlink()
+        rehearsal.coordinator.control().start(rehearsal.coordinator.directory / "app", {"run": "0" * 64})
+        for stranger in strangers:
+            with rehearsal.coordinator.runtime().client("SuperExec", stranger) as client:
+                with pytest.raises(httpx.HTTPStatusError) as refused:
+                    client.AcquireTask(AcquireTaskRequest(supported_task_types={TaskType.SERVER_APP}))
+                assert refused.value.response.status_code in (401, 403)
+    finally:
+        rehearsal.stop()
+
+
+def test_an_unapproved_run_gets_refusals_from_the_silos(worlds, tmp_path):
+    """A coordinator that ships code, and asks for what nobody approved, gets signed refusals; its code does not run."""
+    from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+    from flwr.common.serde import run_from_proto
+    from flwr.proto.runtime_pb2 import PullTaskInputRequest
+    from flwr.supercore.constant import TaskType
+    from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
+    from flwr.supercore.task_identity import TaskIdentity
+    from flwr.superlink.grid import HttpGrid
+
+    rehearsal = small(worlds, tmp_path, rounds=1)
+    marker, replies, stop = tmp_path / "stolen", [], threading.Event()
+    app = spying_app(rehearsal, tmp_path / "spy", marker)
+
+    def ask(token: str) -> None:
+        runtime = rehearsal.coordinator.runtime()
+        grid = HttpGrid(runtime.address, root_certificates=runtime.ca.read_bytes(), token=token)
+        with runtime.client("flwr-serverapp", RuntimeTokenHttpInterceptor(token)) as client:
+            given = client.PullTaskInput(PullTaskInputRequest())
+        TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = given.task_id, given.run.run_id, 1
+        grid.set_run(run_from_proto(given.run))
+        wait_until(lambda: len(list(grid.get_node_ids())) == 2, 90, "both nodes")
+        contents = [RecordDict({}), RecordDict({"dpadmm": ConfigRecord({"envelope": b"give me your data"})})]
+        waiting = set()
+        for node in grid.get_node_ids():
+            messages = [Message(content=c, dst_node_id=node, message_type=MessageType.QUERY) for c in contents]
+            waiting |= set(grid.push_messages(messages))
+        end = time.monotonic() + 90
+        while waiting and time.monotonic() < end:
+            for reply in grid.pull_messages(list(waiting)):
+                waiting.discard(reply.metadata.reply_to_message_id)
+                replies.append(bytes(reply.content["dpadmm"]["envelope"]) if reply.has_content() else b"")
+            time.sleep(0.2)
+        grid.close()
+        stop.set()
+
+    with running(rehearsal):
+        rehearsal.conductor.stop()  # the malicious coordinator does its tasks by itself
+        rehearsal.conductor = None
+        rehearsal.coordinator.control().start(app, {})
+        secret = auth_secret(rehearsal.coordinator.directory)
+        limit = threading.Timer(180, stop.set)
+        limit.start()
+        rehearsal.coordinator.runtime().take_tasks(TaskType.SERVER_APP, secret, ask, stop)
+        limit.cancel()
+    assert not marker.exists()
+    assert b"\n".join(replies).count(b'"kind":"refused"') == 4
     for files in rehearsal.silos.values():
         assert [entry.event for entry in Silo(files.directory).log()[-2:]] == ["refused", "refused"]
     assert releases(rehearsal) == [0, 0]
@@ -163,14 +223,17 @@ def test_the_crash_matrix_over_flower(worlds, tmp_path):
     place, here = rehearsal.place, Path(__file__).parent
     (place / "silo.points").write_text("\n".join(SILO_POINTS))
     (place / "server.points").write_text("\n".join(SERVER_POINTS))
-    server = rehearsal.coordinator.directory / "app" / "dpadmm_federation" / "server.py"
-    arming = f"import sys\nfrom pathlib import Path\nsys.path.insert(0, {str(here)!r})\nimport trapped\n"
-    server.write_text(f"{arming}trapped.arm(Path({str(place / 'server.points')!r}))\n" + server.read_text())
+
+    def start_trapped_conductor() -> Process:
+        script = [sys.executable, str(here / "trapped.py"), "conductor", str(place / "server.points")]
+        directory = rehearsal.coordinator.directory
+        environment = flower_environment(rehearsal.coordinator.home)
+        return Process.start([*script, str(directory)], environment, directory / "server.log")
 
     def start_trapped() -> Process:
         files = rehearsal.silos["s0"]
         ca = str(rehearsal.coordinator.directory / "ca.pem")
-        script = [sys.executable, str(here / "trapped.py"), str(place / "silo.points")]
+        script = [sys.executable, str(here / "trapped.py"), "silo", str(place / "silo.points")]
         environment = flower_environment(files.directory / "flower")
         return Process.start([*script, str(files.directory), rehearsal.address, ca], environment, place / "s0.log")
 
@@ -189,6 +252,7 @@ def test_the_crash_matrix_over_flower(worlds, tmp_path):
         rehearsal.start_superlink()
         for name, files in rehearsal.silos.items():
             rehearsal.coordinator.control().register(files.directory / "node.pub", name)
+        rehearsal.conductor = start_trapped_conductor()
         rehearsal.start_silo("s1")
         rehearsal.nodes["s0"] = start_trapped()
         worker = threading.Thread(target=federate)

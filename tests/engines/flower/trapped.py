@@ -1,4 +1,4 @@
-"""Start a silo's node, or arm a server app, with the next trap of a list: `trapped.py POINTS DIR HOST:PORT CA`."""
+"""Processes that kill themselves at the next point of a list: `trapped.py silo|conductor|server POINTS ...`."""
 
 import logging
 import sys
@@ -17,9 +17,33 @@ def arm(points: Path) -> None:
         crashes.trap(listed[0])
 
 
-if __name__ == "__main__":
+def silo(points: Path, directory: str, superlink: str, ca: str) -> None:
+    """Run a silo's node with a trap."""
     from dpadmm.engines.flower.node import run_silo
 
+    arm(points)
+    run_silo(Path(directory), superlink, Path(ca))
+
+
+def conductor(points: Path, directory: str) -> None:
+    """Serve a SuperLink's tasks with server apps that have traps."""
+    from dpadmm.engines.flower.conductor import conduct
+    from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
+    from dpadmm.engines.flower.processes import stopped_by_signals
+
+    server = (sys.executable, __file__, "server", str(points))
+    conduct(CoordinatorFiles(Path(directory)), stopped_by_signals(), server)
+
+
+def server(points: Path, address: str, directory: str) -> None:
+    """Run a server app with a trap."""
+    from dpadmm.engines.flower import server_task
+
+    arm(points)
+    sys.argv = ["server_task", address, directory]
+    server_task.main()
+
+
+if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    arm(Path(sys.argv[1]))
-    run_silo(Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    {"silo": silo, "conductor": conductor, "server": server}[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

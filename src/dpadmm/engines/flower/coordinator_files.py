@@ -1,7 +1,5 @@
 """The directory of a coordinator: keys, certificates, Flower's home, the SuperLink's database, one file per run."""
 
-import signal
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from dpadmm.engines.flower.control import Control
 from dpadmm.engines.flower.coordinator import Coordinator
 from dpadmm.engines.flower.keys import SigningKey, need_extra
 from dpadmm.engines.flower.processes import Process
+from dpadmm.engines.flower.runtime import Runtime, auth_secret
 from dpadmm.engines.flower.tls import create_certificates
 from dpadmm.errors import InputError
 
@@ -57,9 +56,10 @@ class CoordinatorFiles:
         return self.directory / "flower"
 
     @property
-    def is_insecure(self) -> bool:
-        """Whether it was made without certificates (loopback only)."""
-        return not (self.directory / "ca.pem").exists()
+    def ca(self) -> Path | None:
+        """The federation's certificate; None if it was made without (loopback only)."""
+        path = self.directory / "ca.pem"
+        return path if path.exists() else None
 
     def create(self, hosts: Sequence[str], *, is_insecure: bool = False) -> SigningKey:
         """Make the directory of a new coordinator: signing key, and certificates for these hosts."""
@@ -104,42 +104,34 @@ class CoordinatorFiles:
         """Start the SuperLink: TLS and registered nodes, or plain on the loopback only."""
         arguments = [processes.command("flower-superlink"), "--host", host, "--port", str(port)]
         arguments += ["--database", str(self.directory / "superlink.db"), "--disable-runtime-dependency-installation"]
-        if self.is_insecure:
+        arguments += ["--isolation", "process", "--superexec-auth-secret-file", str(auth_secret(self.directory))]
+        if self.ca is None:
             if host not in ("127.0.0.1", "localhost", "::1"):
                 raise InputError(f"Without TLS the SuperLink listens on the loopback only, not on {host!r}.")
             arguments.append("--insecure")
         else:
-            arguments += ["--ssl-ca-certfile", str(self.directory / "ca.pem")]
+            arguments += ["--ssl-ca-certfile", str(self.ca)]
             arguments += ["--ssl-certfile", str(self.directory / "server.pem")]
             arguments += ["--ssl-keyfile", str(self.directory / "server.key"), "--enable-supernode-auth"]
-        environment = processes.flower_environment(self.home, {DIRECTORY: str(self.directory.resolve())})
+        environment = processes.flower_environment(self.home)
         (self.directory / "address").write_text(f"{'127.0.0.1' if host == '0.0.0.0' else host}:{port}")
         return Process.start(arguments, environment, self.directory / "superlink.log")
 
-    def serve(self, host: str, port: int) -> None:
-        """Run the SuperLink until interrupted; if it dies it is started again, and nodes come back by themselves."""
-        stop = threading.Event()
-        for how in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(how, lambda *_: stop.set())
-        superlink = self.start_superlink(host, port)
-        try:
-            while not stop.wait(0.5):
-                if not superlink.is_alive:
-                    superlink.stop()
-                    stop.wait(1.0)
-                    superlink = self.start_superlink(host, port)
-        finally:
-            superlink.stop()
-
     def control(self) -> Control:
         """Return the control API of the SuperLink that was started last."""
+        return Control(self._address(), self.ca)
+
+    def runtime(self) -> Runtime:
+        """Return the runtime API of the SuperLink that was started last."""
+        return Runtime(self._address(), self.ca)
+
+    def _address(self) -> str:
         try:
-            address = (self.directory / "address").read_text()
+            return (self.directory / "address").read_text()
         except OSError as problem:
             raise InputError(
                 f"No SuperLink was started in {self.directory}; run `dpadmm coordinator run`."
             ) from problem
-        return Control(address, None if self.is_insecure else self.directory / "ca.pem")
 
     def submit(self, agreement: Agreement) -> int:
         """Start a run of the server app for these terms; return Flower's number of it."""

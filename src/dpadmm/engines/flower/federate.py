@@ -36,7 +36,7 @@ def watch(
                 return outcome_of(coordinator)
     finally:
         coordinator.close()
-    raise FederationStopped(f"The server app died {submissions} times. Its log is {files.directory / 'superlink.log'}.")
+    raise FederationStopped(f"The server app died {submissions} times. Its log is {files.directory / 'server.log'}.")
 
 
 def _watch_one(

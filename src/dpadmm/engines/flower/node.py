@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import sys
 import threading
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from dpadmm.engines.flower import processes
 from dpadmm.engines.flower.processes import Process
+from dpadmm.engines.flower.runtime import auth_secret
 from dpadmm.engines.flower.silo_files import SiloFiles
 from dpadmm.errors import InputError
 
@@ -18,8 +18,6 @@ _log = logging.getLogger("dpadmm.silo")
 
 def start_supernode(files: SiloFiles, superlink: str, ca: Path | None, port: int) -> Process:
     """Start the SuperNode of a silo; `ca` is the federation's certificate, None for plain HTTP on the loopback."""
-    from dpadmm.engines.flower.executor import auth_secret
-
     host = superlink.rsplit(":", 1)[0]
     arguments = [processes.command("flower-supernode"), "--superlink", superlink, "--isolation", "process"]
     arguments += ["--host", "127.0.0.1", "--port", str(port)]
@@ -39,15 +37,13 @@ def start_supernode(files: SiloFiles, superlink: str, ca: Path | None, port: int
 def run_silo(directory: Path, superlink: str, ca: Path | None) -> None:
     """Serve until interrupted; a SuperNode that dies is started again."""
     from dpadmm.engines.flower.client_app import SILO
-    from dpadmm.engines.flower.executor import auth_secret, serve
+    from dpadmm.engines.flower.executor import serve
 
     files = SiloFiles(Path(directory).resolve())
     os.environ[SILO] = str(files.directory)
     os.environ.update(FLWR_TELEMETRY_ENABLED="0", FLWR_DISABLE_UPDATE_CHECK="1")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it reports every poll
-    stop = threading.Event()
-    for how in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(how, lambda *_: stop.set())
+    stop = processes.stopped_by_signals()
     port = processes.free_port()
     node = start_supernode(files, superlink, ca, port)
     worker = threading.Thread(

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,18 +72,23 @@ class Process:
     _file: IO[bytes]
 
     @classmethod
-    def start(cls, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> "Process":
-        """Start a process in a group of its own, with output to `log`."""
+    def start(
+        cls, arguments: Sequence[str], environment: Mapping[str, str], log: Path, fed: bytes | None = None
+    ) -> "Process":
+        """Start a process in a group of its own, with output to `log`; `fed` is what it finds on its input."""
         file = log.open("ab")
         popen = subprocess.Popen(
             list(arguments),
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if fed is None else subprocess.PIPE,
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
+        if popen.stdin is not None and fed is not None:
+            with contextlib.suppress(BrokenPipeError), popen.stdin as pipe:  # it may have ended already
+                pipe.write(fed)
         return cls(popen, log, file)
 
     @property
@@ -128,6 +134,14 @@ class Process:
             os.killpg(self.popen.pid, signal.SIGKILL)
         self.popen.wait()
         self._file.close()
+
+
+def stopped_by_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    for how in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(how, lambda *_: stop.set())
+    return stop
 
 
 def _die_with_parent() -> None:

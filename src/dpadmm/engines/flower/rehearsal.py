@@ -40,6 +40,7 @@ class Rehearsal:
     silos: dict[str, SiloFiles]
     port: int = 0
     superlink: Process | None = None
+    conductor: Process | None = None
     nodes: dict[str, Process] = field(default_factory=dict)
 
     @property
@@ -53,6 +54,12 @@ class Rehearsal:
         self.superlink = self.coordinator.start_superlink("127.0.0.1", self.port)
         self.superlink.wait_for_port(self.port, _START_SECONDS)
 
+    def start_conductor(self) -> None:
+        """Start what runs the server app, as `dpadmm coordinator run` does beside the SuperLink."""
+        arguments = [sys.executable, "-m", "dpadmm.engines.flower.conductor", str(self.coordinator.directory)]
+        environment = processes.flower_environment(self.coordinator.home)
+        self.conductor = Process.start(arguments, environment, self.coordinator.directory / "server.log")
+
     def start_silo(self, name: str) -> None:
         """Start one silo, as `dpadmm silo run` does."""
         files = self.silos[name]
@@ -63,12 +70,13 @@ class Rehearsal:
 
     def stop(self) -> None:
         """End every process that was started."""
-        for node in self.nodes.values():
-            node.ask_to_stop()
-        for process in [*self.nodes.values(), *([self.superlink] if self.superlink else [])]:
+        started = [each for each in (*self.nodes.values(), self.conductor, self.superlink) if each is not None]
+        for process in started[:-1]:
+            process.ask_to_stop()
+        for process in started:
             process.stop()
         self.nodes.clear()
-        self.superlink = None
+        self.superlink = self.conductor = None
 
     def federate(self, show: Callable[[Progress], None] = lambda _: None) -> FederationOutcome:
         """Run the federation to its end."""
@@ -120,6 +128,7 @@ def running(rehearsal: Rehearsal) -> Iterator[Rehearsal]:
     """Start SuperLink and nodes, register the nodes' keys, and end all of them afterwards, whatever happens."""
     try:
         rehearsal.start_superlink()
+        rehearsal.start_conductor()
         for name, files in rehearsal.silos.items():
             rehearsal.coordinator.control().register(files.directory / "node.pub", name)
             rehearsal.start_silo(name)

@@ -4,20 +4,35 @@ import logging
 import os
 import re
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from flwr.app import Context, Message, MessageType
 from flwr.serverapp import Grid, ServerApp
 
 from dpadmm.engines.flower.client_app import content_of, envelope_in
-
-DIRECTORY = "DPADMM_COORDINATOR"
-"""Environment variable with the coordinator's directory, set by `dpadmm coordinator run`."""
+from dpadmm.engines.flower.coordinator_files import DIRECTORY
 
 POLL_SECONDS = 0.1
 _NODES_SECONDS = 1.0
 app = ServerApp()
+
+
+class LostGrid(Exception):
+    """The SuperLink, or this run in it, is gone: the coordinator's file is as it was, a new run continues it."""
+
+
+@contextmanager
+def _grid_calls() -> Iterator[None]:
+    """Tell a lost SuperLink from a federation that has to stop."""
+    import httpx
+    from flwr.supercore.run import RunNotRunningException
+
+    try:
+        yield
+    except (httpx.HTTPError, RunNotRunningException) as problem:
+        raise LostGrid(str(problem)) from problem
 
 
 class GridTransport:
@@ -32,21 +47,26 @@ class GridTransport:
     def nodes(self) -> Iterable[Hashable]:
         """Return the nodes that the SuperLink knows, asked at most once a second."""
         if time.monotonic() - self._nodes[0] > _NODES_SECONDS:
-            self._nodes = time.monotonic(), list(self._grid.get_node_ids())
+            with _grid_calls():
+                self._nodes = time.monotonic(), list(self._grid.get_node_ids())
         return self._nodes[1]
 
     def send(self, node: Hashable, envelope: bytes) -> None:
         """Push one message."""
         message = Message(content=content_of(envelope), dst_node_id=int(str(node)), message_type=MessageType.QUERY)
-        for pushed in self._grid.push_messages([message]):
-            if pushed:
-                self._pending[pushed] = int(str(node))
+        with _grid_calls():
+            pushed = list(self._grid.push_messages([message]))
+        self._pending.update({name: int(str(node)) for name in pushed if name})
 
     def receive(self) -> Iterable[tuple[Hashable, bytes | None]]:
         """Pull what is there; an error reply carries the server's node id, so match it by the message it answers."""
         time.sleep(POLL_SECONDS)
+        if not self._pending:
+            return []
+        with _grid_calls():
+            replies = list(self._grid.pull_messages(list(self._pending)))
         found: list[tuple[Hashable, bytes | None]] = []
-        for reply in list(self._grid.pull_messages(list(self._pending))) if self._pending else []:
+        for reply in replies:
             node = self._pending.pop(reply.metadata.reply_to_message_id, None)
             if node is not None:
                 found.append((node, None if reply.has_error() else envelope_in(reply)))
@@ -61,13 +81,15 @@ def main(grid: Grid, context: Context) -> None:
     from dpadmm.engines.flower.keys import SigningKey
 
     logging.basicConfig(level=logging.INFO)
-    directory, run = Path(os.environ[DIRECTORY]), str(context.run_config["run"])
+    directory, run = Path(os.environ[DIRECTORY]), str(context.run_config.get("run", ""))
     if not re.fullmatch("[0-9a-f]{64}", run):  # it comes from whoever started the run
         raise ValueError(f"A run is named by the digest of its terms, not by {run!r:.80}.")
     path = directory / "runs" / f"{run}.db"
     coordinator = Coordinator(path, SigningKey.load(directory / "coordinator.key"), time.time)
     try:
         Drive(coordinator, GridTransport(grid), time.time).run()
+    except LostGrid:
+        raise
     except Exception as problem:
         coordinator.stopped(str(problem))
         raise
