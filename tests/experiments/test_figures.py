@@ -1,7 +1,12 @@
 """Every figure at toy size: files, shapes, labels, and facts that hold whatever the noise."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import matplotlib.image
 import numpy as np
@@ -9,7 +14,9 @@ import pandas as pd
 import pytest
 
 from dpadmm.errors import InputError
+from dpadmm.experiments import output
 from dpadmm.experiments.figure import Accounting, Order, Size, Verdict
+from dpadmm.experiments.output import is_finished
 from dpadmm.experiments.pages import MARKS, readme_block, write_pages
 from dpadmm.experiments.registry import ALL, FIGURES
 from dpadmm.experiments.runner import reproduce
@@ -170,6 +177,53 @@ def test_finished_parts_are_not_computed_again(toy, toy_order):
     third = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
     assert (third.computed, third.found) == (1, 1)
     assert not list(out.rglob(".*-*.tmp"))
+    next((out / ".parts").glob("r-admm-fig1-n5-*.parquet")).write_bytes(b"PAR1 half a file")
+    with pytest.warns(RuntimeWarning, match="computed again"):
+        fourth = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
+    assert (fourth.computed, fourth.found) == (1, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_the_command_however_it_ends(tmp_path, how):
+    program = str(Path(sys.executable).with_name("dpadmm"))
+    with (tmp_path / "said").open("wb") as said:
+        command = subprocess.Popen(
+            [program, "reproduce", "--all", "--toy", "--out", str(tmp_path / "out")], stderr=said
+        )
+        try:
+            wait_for(lambda: len(workers_of(command.pid)) == 2)
+            workers = workers_of(command.pid)
+            command.send_signal(how)
+            command.wait(60)
+        finally:
+            command.kill()
+            command.wait()
+    wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+    if how is signal.SIGINT:
+        assert "parts are kept in" in (tmp_path / "said").read_text()
+    kept = list((tmp_path / "out" / ".parts").glob("*.parquet"))
+    assert all(is_finished(path) for path in kept)
+
+
+def workers_of(parent: int) -> list[int]:
+    """Return the spawned worker processes of a process."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            owner = int(status.read_text().rsplit(")", 1)[1].split()[1])
+            if owner == parent and b"spawn_main" in status.with_name("cmdline").read_bytes():
+                found.append(int(status.parent.name))
+        except OSError:  # it has ended in between
+            continue
+    return found
+
+
+def wait_for(is_true) -> None:
+    end = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < end, "waited for a minute in vain"
+        time.sleep(0.05)
 
 
 def test_same_seed_same_numbers_and_other_seed_other_numbers(toy, tmp_path):
@@ -203,12 +257,40 @@ def test_pages(toy, tmp_path):
                 assert (page.parent / line.rsplit("(", 1)[1].rstrip(")")).is_file()
 
 
+def test_sizes_are_not_mixed_and_a_mistyped_data_folder_is_refused(toy, monkeypatch):
+    with pytest.raises(InputError, match="another size"):
+        reproduce(["p-admm/fig1"], Order(Size.FULL), toy[0])
+    monkeypatch.setenv("DPADMM_DATA", str(toy[0] / "nowhere"))
+    with pytest.raises(InputError, match="is no folder"):
+        reproduce(["p-admm/fig1"], Order(Size.TOY), toy[0])
+
+
+def test_a_part_is_named_after_all_the_code_it_rests_on(monkeypatch):
+    """The scoreboard's LASSO uses the consensus paper's files: a change there is a change of the part."""
+    part = FIGURES["scoreboard/lasso"].parts[0]
+    before = output.part_path(Path("out"), part, Order(Size.TOY))
+    plain = output._code
+    for changed in ("experiments/consensus/lasso.py", "privacy/gaussian.py", "solvers/kernels.py"):
+        with monkeypatch.context() as patch:
+            output._library.cache_clear()
+            patch.setattr(output, "_code", lambda file, end=changed: f"{plain(file)}{file.as_posix().endswith(end)}")
+            after = output.part_path(Path("out"), part, Order(Size.TOY))
+            patch.setattr(output, "_code", lambda file: f"{plain(file)}False")
+            output._library.cache_clear()
+            unchanged = output.part_path(Path("out"), part, Order(Size.TOY))
+        assert after != unchanged, changed
+    output._library.cache_clear()
+    assert output.part_path(Path("out"), part, Order(Size.TOY)) == before
+
+
 def test_bad_input(tmp_path):
     with pytest.raises(InputError, match="there are p-admm/fig1"):
         reproduce(["p-admm/fig9"], Order(Size.TOY), tmp_path)
     (tmp_path / "taken").write_text("x")
     with pytest.raises(InputError, match="is a file"):
         reproduce(["p-admm/fig1"], Order(Size.TOY), tmp_path / "taken")
+    with pytest.raises(InputError, match="Nothing can be written"):
+        reproduce(["p-admm/fig1"], Order(Size.TOY), tmp_path / "taken" / "below")
     with pytest.raises(InputError, match="runs"):
         Order(runs=0)
     with pytest.raises(InputError, match="not in"):

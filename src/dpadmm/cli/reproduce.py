@@ -40,6 +40,8 @@ def reproduce(
             raise InputError("Name the figures to reproduce, or give --all; `dpadmm reproduce --list` shows the names.")
         if docs is not None and not everything:
             raise InputError("The pages need every figure: give --all with --docs.")
+        if docs is not None and (toy or runs is not None or accounting != "both"):
+            raise InputError("The pages show the papers' sizes, runs and both readings: leave out --toy and the like.")
         _run(names or [], _order(toy, runs, accounting, seed), out, jobs, docs)
 
 

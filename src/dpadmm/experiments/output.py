@@ -11,6 +11,7 @@ import os
 import platform
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,14 +23,17 @@ import matplotlib as mpl
 import pandas as pd
 
 from dpadmm import __version__
-from dpadmm.experiments.adult import is_adult_at_hand
+from dpadmm.errors import InputError
+from dpadmm.experiments.adult import DEAL_SEED, SPLIT_SEED, adult
 from dpadmm.experiments.figure import Figure, Finding, Order, Part
 from dpadmm.experiments.style import SETTINGS
 from dpadmm.experiments.table import Table
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib", "dp-accounting")
 PIXELS_PER_INCH = 110
-_SHARED = ("adult", "contenders", "race", "table", "trials")
+_HERE = "dpadmm.experiments"
+_DRAWING = ("style", "output", "pages")
+_ROOMS = ("algorithms", "datasets", "networks", "noise", "planning", "privacy", "problems", "solvers")
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -73,22 +77,43 @@ def part_path(out: Path, part: Part, order: Order) -> Path:
         str(order.seed),
         __version__,
         _source_of(part.compute),
-        str(part.needs_adult and is_adult_at_hand()),
+        adult(order).label if part.needs_adult else "",
     ]
     digest = hashlib.sha256("|".join(facts).encode()).hexdigest()[:16]
     return out / ".parts" / f"{part.name.replace('/', '-')}-{digest}.parquet"
 
 
 def _source_of(function: Any) -> str:
-    """Return the code and arguments of a part: a changed setting makes another part, a changed layout does not.
-
-    The code is that of the paper's folder and of what all papers share; drawing and writing are left out of the latter.
-    """
+    """Return the code and arguments of a part, and the library's code: whatever changes them makes another part."""
     target = getattr(function, "func", function)
-    folder = Path(inspect.getfile(target)).parent
-    shared = [Path(__file__).with_name(f"{name}.py") for name in _SHARED]
-    codes = [_code(file) for file in (*sorted(folder.glob("*.py")), *shared)]
-    return f"{codes}|{getattr(function, 'args', ())}|{getattr(function, 'keywords', {})}"
+    codes = [_code(file) for file in sorted(_sources(Path(inspect.getfile(target))))]
+    return f"{codes}|{_library()}|{getattr(function, 'args', ())}|{getattr(function, 'keywords', {})}"
+
+
+@cache
+def _sources(file: Path) -> frozenset[Path]:
+    """Return a file of the experiments and those that it imports, directly or not, but for drawing and writing."""
+    found, left = set(), [file]
+    while left:
+        now = left.pop()
+        if now in found:
+            continue
+        found.add(now)
+        for node in ast.walk(ast.parse(now.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_HERE):
+                folder = Path(__file__).parent.joinpath(*(node.module or "").split(".")[2:])
+                names = [folder.with_suffix(".py"), *(folder / f"{alias.name}.py" for alias in node.names)]
+                left += [path for path in names if path.is_file() and path.stem not in _DRAWING]
+    return frozenset(found)
+
+
+@cache
+def _library() -> str:
+    """Return a digest of the library's code that numbers may depend on."""
+    package = Path(__file__).parents[1]
+    files = sorted((package / "engines").glob("*.py"))  # in-process only: figures use no network
+    files += [file for room in _ROOMS for file in sorted((package / room).rglob("*.py"))]
+    return hashlib.sha256("".join(_code(file) for file in files).encode()).hexdigest()
 
 
 @cache
@@ -108,6 +133,18 @@ def load_part(path: Path) -> tuple[Table, Timing]:
     return pd.read_parquet(path), Timing(**figures)
 
 
+def is_finished(path: Path) -> bool:
+    """Say whether `save_part` has kept this part; one that cannot be read is computed again."""
+    if not path.is_file():
+        return False
+    try:
+        load_part(path)
+    except (OSError, ValueError, TypeError) as problem:  # pyarrow's, json's and missing fields
+        warnings.warn(f"{path} cannot be read and is computed again: {problem}", RuntimeWarning, stacklevel=2)
+        return False
+    return True
+
+
 def versions() -> dict[str, str]:
     """Return the versions that the numbers may depend on."""
     found = {"dpadmm": __version__, "python": platform.python_version()}
@@ -119,14 +156,34 @@ def versions() -> dict[str, str]:
     return found
 
 
+def check_folder(out: Path, figures: Sequence[Figure], order: Order) -> None:
+    """Refuse, before anything is computed, a folder that cannot be written or holds results of another size."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{str(out)!r} is a file; name a folder for the results.")
+    try:
+        write_text(out / ".parts" / "probe", "")
+        (out / ".parts" / "probe").unlink()
+    except OSError as problem:
+        raise InputError(f"Nothing can be written to {str(out)!r} ({problem}); name another folder.") from problem
+    for figure in figures:
+        kept = out / figure.name / f"{_stem(figure)}.json"
+        size = json.loads(kept.read_text(encoding="utf-8")).get("size") if kept.is_file() else order.size.value
+        if size != order.size.value:
+            raise InputError(f"{str(out)!r} holds results of another size ({size}); name another folder.")
+
+
+def _stem(figure: Figure) -> str:
+    return figure.name.rsplit("/", 1)[-1]
+
+
 def write_figure(out: Path, figure: Figure, order: Order, table: Table, timings: Sequence[Timing]) -> list[Path]:
     """Write all files of a figure; return them."""
     folder = out / figure.name
-    data = table["data"].iloc[0]
+    data = _one_source(figure, table)
     findings = figure.findings(table)
     seconds = sum(timing.processor for timing in timings)
     picture = figure.draw(table, data)
-    stem = figure.name.rsplit("/", 1)[-1]
+    stem = _stem(figure)
     paths = {kind: folder / f"{stem}.{kind}" for kind in ("svg", "png", "parquet", "csv", "json", "md")}
     with mpl.rc_context(SETTINGS):
         write_atomically(paths["svg"], lambda draft: picture.savefig(draft, metadata={"Date": None}))
@@ -136,6 +193,17 @@ def write_figure(out: Path, figure: Figure, order: Order, table: Table, timings:
     write_text(paths["json"], json.dumps(_facts(figure, order, data, seconds), indent=2, default=str) + "\n")
     write_text(paths["md"], summary(figure, order, data, findings, seconds, f"{stem}.png"))
     return list(paths.values())
+
+
+def _one_source(figure: Figure, table: Table) -> str:
+    """Return what the numbers were computed from; parts from different tables do not make a figure."""
+    labels = sorted(set(table["data"]))
+    if len(labels) > 1:
+        raise InputError(
+            f"The parts of {figure.name} come from different data ({', '.join(labels)}): the real table could be had "
+            "for some only. Set DPADMM_DATA, or go offline, and run again."
+        )
+    return str(labels[0])
 
 
 def _facts(figure: Figure, order: Order, data: str, seconds: float) -> dict[str, Any]:
@@ -149,6 +217,7 @@ def _facts(figure: Figure, order: Order, data: str, seconds: float) -> dict[str,
         "runs": order.runs if order.runs is not None else "the paper's",
         "accounting": order.accounting.value,
         "noise_seed": order.seed,
+        "data_seeds": {"split": SPLIT_SEED, "deal": DEAL_SEED},
         "processor_seconds": round(seconds, 1),
         "versions": versions(),
         "platform": sys.platform,

@@ -1,12 +1,15 @@
 """Runs figures: finished parts are kept, the others computed in parallel, each figure written when it is whole."""
 
+import json
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, connection, get_context, parent_process
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +18,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.experiments.figure import Figure, Order, Part
-from dpadmm.experiments.output import Timing, load_part, part_path, save_part, write_figure
+from dpadmm.experiments.output import (
+    Timing,
+    check_folder,
+    is_finished,
+    load_part,
+    part_path,
+    save_part,
+    write_figure,
+    write_text,
+)
 from dpadmm.experiments.registry import FIGURES
 from dpadmm.experiments.table import joined
 
@@ -31,6 +43,13 @@ class Outcome:
     found: int
     processor_seconds: float
     wall_seconds: float
+
+    def as_json(self, processes: int) -> str:
+        """Return what it took, for the pages."""
+        facts = {"processes": processes, "computed": self.computed, "found": self.found}
+        return json.dumps(
+            {**facts, "wall_seconds": self.wall_seconds, "processor_seconds": self.processor_seconds}, indent=2
+        )
 
 
 def named(names: Sequence[str]) -> tuple[Figure, ...]:
@@ -52,31 +71,38 @@ def reproduce(
     """Compute, draw and write figures into `out`; parts that an earlier call has finished are not computed again."""
     figures = named(names)
     checks.count("processes", processes)
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{str(out)!r} is a file; name a folder for the results.")
+    check_folder(out, figures, order)
     begin = time.monotonic()
     parts = {part.name: part for figure in figures for part in figure.parts}
     owners = {part.name: figure.name for figure in figures for part in figure.parts}
     paths = {name: part_path(out, part, order) for name, part in parts.items()}
-    missing = [part for name, part in parts.items() if not paths[name].is_file()]
+    missing = [part for name, part in parts.items() if not is_finished(paths[name])]
     files: list[Path] = []
-    left = list(figures)
+    left, waiting = list(figures), {part.name for part in missing}
 
     def finish_whole_figures() -> None:
-        for figure in [f for f in left if all(paths[part.name].is_file() for part in f.parts)]:
+        for figure in [f for f in left if not any(part.name in waiting for part in f.parts)]:
             loaded = [load_part(paths[part.name]) for part in figure.parts]
             table = joined([table for table, _ in loaded])
             files.extend(write_figure(out, figure, order, table, [timing for _, timing in loaded]))
             left.remove(figure)
 
     finish_whole_figures()
-    with _bar(missing, console) as tick:
-        jobs = [(owners[part.name], part, paths[part.name]) for part in sorted(missing, key=lambda p: -p.seconds)]
-        for part in _computed(jobs, order, processes):
-            tick(part)
-            finish_whole_figures()
+    try:
+        with _bar(missing, console) as tick:
+            jobs = [(owners[part.name], part, paths[part.name]) for part in sorted(missing, key=lambda p: -p.seconds)]
+            for part in _computed(jobs, order, processes):
+                tick(part)
+                waiting.discard(part.name)
+                finish_whole_figures()
+    except KeyboardInterrupt:
+        kept = len(parts) - len(waiting)
+        raise KeyboardInterrupt(f"{kept} of {len(parts)} parts are kept in {out}; the same command goes on.") from None
     used = sum(load_part(path)[1].processor for path in paths.values())
-    return Outcome(tuple(files), len(missing), len(parts) - len(missing), used, time.monotonic() - begin)
+    outcome = Outcome(tuple(files), len(missing), len(parts) - len(missing), used, time.monotonic() - begin)
+    if len(figures) == len(FIGURES) and not outcome.found:
+        write_text(out / "outcome.json", outcome.as_json(processes))
+    return outcome
 
 
 def _computed(jobs: Sequence[tuple[str, Part, Path]], order: Order, processes: int) -> Iterator[Part]:
@@ -86,7 +112,8 @@ def _computed(jobs: Sequence[tuple[str, Part, Path]], order: Order, processes: i
             compute_part(owner, part.name, order, path)
             yield part
         return
-    with _one_thread_each(), ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with _one_thread_each(), ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
         pending: dict[Future[None], Part] = {
             pool.submit(compute_part, owner, part.name, order, path): part for owner, part, path in jobs
         }
@@ -99,6 +126,8 @@ def _computed(jobs: Sequence[tuple[str, Part, Path]], order: Order, processes: i
         finally:
             for future in pending:
                 future.cancel()
+            for worker in active_children() if pending else []:  # nobody waits for what they are computing
+                worker.terminate()
 
 
 def compute_part(owner: str, name: str, order: Order, path: Path) -> None:
@@ -107,6 +136,20 @@ def compute_part(owner: str, name: str, order: Order, path: Path) -> None:
     processor, wall = time.process_time(), time.monotonic()
     table = part.compute(order)
     save_part(path, table, Timing(time.process_time() - processor, time.monotonic() - wall))
+
+
+def end_with_parent() -> None:
+    """Let this worker end when the process that started it does, even by a kill, and leave Ctrl-C to that process."""
+    parent = parent_process()
+    if parent is None:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="parent").start()
 
 
 @contextmanager
