@@ -2,7 +2,11 @@
 
 import json
 import re
+import shlex
+import shutil
 import stat
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -149,51 +153,104 @@ def test_plain_http_stays_on_the_loopback(cli, place):
     assert "loopback only" in result.stderr
 
 
+def documented(language: str) -> list[str]:
+    """Return the blocks of docs/federation.md in a language."""
+    text = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.slow
-def test_a_rehearsal_from_the_command_line(cli, place):
-    result = cli.run("federate", "--local", "2", "--rounds", "2", "--out", "outcome.json", "--page", "page.html")
-    assert result.exit_code == 0, result.output
-    assert "REHEARSAL, not a private release" in result.stdout
+def test_the_documented_rehearsal(place):
+    """The first command of docs/federation.md, word by word."""
+    command, *_ = documented("sh")
+    words = shlex.split(command)
+    assert words[:3] == ["dpadmm", "federate", "--local"]
+    done = subprocess.run([processes.command("dpadmm"), *words[1:]], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "REHEARSAL, not a private release" in done.stdout
     outcome = json.loads((place / "outcome.json").read_text())
-    assert outcome["rounds"] == 2
-    assert outcome["silos"][0]["epsilon"] == pytest.approx(1.0, rel=1e-9)
-    page = (place / "page.html").read_text()
+    assert outcome["rounds"] == 10
+    assert [silo["epsilon"] for silo in outcome["silos"]] == pytest.approx([1.0] * 4, rel=1e-9)
+    page = (place / "report.html").read_text()
     assert "Not a private release" in page
-    assert page.count('<section class="silo">') == 2
+    assert page.count('<section class="silo">') == 4
+
+
+CLINICS = ("clinic", "north", "south")
 
 
 @pytest.mark.slow
-def test_the_whole_way_by_hand(cli, place):
-    """What docs/federation.md tells people to do, with secure noise, each command a process of its own."""
-    key, people = made(cli)
-    write_federation(place / "federation.toml", terms(key, *people, rounds=2))
-    port, home = processes.free_port(), processes.flower_environment(place / "home")
-    program, address = processes.command("dpadmm"), f"127.0.0.1:{port}"
-    started = []
+def test_the_documented_way(place):
+    """All further commands and the file of docs/federation.md, with secure noise, each command its own process.
 
-    def start(*words):
-        log = place / f"{len(started)}.log"
-        started.append(processes.Process.start([program, *words], home, log))
+    Changed are only the host and port, the dimension, and that three silos do what the document shows for one.
+    """
+    _, *scripts = documented("sh")
+    lines = [line for script in scripts for line in script.splitlines()]
+    port, started, said = processes.free_port(), [], {}
+    (place / "patients.csv").write_text(ROWS)
+
+    def words(line: str, name: str) -> list[str]:
+        for old, new in {
+            "--host 0.0.0.0 --port 9092": f"--host 127.0.0.1 --port {port}",
+            "federation.example.org:9092": f"127.0.0.1:{port}",
+            "clinic": name,
+        }.items():
+            line = line.replace(old, new)
+        return [processes.command("dpadmm"), *shlex.split(line)[1:]]
+
+    def run(line: str, name: str = "clinic") -> str:
+        done = subprocess.run(words(line, name), capture_output=True, text=True, timeout=600, input="y\n")
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        return done.stdout
+
+    def serve(line: str, name: str = "clinic") -> processes.Process:
+        home = processes.flower_environment(place / "home")
+        started.append(processes.Process.start(words(line, name), home, place / f"{len(started)}.log"))
         return started[-1]
 
     try:
-        start("coordinator", "run", "coordinator", "--port", str(port)).wait_for_port(port, 120)
-        for name in ("north", "south"):
-            result = cli.run("coordinator", "register", "coordinator", f"{name}/node.pub", "--name", name)
-            assert result.exit_code == 0, result.output
-            assert cli.run("silo", "approve", name, "federation.toml", "--yes").exit_code == 0
-            start("silo", "run", name, "--superlink", address, "--root-certificates", "coordinator/ca.pem")
-        files = ("--out", "outcome.json", "--page", "page.html", "--schema", "schema.json")
-        result = cli.run("federate", "federation.toml", "--coordinator", "coordinator", *files)
+        for line in lines:
+            verb = " ".join(line.split()[1:3])
+            if verb == "coordinator run":
+                serve(line).wait_for_port(port, 120)
+                shutil.copy("coordinator/ca.pem", "ca.pem")
+            elif verb == "silo run":
+                for name in CLINICS:
+                    serve(line, name)
+            elif verb.startswith(("silo", "coordinator register")):
+                for name in CLINICS:
+                    said[verb, name] = run(line, name)
+                    if verb == "silo init":
+                        shutil.copy(f"{name}/node.pub", f"{name}-node.pub")
+            else:
+                said[verb, ""] = run(line)
+            if verb == "coordinator register":
+                (place / "federation.toml").write_text(filled(documented("toml")[0], said))
     finally:
         for process in started:
             process.ask_to_stop()
         for process in started:
             process.stop()
-    assert result.exit_code == 0, result.output
-    assert "round 2/2" in result.stdout
-    assert "(private release)" in result.stdout
+    federated = said["federate federation.toml", ""]
+    assert "round 10/10" in federated
+    assert "(private release)" in federated
     assert json.loads((place / "outcome.json").read_text())["is_private_release"]
-    assert (place / "page.html").read_text().count('<section class="silo">') == 2
-    for name in ("north", "south"):
-        assert "Spent      epsilon 1 of 2" in cli.run("silo", "show", name).stdout
+    assert (place / "report.html").read_text().count('<section class="silo">') == 3
+    for name in CLINICS:
+        assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in said["silo approve", name]
+        shown = subprocess.run([processes.command("dpadmm"), "silo", "show", name], capture_output=True, text=True)
+        assert "Spent      epsilon 1 of 2" in shown.stdout
+
+
+def filled(template: str, said: dict[tuple[str, str], str]) -> str:
+    """Return the documented federation file with what the commands have printed."""
+    head = template[: template.index("[[participants]]")].replace("dimension = 24", "dimension = 2")
+    printed = {"coordinator": said["coordinator init", ""], "schema": said["silo init", "clinic"]}
+    for name, text in printed.items():
+        head = head.replace(f'{name} = "…"', re.search(rf'{name} = "\w{{64}}"', text)[0])
+    assert "…" not in head
+    entries = [
+        re.search(r'name = "\w+"\nrecords = \d+\nkey = "\w{64}"', said["silo init", name])[0] for name in CLINICS
+    ]
+    return head + "".join(f"[[participants]]\n{entry}\n" for entry in entries)

@@ -67,3 +67,20 @@ def test_a_heartbeat_that_is_not_wanted_disturbs_nobody(answer):
 
     with heartbeat(SimpleNamespace(SendTaskHeartbeat=send)):
         assert beaten.wait(10)
+
+
+@pytest.mark.parametrize("call", ["get_node_ids", "push_messages", "pull_messages"])
+@pytest.mark.parametrize("problem", [httpx.ConnectError("gone"), ValueError("The push session may have expired.")])
+def test_a_lost_superlink_is_not_the_end_of_the_federation(call, problem):
+    """The run continues as another one; only what the coordinator itself decides is final."""
+    from dpadmm.engines.flower.server_app import GridTransport, LostGrid
+
+    def fails(*_):
+        raise problem
+
+    calls = {"get_node_ids": lambda: [1], "push_messages": lambda messages: ["a"], "pull_messages": lambda names: []}
+    transport = GridTransport(SimpleNamespace(**(calls | {call: fails})))
+    with pytest.raises(LostGrid):
+        transport.nodes()
+        transport.send(1, b"envelope")
+        transport.receive()

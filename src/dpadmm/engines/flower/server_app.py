@@ -25,13 +25,10 @@ class LostGrid(Exception):
 
 @contextmanager
 def _grid_calls() -> Iterator[None]:
-    """Tell a lost SuperLink from a federation that has to stop."""
-    import httpx
-    from flwr.supercore.run import RunNotRunningException
-
+    """Tell a lost SuperLink, which Flower reports in many ways, from a federation that has to stop."""
     try:
         yield
-    except (httpx.HTTPError, RunNotRunningException) as problem:
+    except Exception as problem:
         raise LostGrid(str(problem)) from problem
 
 
