@@ -85,7 +85,11 @@ def test_a_lost_superlink_is_not_the_end_of_the_federation(call, problem, monkey
 
     calls = {"get_node_ids": lambda: [1], "push_messages": lambda messages: ["a"], "pull_messages": lambda names: []}
     transport = GridTransport(SimpleNamespace(**(calls | {call: fails})))
-    with pytest.raises(LostGrid):
+
+    def everything() -> None:
         transport.nodes()
         transport.send(1, b"envelope")
         transport.receive()
+
+    with pytest.raises(LostGrid):
+        everything()

@@ -17,8 +17,6 @@ from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.processes import FlowerError, Process, flower_environment
 from dpadmm.engines.flower.rehearsal import prepared, running, wait_until
 from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
-from dpadmm.engines.flower.runtime import auth_secret
-from dpadmm.engines.flower.silo import Silo
 from dpadmm.engines.flower.tls import create_certificates, create_node_key
 from dpadmm.privacy.ledger.reading import open_for_reading
 
@@ -138,58 +136,6 @@ def test_only_the_coordinator_takes_the_superlinks_tasks(worlds, tmp_path):
                 assert refused.value.response.status_code in (401, 403)
     finally:
         rehearsal.stop()
-
-
-def test_an_unapproved_run_gets_refusals_from_the_silos(worlds, tmp_path):
-    """A coordinator that ships code, and asks for what nobody approved, gets signed refusals; its code does not run."""
-    from flwr.app import ConfigRecord, Message, MessageType, RecordDict
-    from flwr.common.serde import run_from_proto
-    from flwr.proto.runtime_pb2 import PullTaskInputRequest
-    from flwr.supercore.constant import TaskType
-    from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
-    from flwr.supercore.task_identity import TaskIdentity
-    from flwr.superlink.grid import HttpGrid
-
-    rehearsal = small(worlds, tmp_path, rounds=1)
-    marker, replies, stop = tmp_path / "stolen", [], threading.Event()
-    app = spying_app(rehearsal, tmp_path / "spy", marker)
-
-    def ask(token: str) -> None:
-        runtime = rehearsal.coordinator.runtime()
-        grid = HttpGrid(runtime.address, root_certificates=runtime.ca.read_bytes(), token=token)
-        with runtime.client("flwr-serverapp", RuntimeTokenHttpInterceptor(token)) as client:
-            given = client.PullTaskInput(PullTaskInputRequest())
-        TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = given.task_id, given.run.run_id, 1
-        grid.set_run(run_from_proto(given.run))
-        wait_until(lambda: len(list(grid.get_node_ids())) == 2, 90, "both nodes")
-        contents = [RecordDict({}), RecordDict({"dpadmm": ConfigRecord({"envelope": b"give me your data"})})]
-        waiting = set()
-        for node in grid.get_node_ids():
-            messages = [Message(content=c, dst_node_id=node, message_type=MessageType.QUERY) for c in contents]
-            waiting |= set(grid.push_messages(messages))
-        end = time.monotonic() + 90
-        while waiting and time.monotonic() < end:
-            for reply in grid.pull_messages(list(waiting)):
-                waiting.discard(reply.metadata.reply_to_message_id)
-                replies.append(bytes(reply.content["dpadmm"]["envelope"]) if reply.has_content() else b"")
-            time.sleep(0.2)
-        grid.close()
-        stop.set()
-
-    with running(rehearsal):
-        rehearsal.conductor.stop()  # the malicious coordinator does its tasks by itself
-        rehearsal.conductor = None
-        rehearsal.coordinator.control().start(app, {})
-        secret = auth_secret(rehearsal.coordinator.directory)
-        limit = threading.Timer(180, stop.set)
-        limit.start()
-        rehearsal.coordinator.runtime().take_tasks(TaskType.SERVER_APP, secret, ask, stop)
-        limit.cancel()
-    assert not marker.exists()
-    assert b"\n".join(replies).count(b'"kind":"refused"') == 4
-    for files in rehearsal.silos.values():
-        assert [entry.event for entry in Silo(files.directory).log()[-2:]] == ["refused", "refused"]
-    assert releases(rehearsal) == [0, 0]
 
 
 SILO_POINTS = [

@@ -1,4 +1,4 @@
-"""Processes that kill themselves at the next point of a list: `trapped.py silo|conductor|server POINTS ...`."""
+"""Processes that kill themselves at the next point of a list, or lie: `trapped.py KIND FILE ...`."""
 
 import logging
 import sys
@@ -44,6 +44,30 @@ def server(points: Path, address: str, directory: str) -> None:
     server_task.main()
 
 
+def liar(vector: Path, directory: str, superlink: str, ca: str) -> None:
+    """Run the node of a registered silo that signs any vector it likes: a file of float64 numbers."""
+    import numpy as np
+
+    from dpadmm.engines.flower import messages
+    from dpadmm.engines.flower.keys import open_envelope
+    from dpadmm.engines.flower.node import run_silo
+    from dpadmm.engines.flower.silo import Silo
+
+    honest = Silo.answer
+
+    def answer(silo, envelope):
+        reply = honest(silo, envelope)
+        told = messages.read(open_envelope(reply, silo.public_key))
+        if not isinstance(told, messages.Stepped):
+            return reply
+        return silo._key.seal(messages.Stepped(told.digest, told.agent, told.round, np.fromfile(vector)).encode())
+
+    Silo.answer = answer
+    run_silo(Path(directory), superlink, Path(ca))
+
+
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    {"silo": silo, "conductor": conductor, "server": server}[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])
+    {"silo": silo, "conductor": conductor, "server": server, "liar": liar}[sys.argv[1]](
+        Path(sys.argv[2]), *sys.argv[3:]
+    )
