@@ -1,6 +1,7 @@
 """Every figure at toy size: files, shapes, labels, and facts that hold whatever the noise."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,13 +15,12 @@ import pandas as pd
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.experiments import output
 from dpadmm.experiments.figure import Accounting, Order, Size, Verdict
 from dpadmm.experiments.output import is_finished
-from dpadmm.experiments.pages import MARKS, readme_block, write_pages
+from dpadmm.experiments.pages import write_pages
 from dpadmm.experiments.registry import ALL, FIGURES
 from dpadmm.experiments.runner import reproduce
-from dpadmm.experiments.table import COLUMNS, NO_RUN, Reading, chosen, mean_at
+from dpadmm.experiments.table import COLUMNS, NO_RUN, Reading, chosen, joined, mean_at
 
 NAMES = list(FIGURES)
 IDS = [name.replace("/", "-") for name in NAMES]
@@ -118,6 +118,39 @@ class TestFiles:
             assert "nan" not in finding.seen, finding
 
 
+READ = [name for name in NAMES if not name.startswith("scoreboard/") and name != "r-admm/fig1"]
+"""Figures that `--accounting` changes: not scoreboards, with one accounting for each method, nor runs without noise."""
+
+
+@pytest.fixture(scope="session", params=list(Accounting), ids=lambda accounting: accounting.value)
+def tables(request, toy):
+    """The accounting, and the table of each figure under it."""
+    if request.param is Accounting.BOTH:
+        return request.param, {name: table_of(toy[0], name) for name in READ}
+    order = Order(Size.TOY, runs=1, accounting=request.param)
+    parts = {part.name: part for name in READ for part in FIGURES[name].parts}
+    numbers = {name: part.compute(order) for name, part in parts.items()}
+    return request.param, {name: joined([numbers[part.name] for part in FIGURES[name].parts]) for name in READ}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_each_accounting_answers_and_draws_from_numbers_alone(tables, name):
+    accounting, table = tables[0], tables[1][name]
+    left_out = {"claimed", "certified"} - {reading.value for reading in accounting.readings}
+    # What both accountings are compared with has one accounting of its own.
+    simulated = table[(table["run"] != NO_RUN) & ~table["curve"].str.startswith(("DP-prox-SGD", "DP-DGD"))]
+    assert not left_out & set(simulated["reading"])
+    found = FIGURES[name].findings(table)
+    assert found
+    picture = FIGURES[name].draw(table, "data")
+    words = [text for finding in found for text in (finding.claim, finding.seen, finding.why)]
+    words += [picture.get_suptitle(), *(ax.get_title() for ax in picture.axes)]
+    words += [text.get_text() for ax in picture.axes for text in ax.get_legend().get_texts()]
+    assert all(ax.lines for ax in picture.axes)
+    for text in words:
+        assert not re.search(r"\b(nan|unknown)\b", text), text
+
+
 PRIVATE_RACES = ["p-admm/fig1", "p-admm/fig2", "p-admm/fig3", "r-admm/fig2", "r-admm/fig3"]
 
 
@@ -176,7 +209,7 @@ def test_finished_parts_are_not_computed_again(toy, toy_order):
     next((out / ".parts").glob("r-admm-fig1-n5-*.parquet")).unlink()
     third = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
     assert (third.computed, third.found) == (1, 1)
-    assert not list(out.rglob(".*-*.tmp"))
+    assert not [file for file in out.rglob(".*") if file.is_file()]  # drafts begin with a dot
     next((out / ".parts").glob("r-admm-fig1-n5-*.parquet")).write_bytes(b"PAR1 half a file")
     with pytest.warns(RuntimeWarning, match="computed again"):
         fourth = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
@@ -242,45 +275,6 @@ def test_one_reading_alone(tmp_path, accounting):
     simulated = table[table["run"] >= 0]
     assert set(simulated["reading"]) == {"non-private", accounting.value}
     assert table["run"].max() == 2
-
-
-def test_pages(toy, tmp_path):
-    files = write_pages(toy[0], tmp_path)
-    assert all(file.is_file() for file in files)
-    text = (tmp_path / "scoreboard.md").read_text()
-    assert text.count(MARKS[0]) == text.count(MARKS[1]) == 1
-    assert readme_block(toy[0]) in text
-    assert "p-admm-recycled" in text
-    for page in (tmp_path / "reproduction").glob("*.md"):
-        for line in page.read_text().splitlines():
-            if line.startswith("!["):
-                assert (page.parent / line.rsplit("(", 1)[1].rstrip(")")).is_file()
-
-
-def test_sizes_are_not_mixed_and_a_mistyped_data_folder_is_refused(toy, monkeypatch):
-    with pytest.raises(InputError, match="another size"):
-        reproduce(["p-admm/fig1"], Order(Size.FULL), toy[0])
-    monkeypatch.setenv("DPADMM_DATA", str(toy[0] / "nowhere"))
-    with pytest.raises(InputError, match="is no folder"):
-        reproduce(["p-admm/fig1"], Order(Size.TOY), toy[0])
-
-
-def test_a_part_is_named_after_all_the_code_it_rests_on(monkeypatch):
-    """The scoreboard's LASSO uses the consensus paper's files: a change there is a change of the part."""
-    part = FIGURES["scoreboard/lasso"].parts[0]
-    before = output.part_path(Path("out"), part, Order(Size.TOY))
-    plain = output._code
-    for changed in ("experiments/consensus/lasso.py", "privacy/gaussian.py", "solvers/kernels.py"):
-        with monkeypatch.context() as patch:
-            output._library.cache_clear()
-            patch.setattr(output, "_code", lambda file, end=changed: f"{plain(file)}{file.as_posix().endswith(end)}")
-            after = output.part_path(Path("out"), part, Order(Size.TOY))
-            patch.setattr(output, "_code", lambda file: f"{plain(file)}False")
-            output._library.cache_clear()
-            unchanged = output.part_path(Path("out"), part, Order(Size.TOY))
-        assert after != unchanged, changed
-    output._library.cache_clear()
-    assert output.part_path(Path("out"), part, Order(Size.TOY)) == before
 
 
 def test_bad_input(tmp_path):

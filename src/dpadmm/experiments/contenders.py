@@ -4,7 +4,6 @@
 per iteration) and how the claimed epsilon accumulates; the certified counterparts come from the method's promises.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -248,8 +247,3 @@ class RAdmmRacer(_Objective):
         """A step at every odd iteration."""
         noisy = (np.arange(1, arena.rounds + 1) + 1) // 2
         return (epsilon * noisy / noisy[-1]).tolist()
-
-
-def labels(contenders: Sequence[Contender]) -> list[str]:
-    """Return the names in plots."""
-    return [contender.label for contender in contenders]

@@ -1,20 +1,25 @@
-"""The documentation's pages, made from finished results: one per figure, an index, and the scoreboard."""
+"""The documentation's pages, made from finished results: one per figure, an index, the scoreboard, README's block."""
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from dpadmm.errors import InputError
+from dpadmm.experiments.figure import Accounting, Size
 from dpadmm.experiments.output import write_text
 from dpadmm.experiments.registry import ALL
 from dpadmm.experiments.scoreboard import adult, star
-from dpadmm.experiments.scoreboard.entries import Sight
+from dpadmm.experiments.scoreboard.entries import Kind, Sight, entry_of
+from dpadmm.experiments.scoreboard.standings import duels_in_words, ranking
 from dpadmm.experiments.table import Reading, Table, chosen, mean_at
 
 MARKS = ("<!-- scoreboard: begin -->", "<!-- scoreboard: end -->")
-SHORT_BUDGETS = (1.0,)
+EDGE = "\\*"
+"""Beside a number that rests on a choice at the edge of its grid; escaped, since Markdown takes a star for emphasis."""
+SHOWN = 3
 
 # The same noise by the paper's formula and by the certificates: (figure, method, curve, metric).
 SAME_NOISE = (
@@ -31,10 +36,13 @@ SAME_NOISE = (
 
 
 def write_pages(out: Path, docs: Path) -> list[Path]:
-    """Write `docs/reproduction/*` and `docs/scoreboard.md` from the results in `out`; all figures must be there."""
-    missing = [figure.name for figure in ALL if not _file(out, figure.name, "parquet").is_file()]
-    if missing:
-        raise InputError(f"These figures are not in {str(out)!r} yet: {', '.join(missing)}. Run reproduce --all first.")
+    """Write `docs/reproduction/*` and `docs/scoreboard.md` from the results in `out`.
+
+    All figures must be there, at the papers' size, with their number of runs and both accountings. A `README.md` beside
+    `docs` with the marks gets the scoreboard's block between them.
+    """
+    _refuse_all_but_full_results(out)
+    readme = _readme_with(readme_block(out), docs.absolute().parent / "README.md")
     written = []
     for figure in ALL:
         page = docs / "reproduction" / f"{figure.name.replace('/', '-')}.md"
@@ -44,9 +52,39 @@ def write_pages(out: Path, docs: Path) -> list[Path]:
         write_text(page, text)
         shutil.copyfile(_file(out, figure.name, "png"), picture)
         written += [page, picture]
-    write_text(docs / "reproduction" / "index.md", index(out))
-    write_text(docs / "scoreboard.md", scoreboard(out))
-    return [*written, docs / "reproduction" / "index.md", docs / "scoreboard.md"]
+    texts = {docs / "reproduction" / "index.md": index(out), docs / "scoreboard.md": scoreboard(out), **readme}
+    for path, text in texts.items():
+        write_text(path, text)
+    return [*written, *texts]
+
+
+def _refuse_all_but_full_results(out: Path) -> None:
+    """Refuse results that are not what the pages say they are, before anything is written."""
+    kinds = ("parquet", "json", "md", "png")
+    missing = [figure.name for figure in ALL if not all(_file(out, figure.name, kind).is_file() for kind in kinds)]
+    if missing:
+        raise InputError(f"These figures are not in {str(out)!r} yet: {', '.join(missing)}. Run reproduce --all first.")
+    wanted = {"size": Size.FULL.value, "runs": "the paper's", "accounting": Accounting.BOTH.value}
+    for figure in ALL:
+        facts = _facts(out, figure.name)
+        wrong = [f"{name}: {facts.get(name)!r}" for name, value in wanted.items() if facts.get(name) != value]
+        if wrong:
+            raise InputError(
+                f"{figure.name} in {str(out)!r} was made with {', '.join(wrong)}; the pages need the papers' size and "
+                "number of runs and both accountings. Run reproduce --all without --toy, --runs and --accounting."
+            )
+
+
+def _readme_with(block: str, readme: Path) -> dict[Path, str]:
+    """Return README with the new block, by its path; nothing where there is no README, or none with the marks."""
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    counts = [text.count(mark) for mark in MARKS]
+    if counts == [0, 0]:
+        return {}
+    begin, end = (text.find(mark) for mark in MARKS)
+    if counts != [1, 1] or end < begin:
+        raise InputError(f"{str(readme)!r} must have {MARKS[0]} once and {MARKS[1]} once after it, or neither.")
+    return {readme: text[:begin] + block + text[end + len(MARKS[1]) :]}
 
 
 def _file(out: Path, name: str, kind: str) -> Path:
@@ -55,6 +93,11 @@ def _file(out: Path, name: str, kind: str) -> Path:
 
 def _table(out: Path, name: str) -> Table:
     return pd.read_parquet(_file(out, name, "parquet"))
+
+
+def _facts(out: Path, name: str) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(_file(out, name, "json").read_text(encoding="utf-8"))
+    return facts
 
 
 def index(out: Path) -> str:
@@ -71,11 +114,18 @@ def index(out: Path) -> str:
         for finding in figure.findings(_table(out, figure.name)):
             if not finding.claim.startswith("("):
                 lines.append(f"| {link} | {finding.claim} | {finding.verdict.value} | {finding.seen} |")
-    seconds = sum(
-        json.loads(_file(out, figure.name, "json").read_text(encoding="utf-8"))["processor_seconds"] for figure in ALL
-    )
-    lines += ["", f"All of it took {seconds:.0f} s of processor time.", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_cost(out), ""])
+
+
+def _cost(out: Path) -> list[str]:
+    """Return what the run took, if `out` tells and one call computed every part: else the wall time means nothing."""
+    path = out / "outcome.json"
+    outcome = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    parts = len({part.name for figure in ALL for part in figure.parts})
+    if outcome.get("found") != 0 or outcome.get("computed") != parts:
+        return []
+    processor, wall, cores = (outcome[name] for name in ("processor_seconds", "wall_seconds", "processes"))
+    return ["", f"{parts} parts, {processor:.0f} s of processor time; {wall:.0f} s on {cores} cores."]
 
 
 def scoreboard(out: Path) -> str:
@@ -85,17 +135,30 @@ def scoreboard(out: Path) -> str:
     lines = [
         "# Scoreboard",
         "",
-        "Every method at equal *certified* epsilon, unit and view. Made by `dpadmm reproduce --all`.",
+        "What each method reaches at the same budget. Each table says what the budget means there, which unit is "
+        "hidden, and from whom. Made by `dpadmm reproduce --all`.",
+        *_cost(out),
+        "",
+        *readme_block(out).splitlines(),
+        "",
+        f"## {data}: training loss",
+        "",
+        f"All at the same certified budget, (eps, {adult.DELTA:g}) or pure eps; a record is hidden.",
         "",
     ]
-    lines += [*readme_block(out).splitlines(), ""]
-    lines += [f"## {data}: training loss", ""]
     for sight in Sight:
-        lines += [f"### View: {sight.value}", "", *_adult_rows(table, sight), ""]
+        words = (
+            f"ADMM against gradient methods, each the best of its kind: {duels_in_words(table, sight, adult.TRAIN)}."
+        )
+        lines += [f"### View: {sight.value}", "", words, "", *_adult_rows(table, sight), ""]
+    lines += [f"{EDGE} a choice at the edge of its grid: beyond it the method may do better.", ""]
     lines += [f"* {choice}" for choice in adult.FIGURE.choices]
     for figure in (star.LASSO_FIGURE, star.CONTROL_FIGURE):
         lines += ["", f"## {figure.title.removeprefix('Scoreboard: ')}: relative error of the release", ""]
-        lines += [*_star_rows(_table(out, figure.name)), "", *(f"* {choice}" for choice in figure.choices)]
+        lines += ["An agent's function is hidden from whoever hears the broadcasts.", ""]
+        lines += [*_star_rows(_table(out, figure.name)), ""]
+        lines += [f"{EDGE} the fewest or the most rounds that were tried: others may do better.", ""]
+        lines += [f"* {choice}" for choice in figure.choices]
     lines += ["", "## The same noise, two readings", "", *_same_noise_rows(out), ""]
     return "\n".join(lines)
 
@@ -103,81 +166,123 @@ def scoreboard(out: Path) -> str:
 def readme_block(out: Path) -> str:
     """Return the short table for the README, between its markers."""
     table = _table(out, adult.FIGURE.name)
-    budgets = sorted(set(chosen(table, reading=Reading.CERTIFIED)["epsilon"]))
-    head = [f"eps {epsilon:g}" for epsilon in budgets]
+    budgets = _budgets(table)
     lines = [
         MARKS[0],
         "",
-        f"| {table['data'].iloc[0]}, training loss | {' | '.join(head)} |",
-        "|---|" + "---|" * len(head),
+        f"| {table['data'].iloc[0]}, training loss | view | {' | '.join(f'eps {epsilon:g}' for epsilon in budgets)} |",
+        "|---|---|" + "---|" * len(budgets),
     ]
     for sight in Sight:
-        losses = chosen(table, metric=adult.TRAIN, panel=sight.name)
-        mean = losses.groupby(["curve", "epsilon"])["value"].mean().unstack()
-        order = mean.mean(axis=1).sort_values().index[:3]
-        lines += [
-            f"| {name} ({sight.name.lower()}) | "
-            + " | ".join(f"{mean.loc[name].get(e, float('nan')):.3f}" for e in budgets)
-            + " |"
-            for name in order
-        ]
-    bare = mean_at(table, metric=adult.TRAIN, curve="non-private")
-    lines += [f"| non-private | {' | '.join([f'{bare:.3f}'] * len(budgets))} |", "", MARKS[1]]
+        for name in _leaders(table, sight):
+            cells = [_loss_cell(table, name, epsilon, digits=3) for epsilon in budgets]
+            lines.append(f"| {name} | {sight.name.lower()} | {' | '.join(cells)} |")
+    bare = mean_at(table, metric=adult.TRAIN, curve=adult.BARE)
+    lines += [
+        f"| non-private | | {' | '.join([f'{bare:.3f}'] * len(budgets))} |",
+        "",
+        f"Certified for (eps, {adult.DELTA:g}); {adult.SILOS} silos; a record is hidden. *messages*: from an "
+        "eavesdropper, *release*: with a trusted coordinator. Settings are chosen by training loss, so it shows what a "
+        f"method can reach. Of each view: the {SHOWN} lowest at eps {_middle(budgets):g}, and the best ADMM and "
+        f"gradient method there. {EDGE} a choice at the edge of its grid. All models, the non-private one included, "
+        "carry a small ridge that is not counted in the loss.",
+        "",
+        MARKS[1],
+    ]
     return "\n".join(lines)
 
 
+def _budgets(table: Table) -> list[float]:
+    return sorted(set(chosen(table, reading=Reading.CERTIFIED)["epsilon"]))
+
+
+def _middle(budgets: list[float]) -> float:
+    return budgets[len(budgets) // 2]
+
+
+def _leaders(table: Table, sight: Sight) -> list[str]:
+    """Return the first few at the middle budget, and the first ADMM and gradient method if they are not among them."""
+    names = ranking(table, sight, adult.TRAIN, _middle(_budgets(table)))
+    first = {next((name for name in names if entry_of(name).kind is kind), "") for kind in (Kind.ADMM, Kind.GRADIENT)}
+    return [name for place, name in enumerate(names) if place < SHOWN or name in first]
+
+
+def _loss_cell(table: Table, name: str, epsilon: float, digits: int) -> str:
+    """Return the mean training loss, marked where any choice behind it is at an edge; a dash without a plan."""
+    rows = chosen(table, curve=name, epsilon=epsilon)
+    value = mean_at(rows, metric=adult.TRAIN)
+    if value != value:
+        return "-"
+    is_edge = bool((rows["metric"].str.startswith(adult.EDGE) & (rows["value"] > 0)).any())
+    return (f"{value:.{digits}f}" if value < 10 else f"{value:.3g}") + (EDGE if is_edge else "")
+
+
+def _setting_cell(table: Table, name: str, epsilon: float) -> str:
+    """Return every choice by name, marked where it is at an edge."""
+    rows = chosen(table, curve=name, epsilon=epsilon)
+    words = []
+    for choice in (*(knob.name for knob in entry_of(name).knobs), adult.ROUND_COUNT):
+        mark = EDGE if mean_at(rows, metric=adult.EDGE + choice) > 0 else ""
+        words.append(f"{choice} {mean_at(rows, metric=choice):g}{mark}")
+    return ", ".join([*words, "tail average" if mean_at(rows, metric=adult.IS_TAIL) > 0 else "last iterate"])
+
+
 def _adult_rows(table: Table, sight: Sight) -> list[str]:
-    budgets = sorted(set(chosen(table, reading=Reading.CERTIFIED)["epsilon"]))
-    names = list(dict.fromkeys(chosen(table, panel=sight.name)["curve"]))
-    at = budgets[len(budgets) // 2]
+    budgets = _budgets(table)
+    at = _middle(budgets)
     lines = [
-        "| method | " + " | ".join(f"eps {epsilon:g}" for epsilon in budgets)
-        + f" | test error, eps {at:g} | setting there | rounds | s a run |",
-        "|---|" + "---|" * (len(budgets) + 4),
+        "| method | certified for | " + " | ".join(f"eps {epsilon:g}" for epsilon in budgets)
+        + f" | test error, eps {at:g} | setting there | s a run |",
+        "|---|---|" + "---|" * (len(budgets) + 3),
     ]  # fmt: skip
-
-    def mean(name: str, metric: str, epsilon: float) -> float:
-        return mean_at(table, metric=metric, curve=name, epsilon=epsilon)
-
-    for name in sorted(names, key=lambda name: mean(name, adult.TRAIN, at)):
-        cells = []
-        for epsilon in budgets:
-            value = mean(name, adult.TRAIN, epsilon)
-            cells.append("-" if value != value else f"{value:.4f}" if value < 10 else f"{value:.3g}")
-        tail = "tail" if mean(name, adult.IS_TAIL, at) else "last"
-        cells += [f"{mean(name, adult.ERROR, at):.4f}", f"{mean(name, adult.NUMBER, at):g}, {tail}"]
-        cells += [f"{mean(name, adult.ROUND_COUNT, at):g}", f"{mean(name, adult.SECONDS, at):.2f}"]
+    for name in ranking(table, sight, adult.TRAIN, at):
+        cells = [entry_of(name).sight.name.lower(), *(_loss_cell(table, name, epsilon, 4) for epsilon in budgets)]
+        rows = chosen(table, curve=name, epsilon=at)
+        if len(rows):
+            cells += [f"{mean_at(rows, metric=adult.ERROR):.4f}", _setting_cell(table, name, at)]
+            cells += [f"{mean_at(rows, metric=adult.SECONDS):.2f}"]
+        else:
+            cells += ["-"] * 3
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    bare = mean_at(table, metric=adult.TRAIN, curve="non-private")
-    error = mean_at(table, metric=adult.ERROR, curve="non-private")
-    lines.append("| non-private | " + " | ".join([f"{bare:.4f}"] * len(budgets)) + f" | {error:.4f} | - | - | - |")
+    bare = mean_at(table, metric=adult.TRAIN, curve=adult.BARE)
+    error = mean_at(table, metric=adult.ERROR, curve=adult.BARE)
+    lines.append("| non-private | | " + " | ".join([f"{bare:.4f}"] * len(budgets)) + f" | {error:.4f} | - | - |")
     return lines
 
 
 def _star_rows(table: Table) -> list[str]:
     budgets = sorted(set(table["epsilon"]))
     lines = [
-        "| noise | " + " | ".join(f"eps {epsilon:g}" for epsilon in budgets) + " | rounds | rho | s a run |",
-        "|---|" + "---|" * (len(budgets) + 3),
-    ]
+        "| noise | " + " | ".join(f"eps {epsilon:g}" for epsilon in budgets)
+        + " | certified eps | rounds | rho | s a run |",
+        "|---|" + "---|" * (len(budgets) + 4),
+    ]  # fmt: skip
     for curve in star.CURVES:
         rows = chosen(table, curve=curve)
-        cells = [f"{mean_at(rows, metric=star.ERROR, epsilon=epsilon):.2g}" for epsilon in budgets]
-        rounds = [f"{mean_at(rows, metric=star.ROUND_COUNT, epsilon=epsilon):g}" for epsilon in budgets]
-        penalties = sorted({f"{value:.3g}" for value in chosen(rows, metric=star.PENALTY)["value"]})
-        seconds = chosen(rows, metric=star.SECONDS)["value"].mean()
-        lines.append(
-            f"| {curve} | " + " | ".join(cells) + f" | {', '.join(rounds)} | {', '.join(penalties)} | {seconds:.2f} |"
-        )
+        values = {
+            metric: [mean_at(rows, metric=metric, epsilon=epsilon) for epsilon in budgets]
+            for metric in (star.ERROR, star.CERTIFIED_EPS, star.ROUND_COUNT, star.PENALTY, star.IS_EDGE)
+        }
+        marks = [EDGE if is_edge > 0 else "" for is_edge in values[star.IS_EDGE]]
+        cells = [f"{value:.2g}{mark}" for value, mark in zip(values[star.ERROR], marks, strict=True)]
+        cells += [_listed(values[metric]) for metric in (star.CERTIFIED_EPS, star.ROUND_COUNT, star.PENALTY)]
+        cells.append(f"{chosen(rows, metric=star.SECONDS)['value'].mean():.2f}")
+        lines.append(f"| {curve} | " + " | ".join(cells) + " |")
     return lines
+
+
+def _listed(values: list[float]) -> str:
+    """Return one value per budget, in their order; a single one if they are all the same."""
+    words = [f"{value:.3g}" for value in values]
+    return words[0] if len(set(words)) == 1 else ", ".join(words)
 
 
 def _same_noise_rows(out: Path) -> list[str]:
     lines = [
-        "What the papers' own noise costs by the certificates. Above 1: the paper adds that much too much noise; "
-        "below 1: its noise does not pay for its epsilon. Certified figures are upper bounds: PS-ADMM's is for an "
-        "even split of its noise, fixed-point ADMM's for whoever sees the messages, while its paper speaks of "
-        "the final model only.",
+        "What the papers' own noise costs by the certificates. A ratio above 1: the noise is certified for that much "
+        "less than the paper claims; below 1: the certificates do not bear out the paper's epsilon. Certified figures "
+        "are upper bounds: fixed-point ADMM's is for whoever sees the messages, while its paper speaks of the final "
+        "model only.",
         "",
         "| method | eps by the paper | certified eps | ratio | figure |",
         "|---|---|---|---|---|",

@@ -7,16 +7,18 @@ import numpy as np
 from dpadmm.experiments.adult import AdultData
 from dpadmm.experiments.contenders import Arena, Contender, trial
 from dpadmm.experiments.figure import Order
-from dpadmm.experiments.table import Reading, Rows
+from dpadmm.experiments.table import Reading, Rows, Table, chosen
 from dpadmm.experiments.trials import Trial, run_trials
 from dpadmm.networks import Network, erdos_renyi
 from dpadmm.privacy.calibration import PureTarget
+from dpadmm.privacy.records import GaussianRelease
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import NoRegulariser, Ridge
 from dpadmm.problems.risk import EmpiricalRisk
 
 LOSS, TAIL, CERTIFIED_EPS, CLAIMED_EPS = "average loss", "loss of the tail average", "certified eps", "claimed eps"
+FIRST_STD = "largest noise std in round 1"
 
 
 def logistic_problem(data: AdultData, agents: int, weight: float, ridge: float) -> Problem:
@@ -68,15 +70,41 @@ def _add(rows: Rows, panel: str, each: Trial, x: float, metric: str, values: obj
 
 
 def _add_courses(rows: Rows, panel: str, each: Trial, contender: Contender, arena: Arena) -> None:
-    """Add the certified epsilon after every iteration and, for claimed noise, the claimed one."""
+    """Add the certified epsilon after every iteration, for claimed noise the claimed one, and Gaussian noise's std."""
     is_pure = isinstance(contender.target(arena, each.epsilon), PureTarget)
     rounds = range(1, arena.rounds + 1)
     courses = {CERTIFIED_EPS: each.certified_course(0.0 if is_pure else arena.delta, rounds)}
     if each.reading is Reading.CLAIMED:
         courses[CLAIMED_EPS] = contender.claimed_course(arena, each.epsilon)
+    stds = [r.noise_std for r in each.plan.through(1) if isinstance(r, GaussianRelease)] if each.plan else []
+    if stds:
+        courses[FIRST_STD] = [max(stds)]
     for metric, course in courses.items():
-        for k, value in zip(rounds, course, strict=True):
+        for k, value in enumerate(course, start=1):
             rows.fact(
                 panel=panel, curve=each.curve, reading=each.reading, epsilon=each.epsilon, x=k, metric=metric,
                 value=value,
             )  # fmt: skip
+
+
+def told(epsilon: float) -> str:
+    """Return a certified epsilon in words: below some noise level delta alone covers everything."""
+    if np.isnan(epsilon):
+        return "unknown"
+    return f"{epsilon:.3g}" if epsilon > 0 else "0 (delta alone covers it)"
+
+
+def cost_notes(table: Table, curves: Sequence[str], **wanted: object) -> dict[str, str]:
+    """Return, for the legend, what the noise of each curve costs at the end by the certificates.
+
+    wanted: which rows (reading, budget); a curve that has several costs, for several networks, gets their range.
+    """
+    spent = chosen(table, metric=CERTIFIED_EPS, **wanted)
+    notes = {}
+    for curve in curves:
+        rows = chosen(spent, curve=curve)
+        if len(rows):
+            costs = rows[rows["x"] == rows["x"].max()]["value"]
+            ends = dict.fromkeys((f"{costs.min():.3g}", f"{costs.max():.3g}"))
+            notes[curve] = f" (certified eps {' to '.join(ends)})"
+    return notes

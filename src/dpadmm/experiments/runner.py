@@ -102,6 +102,8 @@ def reproduce(
     outcome = Outcome(tuple(files), len(missing), len(parts) - len(missing), used, time.monotonic() - begin)
     if len(figures) == len(FIGURES) and not outcome.found:
         write_text(out / "outcome.json", outcome.as_json(processes))
+    elif outcome.computed:  # what the whole took is not known any more
+        (out / "outcome.json").unlink(missing_ok=True)
     return outcome
 
 

@@ -1,6 +1,7 @@
 """One look for all plots: a colour says which method, a line style says where its noise comes from."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -55,6 +56,12 @@ def canvas(rows: int, columns: int, width: float = 5.0, height: float = 3.7) -> 
     return picture, axes
 
 
+def readings_in(table: Table) -> tuple[Reading, ...]:
+    """Return which of claimed and certified noise the table has, claimed first: one of them may not be asked for."""
+    present = set(table["reading"])
+    return tuple(reading for reading in (Reading.CLAIMED, Reading.CERTIFIED) if reading.value in present)
+
+
 def draw_curve(
     axes: Any,
     table: Table,
@@ -64,15 +71,22 @@ def draw_curve(
     reading: Reading,
     spread: Spread = Spread.NONE,
     is_marked: bool = False,
+    is_stepped: bool = False,
 ) -> None:
-    """Draw the mean over runs of `value` against `x`, with its spread; place None is black."""
+    """Draw the mean over runs of `value` against `x`, with its spread; place None is black.
+
+    A stepped curve keeps its value until the next x: an accumulated epsilon, say.
+    """
     if not len(table):
         return
     groups = table.groupby("x")["value"]
     mean = groups.mean()
     colour = BLACK if place is None else COLOURS[place % len(COLOURS)]
     marker = MARKERS[(place or 0) % len(MARKERS)] if is_marked else None
-    axes.plot(mean.index, mean.to_numpy(), LINES[reading.value], color=colour, marker=marker, label=label)
+    axes.plot(
+        mean.index, mean.to_numpy(), LINES[reading.value], color=colour, marker=marker, label=label,
+        drawstyle="steps-post" if is_stepped else "default",
+    )  # fmt: skip
     if spread is Spread.NONE or groups.size().max() < 2:
         return
     if spread is Spread.STD:
@@ -89,22 +103,27 @@ def draw_curves(
     *,
     reading: Reading,
     spread: Spread = Spread.NONE,
-    first: int = 0,
     is_marked: bool = False,
-    note: str = "",
+    is_stepped: bool = False,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Draw several curves of one reading; the place in `curves` decides the colour."""
+    """Draw those curves of one reading that the table has; the place in `curves` decides the colour.
+
+    A figure hands the same `curves` to all its panels, so that a method keeps its colour. notes: what the legend says
+    after a curve's name.
+    """
     for place, curve in enumerate(curves):
-        rows = chosen(table, curve=curve, reading=reading)
+        rows, note = chosen(table, curve=curve, reading=reading), (notes or {}).get(curve, "")
         draw_curve(
-            axes, rows, label=f"{curve}{note}", place=first + place, reading=reading, spread=spread, is_marked=is_marked
-        )
+            axes, rows, label=f"{curve}{note}", place=place, reading=reading, spread=spread, is_marked=is_marked,
+            is_stepped=is_stepped,
+        )  # fmt: skip
 
 
 def finish(
     axes: Any, title: str, x: str, y: str, *, is_log_y: bool = False, is_log_x: bool = False, legend: str = "best"
 ) -> None:
-    """Title, labels, scales and legend."""
+    """Title, labels, scales and legend; a legend "above" stands over the data, in room made for it at the top."""
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -113,5 +132,30 @@ def finish(
     if is_log_x:
         axes.set_xscale("log")
     axes.grid(visible=True, alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:
+    labels = axes.get_legend_handles_labels()[1]
+    if labels and legend == "above":
+        columns = _columns(axes, labels)
+        _make_room(axes, math.ceil(len(labels) / columns), is_log_y)
+        axes.legend(loc="upper center", fontsize=8, ncols=columns)
+    elif labels:
         axes.legend(loc=legend, fontsize=8)
+
+
+def _columns(axes: Any, labels: Sequence[str]) -> int:
+    """Return 2 where a long legend fits into the panel in two columns."""
+    spec = axes.get_subplotspec().get_gridspec()
+    # A letter takes about 0.06 inches, a line sample 0.5; the y axis takes about a sixth of a panel's width.
+    needed = 2 * (0.06 * max(len(label) for label in labels) + 0.5)
+    return 2 if len(labels) > 3 and needed < 0.83 * axes.figure.get_size_inches()[0] / spec.ncols else 1
+
+
+def _make_room(axes: Any, lines: int, is_log_y: bool) -> None:
+    """Stretch the y axis upwards by what a legend of so many lines takes."""
+    spec = axes.get_subplotspec().get_gridspec()
+    # Titles and the x axis take about a quarter of a panel's height; a line of the legend takes 0.17 inches.
+    share = min(0.6, (0.17 * lines + 0.15) / (0.75 * axes.figure.get_size_inches()[1] / spec.nrows))
+    low, high = axes.get_ylim()
+    if is_log_y:
+        axes.set_ylim(low, high * (high / low) ** (share / (1 - share)))
+    else:
+        axes.set_ylim(low, high + (high - low) * share / (1 - share))

@@ -17,7 +17,6 @@ from dpadmm.algorithms.setting import Setting
 from dpadmm.algorithms.theory.consensus import (
     Star,
     laplace_energy,
-    optimal_rounds,
     papers_relative_error,
     theorem_2_in_squares,
     theorem_3,
@@ -85,6 +84,27 @@ class Bench:
         rates = claims.theorem_3_schedule(self.claimed, epsilon=epsilon, rounds=iterations, beta=self.beta)
         return at_levels(promises, [rates.values])
 
+    def rates(self, reading: Reading, epsilon: float, iterations: int) -> Floats:
+        """Return the K - 1 rates of `plan`; in both readings they are proportional to epsilon, so one plan does."""
+        return epsilon * self._unit(reading, iterations)[0]
+
+    def cost(self, reading: Reading, epsilon: float, iterations: int) -> float:
+        """Return what the noise of `plan` costs by the certificates: pure, hence proportional to epsilon too."""
+        return epsilon * self._unit(reading, iterations)[1]
+
+    def _unit(self, reading: Reading, iterations: int) -> tuple[Floats, float]:
+        """Return rates and certified cost at epsilon = 1."""
+        key = (reading, iterations)
+        if key not in self._units:
+            plan = self.plan(reading, 1.0, iterations)
+            rates = [release.rate for release in plan if isinstance(release, SphericalLaplaceRelease)]
+            self._units[key] = np.array(rates), plan.statement().curve.epsilon(0.0)
+        return self._units[key]
+
+    @cached_property
+    def _units(self) -> dict[tuple[Reading, int], tuple[Floats, float]]:
+        return {}
+
     def trial(self, reading: Reading, epsilon: float, iterations: int) -> Trial:
         """Return one curve's trial at this K."""
         return Trial("DP-ADMM", reading, epsilon, self.plan(reading, epsilon, iterations))
@@ -92,7 +112,7 @@ class Bench:
     def measure(
         self, rows: Rows, panel: str, iterations: int, trials: Sequence[Trial], runs: int, seed: int, x: float
     ) -> None:
-        """Run K iterations of all trials at once; add both errors, and what each noise costs by the certificates."""
+        """Run K iterations of all trials at once; add both errors."""
         batch = run_trials(
             self.method, self.problem, iterations, trials, runs=runs, seed=seed, every=0, tolerance=TOLERANCE
         )
@@ -104,40 +124,17 @@ class Bench:
         for trial, columns in batch:
             for metric, values in ((ERROR, papers[columns]), (RELEASED, errors[columns])):
                 rows.add(
-                    panel=panel,
-                    curve=trial.curve,
-                    reading=trial.reading,
-                    epsilon=trial.epsilon,
-                    x=x,
-                    metric=metric,
+                    panel=panel, curve=trial.curve, reading=trial.reading, epsilon=trial.epsilon, x=x, metric=metric,
                     values=values,
-                )
-            if trial.plan is not None:
-                rows.fact(
-                    panel=panel,
-                    curve=trial.curve,
-                    reading=trial.reading,
-                    epsilon=trial.epsilon,
-                    x=x,
-                    metric=EPSILON,
-                    value=trial.certified_epsilon(0.0),
-                )
+                )  # fmt: skip
 
     def printed_bound(self, epsilon: float, iterations: int, version: Version) -> float:
         """Return (20) with (22), as printed or corrected; NaN where the theorem does not apply."""
         root = theorem_3(self.star, self.potential, self.claimed.value, epsilon, iterations, self.beta, version)
         return papers_relative_error(self.star, root.value**2, self.radius) if isinstance(root, Bound) else np.nan
 
-    def squared_bound(self, plan: NoisePlan) -> float:
-        """Return (20) with the noise of a plan added in squares."""
-        rates = [release.rate for release in plan if isinstance(release, SphericalLaplaceRelease)]
+    def squared_bound(self, rates: Floats) -> float:
+        """Return (20) with noise of these rates added in squares."""
         energies = [laplace_energy(rate, self.star.dimension) for rate in rates]
         bound = theorem_2_in_squares(self.star, self.potential, energies, self.beta)
         return papers_relative_error(self.star, bound.value, self.radius)
-
-    def theory_rounds(self, epsilon: float, version: Version, reading: Reading = Reading.CLAIMED) -> int:
-        """Return the K that minimises (22), with Lemma 3's H or with the largest certified bound in its place."""
-        reach = self.claimed.value
-        if reading is Reading.CERTIFIED:
-            reach = max(certificate.bound for certificate in self.promises(60)[0].rows[0].certificates)
-        return optimal_rounds(self.star, self.potential, reach, epsilon, self.beta, version)

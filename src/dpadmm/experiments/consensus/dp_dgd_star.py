@@ -1,16 +1,19 @@
 """DP-DGD (Huang, Mitra, Vaidya 2015) adapted to a coordinator, as the paper's Fig. 2(b) needs it.
 
-    y <- x + noise_k,     x <- y - c q^(k-1) ( mean_i grad f_i(y) + subgradient of g/N at y )
+    y_0 = 0,     y_k = y_{k-1} - c q^(k-1) ( mean_i grad f_i(y_{k-1}) + subgradient of g/N at y_{k-1} ) + v_k
 
-All agents hold the same y, so only the mean quadratic matters. One agent's function moves its gradient by delta, hence
-its own step by `D_k = c q^(k-1) delta` and the mean by D_k/N. Noise of scale `proportional to p^(k-1)`, q < p < 1, pure
-epsilon `sum_k rate_k D_k`. Two places for the noise:
+All agents hold the same y, so only the mean quadratic matters. y_0 is public and free of data. One agent's function
+moves its gradient by delta, hence its own k-th step by `D_k = c q^(k-1) delta` and the mean by D_k/N. Noise v_k of
+scale `proportional to p^(k-1)`, q < p < 1, pure epsilon `sum_k rate_k D_k`. Two places for the noise:
 
 * AGENTS, as in the original: every agent hides its own step; the mean carries 1/sqrt(N) of that noise. The mean of N
   independent spherical Laplace vectors is drawn as the Gaussian of the same covariance (N is 1,000 and more).
 * COORDINATOR: one noise on the mean, as in consensus DP-ADMM: the same trust, the fair comparison.
+
+As long as no coordinate of y changes its sign the run is affine in its noise, and `expected_error` is exact.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -39,36 +42,70 @@ class GeometricDescent:
     noise_decay: float
     rounds: int = 300
 
+    @property
+    def steps(self) -> Floats:
+        """c q^(k-1), k = 1, 2, ..."""
+        return np.asarray(self.step * self.decay ** np.arange(self.rounds), dtype=np.float64)
+
     def rates(self, epsilon: float, gradient_distance: float) -> Floats:
-        """Return the noise rates of an agent's own steps that spend pure epsilon together."""
-        k = np.arange(self.rounds)
-        reach = self.step * self.decay**k * gradient_distance
-        shape = self.noise_decay**k
-        return epsilon / ((reach / shape).sum() * shape)
+        """Return the noise rates of an agent's own steps, k = 1, 2, ..., that spend pure epsilon together."""
+        shape = self.noise_decay ** np.arange(self.rounds)
+        return epsilon / ((self.steps * gradient_distance / shape).sum() * shape)
+
+    def points(
+        self, problem: Problem, epsilon: float, gradient_distance: float, noise_at: NoiseAt, runs: int, seed: int
+    ) -> Iterator[Floats]:
+        """Yield y_1, y_2, ... (d, runs): all that is released."""
+        matrix, slope, weight = _mean_quadratic(problem)
+        rng, y = np.random.default_rng(seed), np.zeros((problem.dimension, runs))
+        for step, rate in zip(self.steps, self.rates(epsilon, gradient_distance), strict=True):
+            x = y - step * (matrix @ y + slope[:, None] + weight * np.sign(y))
+            y = x + _noise(rng, x.shape, rate, problem.n_agents, noise_at)
+            yield y
 
     def errors(
         self, problem: Problem, optimum: Floats, epsilon: float, gradient_distance: float, noise_at: NoiseAt,
         runs: int, seed: int,
     ) -> Floats:  # fmt: skip
         """Return `||y - x*||^2/||x*||^2` of the last noisy point, one for each run."""
-        agents, number = problem.functions, problem.n_agents
-        if not (isinstance(agents, QuadraticAgents) and isinstance(problem.regulariser, L1)):
-            raise InputError("DP-DGD on a star is written for quadratic agents with an l1 regulariser.")
-        matrix, slope = agents.curvatures.mean(axis=0), agents.slopes.mean(axis=0)[:, None]
-        rng = np.random.default_rng(seed)
-        x = np.zeros((problem.dimension, runs))
-        y = x
-        for k, rate in enumerate(self.rates(epsilon, gradient_distance)):
-            y = x + _noise(rng, x.shape, rate, number, noise_at)
-            push = matrix @ y + slope + problem.regulariser.strength / number * np.sign(y)
-            x = y - self.step * self.decay**k * push
+        *_, y = self.points(problem, epsilon, gradient_distance, noise_at, runs, seed)
         return np.asarray(np.square(y - optimum[:, None]).sum(axis=0) / np.square(optimum).sum())
+
+    def expected_error(
+        self, problem: Problem, optimum: Floats, epsilon: float, gradient_distance: float, noise_at: NoiseAt
+    ) -> float:
+        """Return the expectation of `errors`: the noise-free error, and the noise in every eigendirection."""
+        matrix, slope, weight = _mean_quadratic(problem)
+        curvatures = np.linalg.eigvalsh(matrix)
+        y, variances = np.zeros(problem.dimension), np.zeros(problem.dimension)
+        for step, rate in zip(self.steps, self.rates(epsilon, gradient_distance), strict=True):
+            y = y - step * (matrix @ y + slope + weight * np.sign(y))
+            fresh = _spread(rate, problem.dimension, problem.n_agents, noise_at) ** 2
+            variances = (1 - step * curvatures) ** 2 * variances + fresh
+        return float((np.square(y - optimum).sum() + variances.sum()) / np.square(optimum).sum())
+
+
+def mean_condition(problem: Problem) -> float:
+    """Return the condition number of the mean of the agents' quadratics, all that gradient steps see."""
+    return float(np.linalg.cond(_mean_quadratic(problem)[0]))
+
+
+def _mean_quadratic(problem: Problem) -> tuple[Floats, Floats, float]:
+    """Return curvature and slope of the agents' mean, and the l1 weight beside it."""
+    agents = problem.functions
+    if not (isinstance(agents, QuadraticAgents) and isinstance(problem.regulariser, L1)):
+        raise InputError("DP-DGD on a star is written for quadratic agents with an l1 regulariser.")
+    return agents.curvatures.mean(axis=0), agents.slopes.mean(axis=0), problem.regulariser.strength / problem.n_agents
+
+
+def _spread(rate: float, dimension: int, number: int, noise_at: NoiseAt) -> float:
+    """Return the standard deviation of the mean's noise in every direction: E||v||^2/d = (d + 1)/rate^2 before it."""
+    return float(np.sqrt(dimension + 1) / rate / (np.sqrt(number) if noise_at is NoiseAt.AGENTS else number))
 
 
 def _noise(rng: np.random.Generator, shape: tuple[int, int], rate: float, number: int, noise_at: NoiseAt) -> Floats:
     normals = rng.standard_normal(shape)
     if noise_at is NoiseAt.AGENTS:
-        # Covariance of spherical Laplace noise: E||v||^2/d = (d + 1)/rate^2 in every direction.
-        return normals * np.sqrt((shape[0] + 1) / number) / rate
+        return normals * _spread(rate, shape[0], number, noise_at)
     lengths = rng.gamma(shape[0], size=shape[1]) / (rate * number)
     return normals / np.linalg.norm(normals, axis=0) * lengths

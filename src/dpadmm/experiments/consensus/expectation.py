@@ -1,26 +1,26 @@
 """The expected error of consensus DP-ADMM without drawing noise.
 
 As long as no coordinate of z changes its sign, the l1 prox is a shift and a run is affine in its noises, which are
-independent with mean 0 and `E vv' = (d + 1)/alpha^2 I`. With `Dx_i(j)` the change of x_i, j steps after a unit impulse
-on the broadcast in direction e_m,
+independent with mean 0 and `E vv' = (d + 1)/alpha^2 I` (with a quadratic regulariser it always is). With `Dx_i(j)` the
+change of x_i, j iterations after a unit impulse on the broadcast in direction e_m (the iteration that sends it is the
+first), and alpha_l the rate of the l-th broadcast,
 
-    E[error(K)] = error without noise(K) + sum_l (d + 1)/alpha(l)^2 g(K - l + 1),   g(j) = mean_i sum_m ||Dx_i(j)||^2
+    E[error(K)] = error without noise(K) + sum_l (d + 1)/alpha_l^2 g(K - l + 1),   g(j) = mean_i sum_m ||Dx_i(j)||^2
 
-in units of ||x*||^2. One run with d + 1 replicas, d of them kicked once, gives both terms for every K and every budget.
+in units of ||x*||^2, and the same with the broadcasts themselves in place of x_i. One run with d + 1 replicas, d of
+them kicked once, gives all terms for every K and every budget.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.algorithms.anatomy import Agents
 from dpadmm.errors import InputError
 from dpadmm.experiments.consensus.bench import TOLERANCE, Bench
 from dpadmm.noise.draws import Slot
-from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.records import SphericalLaplaceRelease
 from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.solvers.threads import one_blas_thread
 
 _KICK = 1e-3
 
@@ -38,37 +38,55 @@ class _OneKick:
 
 @dataclass(frozen=True)
 class Response:
-    """bare[K-1]: error without noise after K iterations. gain[j-1]: g(j); both relative to ||x*||^2."""
+    """bare[K-1]: error of x(K) without noise. gain[j-1]: g(j). sent_bare, sent_gain: the same of the K-th broadcast.
+
+    All relative to ||x*||^2.
+    """
 
     dimension: int
     bare: Floats
     gain: Floats
+    sent_bare: Floats
+    sent_gain: Floats
 
-    def error(self, plan: NoisePlan) -> float:
-        """Return the expected error of x(K) for a plan of K - 1 spherical Laplace broadcasts."""
-        rates = [release.rate for release in plan if isinstance(release, SphericalLaplaceRelease)]
-        iterations = len(rates) + 1
-        if iterations > len(self.bare):
-            raise InputError(f"The response was measured for {len(self.bare)} iterations, got {iterations}.")
-        noise = sum((self.dimension + 1) / rate**2 * self.gain[-1 - place] for place, rate in self._aged(rates))
-        return float(self.bare[iterations - 1] + noise)
+    def error(self, rates: Floats) -> float:
+        """Return the expected error of x(K) after K - 1 spherical Laplace broadcasts with these rates."""
+        iterations = self._checked(rates) + 1
+        ages = np.arange(iterations, 1, -1)  # x(K) answers the broadcast of iteration K - 1
+        return float(self.bare[iterations - 1] + (self.dimension + 1) * np.sum(self.gain[ages - 1] / rates**2))
 
-    def _aged(self, rates: Sequence[float]) -> list[tuple[int, float]]:
-        """Pair each rate with the place of its age, counted from the end of `gain`: the last broadcast has age 2."""
-        ages = range(len(rates) + 1, 1, -1)
-        return [(len(self.gain) - age, rate) for age, rate in zip(ages, rates, strict=True)]
+    def released(self, rates: Floats) -> float:
+        """Return the expected error of the last of these broadcasts, which may be published."""
+        sent = self._checked(rates)
+        ages = np.arange(sent, 0, -1)
+        return float(self.sent_bare[sent - 1] + (self.dimension + 1) * np.sum(self.sent_gain[ages - 1] / rates**2))
+
+    def _checked(self, rates: Floats) -> int:
+        if len(rates) >= len(self.bare):
+            raise InputError(f"The response was measured for {len(self.bare)} iterations, got {len(rates) + 1}.")
+        return len(rates)
 
 
 def response(bench: Bench, iterations: int) -> Response:
-    """Measure the response of a bench for up to K = `iterations`."""
-    engine = LocalEngine(
-        replicas=bench.star.dimension + 1, tolerance=TOLERANCE, threads=1, recording=Recording(0), progress=False
-    )
-    bare, gain, saved, size = [], [], None, bench.radius**2
-    for k in range(1, iterations + 1):
-        run = engine.run(bench.method, bench.problem, Stopping(k), noise=_OneKick(), resume=saved)
-        saved = run.checkpoint
-        x = saved.state[0]
-        bare.append(np.square(x[:, :, 0] - bench.optimum).sum(axis=1).mean() / size)
-        gain.append(np.square((x[:, :, 1:] - x[:, :, :1]) / _KICK).sum(axis=(1, 2)).mean() / size)
-    return Response(bench.star.dimension, np.array(bare), np.array(gain))
+    """Measure the response of a bench for up to K = `iterations`.
+
+    The rounds are the engine's, written out since the agents' models are wanted after each of them.
+    """
+    method, problem, noise, size = bench.method, bench.problem, _OneKick(), bench.radius**2
+    bare, gain, sent_bare, sent_gain = np.zeros((4, iterations))
+    with one_blas_thread():
+        agents = Agents.of(problem, None, TOLERANCE, threads=1)
+        state, inbox = method.start(agents, bench.star.dimension + 1)
+        for k in range(iterations):
+            state, messages = method.local_step(k + 1, agents, state, inbox, noise)
+            inbox = method.exchange(k + 1, problem, None, inbox, messages, noise)
+            bare[k], gain[k] = _errors(state.x, bench.optimum, size)
+            sent_bare[k], sent_gain[k] = _errors(inbox, bench.optimum, size)
+    return Response(bench.star.dimension, bare, gain, sent_bare, sent_gain)
+
+
+def _errors(points: Floats, optimum: Floats, size: float) -> tuple[float, float]:
+    """Return the mean over the agents of the bare error and of the summed squared impulse responses."""
+    moved = (points[:, :, 1:] - points[:, :, :1]) / _KICK
+    bare = np.square(points[:, :, 0] - optimum).sum(axis=1).mean()
+    return float(bare / size), float(np.square(moved, out=moved).sum(axis=(1, 2)).mean() / size)

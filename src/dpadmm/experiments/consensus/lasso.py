@@ -17,8 +17,7 @@ from dpadmm.problems.regularisers import L1
 DATA = "random quadratics, eigenvalues mapped onto [tau, L], slopes uniform on [0, 60]"
 DATA_CHOICE = (
     "The random data are not given: symmetric Gaussian matrices with eigenvalues mapped affinely onto [tau, L], "
-    "entries "
-    "of c_i uniform on [0, 60], seed 0."
+    "entries of c_i uniform on [0, 60], seed 0."
 )
 RUNS_CHOICE = "The number of noise runs behind the expectations is not printed: see the setting."
 

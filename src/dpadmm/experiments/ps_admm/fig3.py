@@ -14,6 +14,6 @@ FIGURE = Figure(
     setting=asdict(SETTING),
     choices=CHOICES,
     parts=PARTS,
-    draw=partial(draw, "PS-ADMM, Fig. 3", ERROR, False),
+    draw=partial(draw, "PS-ADMM, Fig. 3", ERROR),
     findings=lambda table: answers(table, ERROR, "a smaller test error"),
 )

@@ -7,8 +7,8 @@ from dpadmm.experiments.adult import adult
 from dpadmm.experiments.contenders import RAdmmRacer
 from dpadmm.experiments.figure import Figure, Finding, Order, Part, Verdict
 from dpadmm.experiments.r_admm.setting import CHOICES, RecycledSetting
-from dpadmm.experiments.race import CERTIFIED_EPS, LOSS, race
-from dpadmm.experiments.style import Spread, canvas, draw_curve, draw_curves, finish
+from dpadmm.experiments.race import CERTIFIED_EPS, LOSS, cost_notes, race, told
+from dpadmm.experiments.style import Spread, canvas, draw_curve, draw_curves, finish, readings_in
 from dpadmm.experiments.table import Reading, Rows, Table, chosen, mean_at
 
 SETTING = RecycledSetting(agents=5, eta=1.0, gamma=0.2, runs=10)
@@ -31,15 +31,15 @@ def compute(order: Order) -> Table:
 
 def draw(table: Table, data: str) -> Any:
     """Loss per iteration: one panel a reading."""
-    picture, axes = canvas(1, 2, width=5.8, height=4.2)
+    readings = readings_in(table)
+    picture, axes = canvas(1, len(readings), width=6.2, height=4.4)
     losses = chosen(table, metric=LOSS)
-    for column, reading in enumerate((Reading.CLAIMED, Reading.CERTIFIED)):
-        spent = mean_at(table, metric=CERTIFIED_EPS, reading=reading, curve=CURVES[0])
-        draw_curves(axes[0, column], losses, CURVES, reading=reading, spread=Spread.RANGE)
-        draw_curve(axes[0, column], chosen(losses, reading=Reading.NON_PRIVATE), label="non-private", place=None,
+    for ax, reading in zip(axes[0], readings, strict=True):
+        notes = cost_notes(table, CURVES, reading=reading)
+        draw_curves(ax, losses, CURVES, reading=reading, spread=Spread.RANGE, notes=notes)
+        draw_curve(ax, chosen(losses, reading=Reading.NON_PRIVATE), label="non-private", place=None,
                    reading=Reading.NON_PRIVATE)  # fmt: skip
-        finish(axes[0, column], f"{reading.value} noise (certified eps {spent:.3g})", "iteration", LOSS,
-               legend="upper right")  # fmt: skip
+        finish(ax, f"{reading.value} noise", "iteration", LOSS, legend="above")
     picture.suptitle(
         f"R-ADMM, Fig. 3: {data}, N = 5, eta(t) = 1.01^t, gamma(t) = 0.2 x 1.01^t, pure eps = {EPSILON_TOTAL:g}; "
         "mean and range", fontsize=11,
@@ -50,15 +50,15 @@ def draw(table: Table, data: str) -> Any:
 def findings(table: Table) -> tuple[Finding, ...]:
     """Whether growing penalties help."""
     found = []
-    for reading in (Reading.CLAIMED, Reading.CERTIFIED):
+    for reading in readings_in(table):
         rows = chosen(table, metric=LOSS, reading=reading)
-        if not len(rows):
-            continue
         plain, growing = (mean_at(rows, curve=curve) for curve in CURVES)
+        costs = [told(mean_at(table, metric=CERTIFIED_EPS, reading=reading, curve=curve)) for curve in CURVES]
         found.append(
             Finding(
                 f"growing penalties improve the trade-off further ({reading.value} noise)",
-                f"loss at the end {growing:.4f} with growing, {plain:.4f} with constant penalties",
+                f"loss at the end {growing:.4f} with growing (certified eps {costs[1]}), {plain:.4f} with constant "
+                f"penalties (certified eps {costs[0]})",
                 Verdict.SAME if growing < plain else Verdict.DIFFERENT,
             )
         )

@@ -32,10 +32,8 @@ class RecycledSetting:
 
 CHOICES = (
     "The loss weight C is not printed, and eta and gamma are on its scale. C = 1750, which appears in the DVP "
-    "literature, "
-    "gives losses above 0.8 for every budget up to 5; with C = 200 (rho = 1) the losses lie on the axis printed "
-    "with Fig. "
-    "3, 0.38 to 0.44.",
+    "literature, gives losses above 0.8 for every budget up to 5; with C = 200 (rho = 1) the losses lie on the axis "
+    "printed with Fig. 3, 0.38 to 0.44.",
     "The networks are random; here Erdos-Renyi graphs, seed 0, mean degree about 2.4 (N = 5) and 4 (N = 20).",
     "The loss is the agents' own average loss at what they broadcast, as printed.",
 )

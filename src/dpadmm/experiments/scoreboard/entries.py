@@ -1,12 +1,14 @@
-"""Who is on the Adult scoreboard: every method with one main number, tried at four values a factor 5 apart.
+"""Who is on the Adult scoreboard: every method with its knobs, and the values of each that are tried.
 
 Penalties are on the scale of a silo's mean loss, gammas are their inverses, steps are on the scale of the mean
-gradient. Everything else is fixed here and the same for all budgets.
+gradient; each has four values a factor 5 apart. Rounds are a factor 4 apart. What is not a knob is fixed here and the
+same for all budgets.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import product
 from typing import Any
 
 from dpadmm.algorithms.batches import Batches
@@ -15,7 +17,7 @@ from dpadmm.algorithms.dp_dgd import DPDGD
 from dpadmm.algorithms.dp_gd import DPGD
 from dpadmm.algorithms.dp_sgd import DPSGD, pooled
 from dpadmm.algorithms.dvp import DVP
-from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
+from dpadmm.algorithms.fixed_point import CoordinatorADMM, FederatedADMM
 from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.m_admm import MADMM
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
@@ -29,41 +31,118 @@ from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
-PENALTIES = (2e-4, 1e-3, 5e-3, 2.5e-2)
-GAMMAS = tuple(1 / penalty for penalty in PENALTIES)
-STEPS = (0.8, 4.0, 20.0, 100.0)
-RIDGES = (8e-4, 4e-3, 2e-2, 1e-1)
 RIDGE = 1e-4
-ROUNDS = (10, 40)
-BATCH, BATCH_SEED = 64, 11
+SHORT, MIDDLE, LONG = (10, 40), (10, 40, 160), (10, 40, 160, 640)
+MOST_PASSES = 50
+"""Sampled methods try no point with more passes over a silo's records: there dp-gd, with all of them, is at home."""
+BATCH_SEED = 11
 
 
 class Sight(Enum):
-    """Who looks, and so who is trusted: methods are compared within one view only."""
+    """Who looks, and so who is trusted."""
 
     MESSAGES = "eavesdropper: sees every message, trusts nobody"
     RELEASE = "public: sees what the coordinator releases, trusts the coordinator"
+
+    @property
+    def competing(self) -> tuple["Sight", ...]:
+        """The certificates that hold here: what hides a record in all messages hides it in what is made of them."""
+        return tuple(Sight) if self is Sight.RELEASE else (self,)
+
+
+class Kind(Enum):
+    """What a method does in a round."""
+
+    ADMM = "ADMM"
+    GRADIENT = "gradient method"
+    OTHER = "neither"
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A number that is chosen from `values`, which increase.
+
+    is_last_limit: nothing beyond the last value is allowed. toy: the one value at toy size (None: a middle one).
+    """
+
+    name: str
+    values: tuple[float, ...]
+    is_last_limit: bool = False
+    toy: float | None = None
+
+    def is_edge(self, value: float) -> bool:
+        """Say whether a chosen value is the first or last of several, so that a better one may lie beyond."""
+        ends = self.values[:1] if self.is_last_limit else (self.values[0], self.values[-1])
+        return len(self.values) > 1 and value in ends
+
+    @property
+    def middle(self) -> float:
+        """The value at toy size."""
+        return self.values[len(self.values) // 2] if self.toy is None else self.toy
+
+    def __str__(self) -> str:
+        """Name and values."""
+        return f"{self.name} {', '.join(f'{value:g}' for value in self.values)}"
+
+
+ETA, RHO = (Knob(name, (2e-4, 1e-3, 5e-3, 2.5e-2)) for name in ("eta", "rho"))
+GAMMA = Knob("gamma", (40.0, 200.0, 1000.0, 5000.0))
+STEP = Knob("step", (0.8, 4.0, 20.0, 100.0))
+BATCH = Knob("batch", (256, 1024, 4096), toy=64)
+# PS-ADMM's steps must stay below 1/(2 (L + rho)), about 1.8 here.
+INNER_STEP, INNER_BATCH = Knob("step", (0.35, 1.75), is_last_limit=True), Knob("batch", (64, 512), toy=64)
+DECAY = Knob("decay", (0.98, 1.0), is_last_limit=True)
+RIDGES = Knob("ridge", (8e-4, 4e-3, 2e-2, 1e-1))
 
 
 @dataclass(frozen=True)
 class Entry:
     """One method.
 
-    build: the algorithm from its main number. number: what that number is. is_pure: pure epsilon (which is also
-    (eps, delta)-DP). is_networked: talks on the complete graph. task: the problem from the silos and the main number.
-    is_plan_shared: the noise does not depend on the main number, so it is calibrated once.
+    sight: the strongest view it is certified for. kind: see `Kind`. knobs: what is tuned beside the rounds. build: the
+    algorithm from one value per knob. is_pure: pure epsilon (which is also (eps, delta)-DP). is_networked: talks on
+    the complete graph. is_noise_by_batch: only the batch, none of the other knobs, decides about the noise. task: the
+    problem from the silos and the first knob.
     """
 
     name: str
     sight: Sight
-    number: str
-    values: tuple[float, ...]
-    build: Callable[[float], Any] = field(repr=False)
+    kind: Kind
+    knobs: tuple[Knob, ...]
+    build: Callable[..., Any] = field(repr=False)
     is_pure: bool = False
     is_networked: bool = False
-    is_plan_shared: bool = False
-    rounds: tuple[int, ...] = ROUNDS
+    is_noise_by_batch: bool = False
+    rounds: tuple[int, ...] = SHORT
     task: Callable[[Silos, float], Problem] = field(repr=False, default=lambda silos, _: equal(silos))
+
+    def grid(self) -> list[tuple[float, ...]]:
+        """Return every combination of the knobs' values."""
+        return list(product(*(knob.values for knob in self.knobs)))
+
+    @property
+    def toy_values(self) -> tuple[float, ...]:
+        """One value per knob, for toy size."""
+        return tuple(knob.middle for knob in self.knobs)
+
+    @property
+    def grid_in_words(self) -> str:
+        """What is tried."""
+        return "; ".join([*map(str, self.knobs), f"rounds {', '.join(map(str, self.rounds))}"])
+
+    def rounds_for(self, values: tuple[float, ...], n_records: int) -> tuple[int, ...]:
+        """Return the numbers of rounds that are tried with these values, n_records in the smallest silo."""
+        batch = self.batch_of(values)
+        return self.rounds if batch is None else tuple(k for k in self.rounds if k * batch <= MOST_PASSES * n_records)
+
+    def batch_of(self, values: tuple[float, ...]) -> float | None:
+        """Return the batch among the values, None for a method without; inner loops draw many batches a round."""
+        sizes = [value for knob, value in zip(self.knobs, values, strict=True) if knob is BATCH]
+        return sizes[0] if sizes else None
+
+    def noise_key(self, values: tuple[float, ...]) -> tuple[float, ...]:
+        """Return what the noise depends on, beside rounds and budget."""
+        return values[-1:] if self.is_noise_by_batch else values
 
 
 def equal(silos: Silos, ridge: float = RIDGE) -> Problem:
@@ -81,41 +160,59 @@ def central(silos: Silos) -> Problem:
     return pooled(Problem.of(EmpiricalRisk(silos, Logistic(), mu=RIDGE)))
 
 
-def _on_graph(name: str, build: Callable[[float], Any], is_pure: bool) -> Entry:
-    return Entry(name, Sight.MESSAGES, "eta", PENALTIES, build, is_pure=is_pure, is_networked=True)
+def _on_graph(name: str, build: Callable[[float], Any], is_pure: bool, rounds: tuple[int, ...] = SHORT) -> Entry:
+    return Entry(
+        name, Sight.MESSAGES, Kind.ADMM, (ETA,), build, is_pure=is_pure, is_networked=True, rounds=rounds
+    )  # fmt: skip
 
 
-def _star(name: str, sight: Sight, number: str, values: tuple[float, ...], build: Callable[[float], Any],
+def _star(name: str, sight: Sight, kind: Kind, knobs: tuple[Knob, ...], build: Callable[..., Any],
           task: Callable[[Silos], Problem] = average, **more: Any) -> Entry:  # fmt: skip
-    return Entry(name, sight, number, values, build, task=lambda silos, _: task(silos), **more)
+    return Entry(name, sight, kind, knobs, build, task=lambda silos, _: task(silos), **more)
 
 
-def _batches() -> Batches:
-    return Batches(BATCH, BATCH_SEED)
+def _ps_admm(rho: float, step: float, batch: float) -> PSADMM:
+    return PSADMM(rho, step=step, inner_steps=10, batches=_batches(batch), averaging=Averaging.PLAIN)
 
+
+def _dp_sgd(step: float, batch: float) -> DPSGD:
+    return DPSGD(step, batches=_batches(batch))
+
+
+def _dp_dgd(step: float, decay: float) -> DPDGD:
+    return DPDGD(step, decay=decay, noise=Family.GAUSSIAN)
+
+
+def _batches(size: float) -> Batches:
+    return Batches(int(size), BATCH_SEED)
+
+
+_HEARD, _PUBLIC, _ADMM, _GRADIENT = Sight.MESSAGES, Sight.RELEASE, Kind.ADMM, Kind.GRADIENT
 
 ENTRIES: tuple[Entry, ...] = (
-    _on_graph("p-admm", PADMM, False),
-    _on_graph("p-admm-recycled", RecycledPADMM, False),
+    _on_graph("p-admm", PADMM, False, MIDDLE),
+    _on_graph("p-admm-recycled", RecycledPADMM, False, MIDDLE),
     _on_graph("dvp", DVP, True),
     _on_graph("m-admm", lambda eta: MADMM(eta, growth=1.01), True),
     _on_graph("r-admm", lambda eta: RADMM(eta, gamma=0.2 * eta), True),
-    Entry("dp-dgd", Sight.MESSAGES, "step", STEPS, lambda step: DPDGD(step, decay=0.98, noise=Family.GAUSSIAN),
-          is_networked=True),
-    _star("linearised-admm", Sight.MESSAGES, "step", STEPS, lambda step: LinearisedADMM(1e-3, step=step), equal),
-    _star("ps-admm", Sight.MESSAGES, "rho", PENALTIES, lambda rho: PSADMM(
-        rho, step=1.0, inner_steps=10, batches=_batches(), averaging=Averaging.PLAIN), equal, is_plan_shared=True),
-    _star("dp-gd", Sight.MESSAGES, "step", STEPS, DPGD),
-    _star("dp-sgd", Sight.MESSAGES, "step", STEPS, lambda step: DPSGD(step, batches=_batches()), is_plan_shared=True),
-    _star("fp-federated", Sight.MESSAGES, "gamma", GAMMAS, FederatedADMM),
-    Entry("output-perturbation", Sight.MESSAGES, "ridge", RIDGES, lambda _: OutputPerturbation(), rounds=(1,),
+    Entry("dp-dgd", _HEARD, _GRADIENT, (STEP, DECAY), _dp_dgd, is_networked=True, rounds=LONG),
+    _star("linearised-admm", _HEARD, _ADMM, (STEP,), lambda step: LinearisedADMM(1e-3, step=step), equal, rounds=LONG),
+    _star("ps-admm", _HEARD, _ADMM, (RHO, INNER_STEP, INNER_BATCH), _ps_admm, equal, is_noise_by_batch=True),
+    _star("dp-gd", _HEARD, _GRADIENT, (STEP,), DPGD, rounds=LONG),
+    _star("dp-sgd", _HEARD, _GRADIENT, (STEP, BATCH), _dp_sgd, is_noise_by_batch=True, rounds=LONG),
+    _star("fp-federated", _HEARD, _ADMM, (GAMMA,), FederatedADMM),
+    Entry("output-perturbation", _HEARD, Kind.OTHER, (RIDGES,), lambda _: OutputPerturbation(), rounds=(1,),
           task=equal),
-    _star("consensus-gaussian", Sight.RELEASE, "rho", PENALTIES, lambda rho: ConsensusDPADMM(
+    _star("consensus-gaussian", _PUBLIC, _ADMM, (RHO,), lambda rho: ConsensusDPADMM(
         rho, family=Family.GAUSSIAN), equal),
-    _star("consensus", Sight.RELEASE, "rho", PENALTIES, ConsensusDPADMM, equal, is_pure=True),
-    _star("fp-coordinator", Sight.RELEASE, "gamma", GAMMAS, CoordinatorADMM),
-    _star("fp-centralised", Sight.RELEASE, "gamma", GAMMAS, CentralisedADMM),
-    _star("dp-gd (records pooled)", Sight.RELEASE, "step", STEPS, DPGD, central),
-    _star("dp-sgd (records pooled)", Sight.RELEASE, "step", STEPS, lambda step: DPSGD(step, batches=_batches()),
-          central, is_plan_shared=True),
+    _star("consensus", _PUBLIC, _ADMM, (RHO,), ConsensusDPADMM, equal, is_pure=True),
+    _star("fp-coordinator", _PUBLIC, _ADMM, (GAMMA,), CoordinatorADMM),
+    _star("dp-gd (records pooled)", _PUBLIC, _GRADIENT, (STEP,), DPGD, central, rounds=LONG),
+    _star("dp-sgd (records pooled)", _PUBLIC, _GRADIENT, (STEP, BATCH), _dp_sgd, central, is_noise_by_batch=True,
+          rounds=LONG),
 )  # fmt: skip
+
+
+def entry_of(name: str) -> Entry:
+    """Return the entry with this name."""
+    return next(entry for entry in ENTRIES if entry.name == name)
