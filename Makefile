@@ -26,10 +26,10 @@ lint: $(VENV)/.installed
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n $(JOBS) -m "not slow"
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py

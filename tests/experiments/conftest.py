@@ -9,6 +9,14 @@ from dpadmm.experiments.runner import reproduce
 TOY = Order(Size.TOY)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Keep the tests that share the run below in one process, which makes it once."""
+    for item in items:
+        if "toy" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("figures"))
+
+
 @pytest.fixture(scope="session")
 def toy_order():
     return TOY
