@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
+from flwr.supercore.run import RunNotRunningException
+
 from dpadmm.engines.flower.runtime import Runtime, auth_secret, heartbeat, retries
 
 
@@ -23,7 +25,7 @@ def test_tasks_that_fail_and_an_api_that_is_away_do_not_end_the_service(monkeypa
         return SimpleNamespace(token=now, HasField=lambda name: True)
 
     @contextmanager
-    def client(runtime, component, credential):
+    def client(runtime, component, credential, tries):
         yield SimpleNamespace(AcquireTask=acquire)
 
     def work(token):
@@ -69,8 +71,16 @@ def test_a_heartbeat_that_is_not_wanted_disturbs_nobody(answer):
         assert beaten.wait(10)
 
 
-@pytest.mark.parametrize("call", ["get_node_ids", "push_messages", "pull_messages"])
-@pytest.mark.parametrize("problem", [httpx.ConnectError("gone"), ValueError("The push session may have expired.")])
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        ("get_node_ids", httpx.ConnectError("gone")),
+        ("push_messages", httpx.ConnectError("gone")),
+        ("push_messages", ValueError("The push session may have expired.")),
+        ("pull_messages", httpx.ReadTimeout("gone")),
+        ("pull_messages", RunNotRunningException()),
+    ],
+)
 def test_a_lost_superlink_is_not_the_end_of_the_federation(call, problem, monkeypatch):
     """The run continues as another one; only what the coordinator itself decides is final."""
     from flwr.supercore.task_identity import TaskIdentity

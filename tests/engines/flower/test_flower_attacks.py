@@ -1,5 +1,7 @@
 """Over real Flower: keys that are not registered, plain clients, foreign certificates, foreign apps, and kill -9."""
 
+import signal
+import ssl
 import sys
 import threading
 import time
@@ -105,9 +107,13 @@ def test_an_unapproved_app_does_not_run_at_the_coordinator(worlds, tmp_path):
         for settings in ({}, {"run": "../../coordinator"}, {"run": "0" * 64}):
             run = control.start(app, settings)
             wait_until(lambda run=run: control.is_over(run), 90, "the end of a foreign run")
+        rehearsal.coordinator.open_run(rehearsal.agreement).close()
+        run = control.start(app, {"run": rehearsal.agreement.digest})  # it exists, but nobody asks for it now
+        wait_until(lambda: control.is_over(run), 90, "the end of an unwanted run")
         said = log.read_text()
-        assert said.count("ValueError: A run is named by the digest of its terms") == 2
-        assert "0" * 64 in said
+        assert said.count("refused: A run is named by the digest of its terms") == 2
+        assert "refused: There is no file" in said
+        assert "refused: Nobody has asked for the run" in said
         outcome = rehearsal.federate()  # and the approved run is not disturbed
     assert not marker.exists()
     assert outcome.rounds == 1
@@ -134,8 +140,35 @@ def test_only_the_coordinator_takes_the_superlinks_tasks(worlds, tmp_path):
                 with pytest.raises(httpx.HTTPStatusError) as refused:
                     client.AcquireTask(AcquireTaskRequest(supported_task_types={TaskType.SERVER_APP}))
                 assert refused.value.response.status_code in (401, 403)
+        trust = ssl.create_default_context(cafile=str(rehearsal.coordinator.ca))
+        with httpx.Client(base_url=f"https://{rehearsal.address}", verify=trust) as anybody:
+            paths = anybody.get("/openapi.json").json()["paths"]
+            guarded = [path for path in paths if path.startswith(("/v1/runtime/", "/v1/fleet/"))]
+            assert len(guarded) > 20
+            for path in guarded:
+                headers = {"content-type": "application/protobuf", "accept": "application/protobuf"}
+                assert anybody.post(path, headers=headers, content=b"").status_code in (401, 403), path
     finally:
         rehearsal.stop()
+
+
+def test_a_coordinator_ends_with_everything_it_started(worlds, tmp_path):
+    rehearsal = small(worlds, tmp_path, rounds=1)
+    port = processes.free_port()
+    words = ["coordinator", "run", str(rehearsal.coordinator.directory), "--port", str(port)]
+    environment = flower_environment(tmp_path / "home")
+    coordinator = Process.start([processes.command("dpadmm"), *words], environment, tmp_path / "coordinator.log")
+    try:
+        coordinator.wait_for_port(port, 120)
+        again = Process.start([processes.command("dpadmm"), *words], environment, tmp_path / "again.log")
+        wait_until(lambda: not again.is_alive, 60, "the refusal of a second one")
+        assert "is running already" in again.tail()
+        coordinator.popen.send_signal(signal.SIGINT)
+        wait_until(lambda: not coordinator.is_alive, 60, "its end")
+        assert coordinator.popen.returncode == 0, coordinator.tail()
+        assert not processes.is_listening("127.0.0.1", port)
+    finally:
+        coordinator.stop()
 
 
 SILO_POINTS = [

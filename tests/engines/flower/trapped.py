@@ -27,12 +27,15 @@ def silo(points: Path, directory: str, superlink: str, ca: str) -> None:
 
 def conductor(points: Path, directory: str) -> None:
     """Serve a SuperLink's tasks with server apps that have traps."""
-    from dpadmm.engines.flower.conductor import conduct
+    from dpadmm.engines.flower.conductor import Conductor
     from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
     from dpadmm.engines.flower.processes import stopped_by_signals
 
-    server = (sys.executable, __file__, "server", str(points))
-    conduct(CoordinatorFiles(Path(directory)), stopped_by_signals(), server)
+    serving = Conductor(CoordinatorFiles(Path(directory)), (sys.executable, __file__, "server", str(points)))
+    try:
+        serving.run(stopped_by_signals())
+    finally:
+        serving.close()
 
 
 def server(points: Path, address: str, directory: str) -> None:

@@ -1,84 +1,127 @@
 """Does a SuperLink's tasks with the installed server app, one process per run; code that was shipped never runs.
 
-Whoever reaches the control API can start a run that the coordinator has made already, and nothing else: a run is named
-by the digest of its terms, and a server app that is started twice continues the same file.
+Whoever reaches the control API can submit a task. Only those are done that name a run which the coordinator has made,
+which `dpadmm federate` wants just now, and which no process drives already.
 """
 
+import base64
 import logging
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpadmm.engines.flower import processes
+from dpadmm.engines.flower.coordinator import signs_in
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.processes import Process
-from dpadmm.engines.flower.runtime import auth_secret
-from dpadmm.errors import InputError
-
-MOST_AT_ONCE = 8
-"""Server apps that run side by side; further tasks wait."""
+from dpadmm.engines.flower.runtime import Runtime, auth_secret
+from dpadmm.errors import DpadmmError, InputError
 
 SERVER = (sys.executable, "-m", "dpadmm.engines.flower.server_task")
+_BEGIN_SECONDS = 60.0
+_JOIN_SECONDS = 10.0
 _log = logging.getLogger("dpadmm.coordinator")
 
 
-def conduct(files: CoordinatorFiles, stop: threading.Event, server: Sequence[str] = SERVER) -> None:
-    """Start a server app for every task of the SuperLink until `stop` is set; end those that run then.
+@dataclass
+class Conductor:
+    """Takes tasks and starts server apps.
 
-    server: the command; it gets the runtime API's address and the coordinator's directory, and the token on its input.
+    server: the command; it gets the runtime API's address and the coordinator's directory, and the task on its input.
     """
-    from flwr.supercore.constant import TaskType
 
-    runtime = files.runtime()
-    running: list[Process] = []
-    environment = processes.flower_environment(files.home)
+    files: CoordinatorFiles
+    server: Sequence[str] = SERVER
+    _driving: dict[str, tuple[Process, float]] = field(default_factory=dict)
 
-    def start(token: str) -> None:
-        arguments = [*server, runtime.address, str(files.directory.resolve())]
-        process = Process.start(arguments, environment, files.directory / "server.log", token.encode())
-        running.append(process)
-        while not stop.is_set() and _alive(running) >= MOST_AT_ONCE:
-            stop.wait(1.0)
+    def run(self, stop: threading.Event) -> None:
+        """Serve until `stop` is set."""
+        from flwr.supercore.constant import TaskType
 
-    try:
-        runtime.take_tasks(TaskType.SERVER_APP, auth_secret(files.directory), start, stop)
-    finally:
-        for process in running:
+        runtime = self.files.runtime()
+        secret = auth_secret(self.files.directory)
+        runtime.take_tasks(TaskType.SERVER_APP, secret, lambda token: self._take(runtime, token), stop)
+
+    def close(self) -> None:
+        """End all server apps."""
+        for process, _ in list(self._driving.values()):
             process.stop()
 
+    def check(self, digest: str) -> None:
+        """Raise an error if no server app is to be started for the run of this name, which may come from anybody."""
+        path = self.files.run_named(digest)
+        signs = signs_in(path, time.time())
+        if not signs.is_wanted:
+            raise InputError(f"Nobody has asked for the run {digest} lately; `dpadmm federate` does.")
+        process, started = self._driving.get(digest, (None, 0.0))
+        is_beginning = time.monotonic() - started < _BEGIN_SECONDS
+        if process is not None and process.is_alive and (signs.is_driven or is_beginning):
+            raise InputError(f"The run {digest} is being driven already.")
 
-def _alive(running: list[Process]) -> int:
-    """Forget the processes that have ended; return how many have not."""
-    for process in [each for each in running if not each.is_alive]:
-        process.stop()
-        running.remove(process)
-    return len(running)
+    def _take(self, runtime: Runtime, token: str) -> None:
+        from flwr.common.constant import SubStatus
+        from flwr.common.serde import run_from_proto
+        from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
+        from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
+
+        with runtime.client("flwr-serverapp", RuntimeTokenHttpInterceptor(token)) as client:
+            given = client.PullTaskInput(PullTaskInputRequest())
+            digest = str(run_from_proto(given.run).override_config.get("run", ""))
+            try:
+                self.check(digest)
+            except DpadmmError as problem:
+                _log.warning("a task is refused: %s", problem)
+                client.PushTaskOutput(PushTaskOutputRequest(sub_status=SubStatus.FAILED, details=str(problem)))
+                return
+        given.ClearField("fab")  # the app that came with it
+        self._start(digest, runtime, b"\n".join([token.encode(), base64.b64encode(given.SerializeToString())]))
+
+    def _start(self, digest: str, runtime: Runtime, task: bytes) -> None:
+        if digest in self._driving:  # it has ended, or gives no sign of life
+            self._driving.pop(digest)[0].stop()
+        arguments = [*self.server, runtime.address, str(self.files.directory.resolve())]
+        environment = processes.flower_environment(self.files.home)
+        process = Process.start(arguments, environment, self.files.directory / "server.log", task)
+        self._driving[digest] = process, time.monotonic()
 
 
 def run_coordinator(files: CoordinatorFiles, host: str, port: int) -> None:
     """Serve until interrupted; a SuperLink that dies is started again, and nodes come back by themselves."""
-    stop = processes.stopped_by_signals()
-    superlink = files.start_superlink(host, port)
-    worker = threading.Thread(target=conduct, args=(files, stop), name="conductor", daemon=True)
-    try:
-        worker.start()
-        while not stop.wait(0.5):
-            if not worker.is_alive():
-                raise InputError(f"The coordinator's executor has ended; see {files.directory / 'server.log'}.")
-            if not superlink.is_alive:
-                _log.warning("the SuperLink ended; starting it again. Its log says:\n%s", superlink.tail(500))
-                superlink.stop()
-                stop.wait(1.0)
-                superlink = files.start_superlink(host, port)
-    finally:
-        stop.set()
-        if worker.is_alive():
-            worker.join()  # it ends the server apps
-        superlink.stop()
+    files.key()  # before anything is started: is this a coordinator's directory?
+    with processes.sole(files.directory / "running.lock", "The coordinator of this directory"):
+        superlink = files.start_superlink(host, port)
+        stop, conductor = processes.stopped_by_signals(), Conductor(files)
+        worker = threading.Thread(target=conductor.run, args=(stop,), name="conductor", daemon=True)
+        try:
+            worker.start()
+            while not stop.wait(0.5):
+                if not worker.is_alive():
+                    raise InputError(f"The coordinator's executor has ended; see {files.directory / 'server.log'}.")
+                if not superlink.is_alive:
+                    _log.warning("the SuperLink ended; starting it again. Its log says:\n%s", superlink.tail(500))
+                    superlink.stop()
+                    stop.wait(1.0)
+                    superlink = files.start_superlink(host, port)
+        finally:
+            stop.set()
+            superlink.stop()
+            worker.join(_JOIN_SECONDS)
+            conductor.close()
 
 
-if __name__ == "__main__":  # python -m dpadmm.engines.flower.conductor DIR: what a rehearsal starts
+def main() -> None:
+    """`python -m dpadmm.engines.flower.conductor DIR`: what a rehearsal starts beside its SuperLink."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it reports every poll
-    conduct(CoordinatorFiles(Path(sys.argv[1])), processes.stopped_by_signals())
+    conductor = Conductor(CoordinatorFiles(Path(sys.argv[1])))
+    try:
+        conductor.run(processes.stopped_by_signals())
+    finally:
+        conductor.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ the same file asks for what is missing, and the silos repeat what they have answ
 """
 
 import logging
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,14 @@ CREATE TABLE answers (phase INTEGER, round INTEGER, agent INTEGER, envelope BLOB
 CREATE TABLE rounds (phase INTEGER, round INTEGER, inbox BLOB NOT NULL, estimate BLOB NOT NULL, time REAL NOT NULL,
                      PRIMARY KEY (phase, round));
 CREATE TABLE log (time REAL NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
-CREATE TABLE pulse (time REAL NOT NULL);
+CREATE TABLE signs (who TEXT PRIMARY KEY, time REAL NOT NULL);
 """
+DRIVEN_SECONDS = 15.0
+"""A process that drives a run and has given no sign of life for so long is taken for dead."""
+
+WANTED_SECONDS = 30.0
+"""A run that nobody has asked for during so long is left where it is."""
+
 _log = logging.getLogger("dpadmm.coordinator")
 
 
@@ -49,6 +56,29 @@ class Progress:
     answered: tuple[str, ...]
     waiting_for: tuple[str, ...]
     epsilon: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Who has given a sign of life lately: a process that drives the run, and somebody who wants it driven."""
+
+    is_driven: bool
+    is_wanted: bool
+
+
+def signs_in(path: Path, now: float) -> Signs:
+    """Return the signs of life in the file of a run, without reading its terms."""
+    connection = durable.connect(path, APPLICATION)
+    try:
+        return _signs(connection, now)
+    finally:
+        connection.close()
+
+
+def _signs(connection: sqlite3.Connection, now: float) -> Signs:
+    seen = dict(connection.execute("SELECT who, time FROM signs").fetchall())
+    never = float("-inf")
+    return Signs(now - seen.get("drive", never) < DRIVEN_SECONDS, now - seen.get("want", never) < WANTED_SECONDS)
 
 
 class Coordinator:
@@ -116,25 +146,26 @@ class Coordinator:
         """Return the signed invitation; the same for every silo, and harmless to send twice."""
         return self._key.seal(Join(self.agreement.as_json(), self._parent, self._left_in).encode())
 
-    def accept_joined(self, envelope: bytes) -> int:
+    def accept_joined(self, envelope: bytes) -> int | None:
         """Return the number of the silo that has joined with this answer; `PeerError` if the answer says no.
 
-        Who answers is told by the signature, not by the transport.
+        Who answers is told by the signature, not by the transport. None where nobody answers this invitation: an
+        envelope of a stranger, or one that a participant has signed for something else.
         """
         for agent, participant in enumerate(self.agreement.participants):
             try:
                 answer = messages.read(open_envelope(envelope, participant.key))
             except Refusal:
                 continue
-            if isinstance(answer, Refused):
+            if isinstance(answer, Refused) and answer.request == messages.mark(messages.split(self.invitation())[1]):
                 raise PeerError(f"{participant.name} refuses: {printable(answer.reason)}")
             if not isinstance(answer, Joined) or (answer.digest, answer.agent) != (self.agreement.digest, agent):
-                raise PeerError(f"{participant.name} joined something else.")
+                return None
             if answer.plan != self.terms.mark:
                 raise PeerError(f"{participant.name} computes other noise from the same terms: another version?")
             self._joined.add(agent)
             return agent
-        raise PeerError("An answer to the invitation is not signed by any participant.")
+        return None
 
     @property
     def absent(self) -> list[int]:
@@ -197,20 +228,30 @@ class Coordinator:
             raise FederationStopped(f"{said} It cannot go on without them: {problem}") from problem
         with durable.exclusive(self._connection):
             row = (self.phase + 1, heir.as_json(), self.agreement.digest, asked)
-            self._connection.execute("INSERT INTO phases VALUES (?, ?, ?, ?)", row)
+            # Another process that drives this run may have decided first: then its decision holds.
+            self._connection.execute("INSERT OR IGNORE INTO phases VALUES (?, ?, ?, ?)", row)
         self._load_phase()
 
     def beat(self) -> None:
         """Leave a sign of life of the process that drives the run."""
-        with durable.exclusive(self._connection):
-            self._connection.execute("DELETE FROM pulse")
-            self._connection.execute("INSERT INTO pulse VALUES (?)", (self._clock(),))
+        self._sign("drive", self._clock())
+
+    def rest(self) -> None:
+        """Say that the process that drove the run has ended."""
+        self._sign("drive", float("-inf"))
+
+    def want(self) -> None:
+        """Leave a sign of life of whoever wants the run: without it no process drives it."""
+        self._sign("want", self._clock())
 
     @property
-    def pulse(self) -> float:
-        """When the driving process gave its last sign of life; minus infinity before the first."""
-        row = self._connection.execute("SELECT MAX(time) FROM pulse").fetchone()
-        return float("-inf") if row[0] is None else float(row[0])
+    def signs(self) -> "Signs":
+        """Who has given a sign of life lately."""
+        return _signs(self._connection, self._clock())
+
+    def _sign(self, who: str, time: float) -> None:
+        with durable.exclusive(self._connection):
+            self._connection.execute("INSERT OR REPLACE INTO signs VALUES (?, ?)", (who, time))
 
     def stopped(self, reason: str) -> None:
         """Write down why a drive ended before the last round."""

@@ -1,5 +1,6 @@
 """The directory of a coordinator: keys, certificates, Flower's home, the SuperLink's database, one file per run."""
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from dpadmm.errors import InputError
 DIRECTORY = "DPADMM_COORDINATOR"
 """Environment variable by which the server app finds this directory."""
 
+_START_SECONDS = 120.0
 _APP = """[build-system]
 requires = ["hatchling"]
 build-backend = "hatchling.build"
@@ -91,7 +93,13 @@ class CoordinatorFiles:
 
     def run_file(self, agreement: Agreement) -> Path:
         """Return the file of a run."""
-        return self.directory / "runs" / f"{agreement.digest}.db"
+        return self.run_named(agreement.digest)
+
+    def run_named(self, digest: str) -> Path:
+        """Return the file of the run with this digest, which may come from anybody."""
+        if not re.fullmatch("[0-9a-f]{64}", digest):
+            raise InputError(f"A run is named by the digest of its terms, not by {digest!r:.80}.")
+        return self.directory / "runs" / f"{digest}.db"
 
     def open_run(self, agreement: Agreement) -> Coordinator:
         """Open the run of these terms, or start it."""
@@ -101,7 +109,7 @@ class CoordinatorFiles:
         return Coordinator.create(path, agreement, self.key(), time.time)
 
     def start_superlink(self, host: str, port: int) -> Process:
-        """Start the SuperLink: TLS and registered nodes, or plain on the loopback only."""
+        """Start the SuperLink, TLS and registered nodes, or plain on the loopback only; return when it listens."""
         arguments = [processes.command("flower-superlink"), "--host", host, "--port", str(port)]
         arguments += ["--database", str(self.directory / "superlink.db"), "--disable-runtime-dependency-installation"]
         arguments += ["--isolation", "process", "--superexec-auth-secret-file", str(auth_secret(self.directory))]
@@ -113,9 +121,18 @@ class CoordinatorFiles:
             arguments += ["--ssl-ca-certfile", str(self.ca)]
             arguments += ["--ssl-certfile", str(self.directory / "server.pem")]
             arguments += ["--ssl-keyfile", str(self.directory / "server.key"), "--enable-supernode-auth"]
+        near = processes.reachable(host)
+        if processes.is_listening(near, port):
+            raise InputError(f"Something listens on port {port} of {host} already; choose another port, or end it.")
         environment = processes.flower_environment(self.home)
-        (self.directory / "address").write_text(f"{'127.0.0.1' if host == '0.0.0.0' else host}:{port}")
-        return Process.start(arguments, environment, self.directory / "superlink.log")
+        superlink = Process.start(arguments, environment, self.directory / "superlink.log")
+        try:
+            superlink.wait_for_port(port, _START_SECONDS, near)
+        except BaseException:
+            superlink.stop()
+            raise
+        (self.directory / "address").write_text(f"[{near}]:{port}" if ":" in near else f"{near}:{port}")
+        return superlink
 
     def control(self) -> Control:
         """Return the control API of the SuperLink that was started last."""

@@ -21,6 +21,10 @@ BEAT_SECONDS = 1.0
 _log = logging.getLogger("dpadmm.coordinator")
 
 
+class Unattended(Exception):
+    """Nobody wants the run to go on at present; its file is as it was."""
+
+
 class Transport(Protocol):
     """Carries envelopes to nodes and back. A node is a place that may hold a silo; who it is, signatures tell."""
 
@@ -45,6 +49,7 @@ class Drive:
     transport: Transport
     clock: Callable[[], float]
     show: Callable[[Progress], None] = lambda _: None
+    is_wanted: Callable[[], bool] = lambda: True
     resend_seconds: float = RESEND_SECONDS
     _seats: dict[int, Hashable] = field(default_factory=dict)
     _invited: dict[Hashable, float] = field(default_factory=dict)
@@ -53,10 +58,11 @@ class Drive:
     _beaten: float = float("-inf")
 
     def run(self) -> None:
-        """Run until all rounds are complete; `FederationStopped` where the rule says so."""
+        """Run until all rounds are complete; `FederationStopped` where the rule says so, `Unattended` if unwanted."""
         self._since = self.clock()
         while not self.coordinator.is_done:
             self._beat()
+            self._follow()
             self._invite()
             if not self.coordinator.absent:
                 self._ask()
@@ -67,8 +73,19 @@ class Drive:
 
     def _beat(self) -> None:
         if self.clock() - self._beaten > BEAT_SECONDS:
+            if not self.is_wanted():
+                raise Unattended("nobody has asked for this run lately")
             self.coordinator.beat()
             self._beaten = self.clock()
+
+    def _follow(self) -> bool:
+        """Begin anew where another process has decided to go on without somebody; say whether one has."""
+        before = self.coordinator.phase
+        self.coordinator.refresh()
+        if self.coordinator.phase == before:
+            return False
+        self._forget()
+        return True
 
     def _invite(self) -> None:
         now, taken = self.clock(), set(self._seats.values())
@@ -106,10 +123,12 @@ class Drive:
         try:
             agent = self.coordinator.accept_joined(envelope)
         except PeerError as problem:
-            if "not signed by any participant" in str(problem):
-                _log.warning("%s", problem)
+            if self._follow():
                 return
             raise FederationStopped(str(problem)) from problem
+        if agent is None:
+            _log.warning("node %s does not answer the invitation; it is no participant, or a late answer", node)
+            return
         self._seats[agent] = node
         self._since = self.clock()
         self.show(self.coordinator.progress())
@@ -118,6 +137,8 @@ class Drive:
         try:
             is_complete = self.coordinator.accept(agent, envelope)
         except PeerError as problem:
+            if self._follow():  # the answer was to terms that are no longer in force
+                return
             if self.coordinator.agreement.missing is not Missing.WITHOUT:
                 raise FederationStopped(str(problem)) from problem
             self._part_with([agent])
@@ -141,6 +162,10 @@ class Drive:
 
     def _part_with(self, agents: list[int]) -> None:
         self.coordinator.go_on_without(agents)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start from the invitations."""
         self._seats.clear()
         self._invited.clear()
         self._asked.clear()

@@ -38,8 +38,7 @@ class SigningKey:
         """Read a key; refuse files that others can read."""
         ed25519, serialization = _tools()
         try:
-            if os.name == "posix" and path.stat().st_mode & 0o077:
-                raise InputError(f"The key file {path} can be read by others; run chmod 600 on it.")
+            check_private(path)
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except (OSError, ValueError) as problem:
             if isinstance(problem, InputError):
@@ -73,15 +72,25 @@ def open_envelope(envelope: bytes, key: str) -> bytes:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a new file that only its owner can read; an existing one is refused."""
+    """Write a new file that only its owner can read, whole or not at all; an existing one is refused."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)  # fails if there is one, and never shows half of one
     except OSError as problem:
         raise InputError(f"{path} cannot be created: {problem.strerror}. Keys are never overwritten.") from problem
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_private(path: Path) -> None:
+    """Refuse a file that others can read."""
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise InputError(f"The key file {path} can be read by others; run chmod 600 on it.")
 
 
 def need_extra() -> None:

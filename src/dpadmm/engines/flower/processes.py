@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import shutil
 import signal
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,7 @@ from typing import IO
 from dpadmm.errors import DpadmmError, InputError
 
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded here: nothing may be loaded after a fork
 
 
 class FlowerError(DpadmmError):
@@ -58,9 +60,27 @@ def free_port() -> int:
 
 def is_listening(host: str, port: int) -> bool:
     """Say whether something accepts connections there."""
-    with socket.socket() as probe:
-        probe.settimeout(0.5)
-        return probe.connect_ex((host, port)) == 0
+    try:
+        with socket.create_connection((host, port), timeout=0.5):
+            return True
+    except OSError:
+        return False
+
+
+def reachable(host: str) -> str:
+    """Return the address by which this machine reaches a server that listens on `host`, which may mean all."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+@contextlib.contextmanager
+def sole(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file; `InputError` if another process holds it. It is free again when this process ends."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            raise InputError(f"{what} is running already (it holds {path}). End it first.") from problem
+        yield
 
 
 @dataclass
@@ -100,10 +120,10 @@ class Process:
         """Return the end of its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-characters:]
 
-    def wait_for_port(self, port: int, seconds: float) -> None:
-        """Return when the process listens on a port of the loopback."""
+    def wait_for_port(self, port: int, seconds: float, host: str = "127.0.0.1") -> None:
+        """Return when the process listens on a port."""
         end = time.monotonic() + seconds
-        while not is_listening("127.0.0.1", port):
+        while not is_listening(host, port):
             if not self.is_alive or time.monotonic() > end:
                 raise FlowerError(f"{Path(str(self.popen.args[0])).name} did not start:\n{self.tail()}")  # type: ignore[index]
             time.sleep(0.1)
@@ -137,13 +157,20 @@ class Process:
 
 
 def stopped_by_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set."""
+    """Return an event that SIGTERM and SIGINT set; a second signal ends the process at once."""
     stop = threading.Event()
+
+    def end(*_: object) -> None:
+        stop.set()
+        for how in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(how, signal.SIG_DFL)
+
     for how in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(how, lambda *_: stop.set())
+        signal.signal(how, end)
     return stop
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent dies, however it dies."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    """Ask the kernel to end this process when the thread that started it ends, however it ends."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

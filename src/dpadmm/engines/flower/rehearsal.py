@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from dpadmm.datasets.schema import Schema
 
-_START_SECONDS = 120.0
-
 
 @dataclass
 class Rehearsal:
@@ -49,10 +47,9 @@ class Rehearsal:
         return f"127.0.0.1:{self.port}"
 
     def start_superlink(self) -> None:
-        """Start the SuperLink, on the same port after the first time, and wait until it listens."""
+        """Start the SuperLink, on the same port after the first time."""
         self.port = self.port or processes.free_port()
         self.superlink = self.coordinator.start_superlink("127.0.0.1", self.port)
-        self.superlink.wait_for_port(self.port, _START_SECONDS)
 
     def start_conductor(self) -> None:
         """Start what runs the server app, as `dpadmm coordinator run` does beside the SuperLink."""

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpadmm.engines.flower.keys import write_private
+from dpadmm.engines.flower.keys import check_private, write_private
+from dpadmm.errors import InputError
 
 POLL_SECONDS = 0.2
+SECRET_BYTES = 48
 _AWAY_SECONDS = 1.0
 _TRIES = 3
 _PASSING = (502, 503, 504)
@@ -27,7 +29,10 @@ def auth_secret(directory: Path) -> Path:
     """Return the file with the secret by which a SuperLink or SuperNode knows its executor; made if not there."""
     path = directory / "executor.secret"
     if not path.exists():
-        write_private(path, secrets.token_bytes(48))
+        write_private(path, secrets.token_bytes(SECRET_BYTES))
+    check_private(path)
+    if path.stat().st_size < SECRET_BYTES:
+        raise InputError(f"{path} is no secret of {SECRET_BYTES} bytes. Delete it; a new one is made.")
     return path
 
 
@@ -39,7 +44,7 @@ class Runtime:
     ca: Path | None = None
 
     @contextmanager
-    def client(self, component: str, credential: Any) -> Iterator[Any]:
+    def client(self, component: str, credential: Any, tries: int = _TRIES) -> Iterator[Any]:
         """Yield a client that identifies itself with this credential (an interceptor of Flower's)."""
         from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
         from flwr.supercore.runtime import RuntimeHttpClient
@@ -49,7 +54,7 @@ class Runtime:
             insecure=self.ca is None,
             root_certificates=None if self.ca is None else self.ca.read_bytes(),
             interceptors=[RuntimeVersionHttpInterceptor(component_name=component), credential],
-            retry_invoker=retries(),
+            retry_invoker=retries(tries),
         )
         try:
             yield client
@@ -66,7 +71,7 @@ class Runtime:
 
         methods = frozenset({"/flwr.proto.Runtime/AcquireTask"})
         guard = SuperExecAuthHttpInterceptor(master_secret=secret.read_bytes(), protected_methods=methods)
-        with self.client("SuperExec", guard) as client:
+        with self.client("SuperExec", guard, tries=1) as client:  # the loop asks again
             while not stop.is_set():
                 try:
                     given = client.AcquireTask(AcquireTaskRequest(supported_task_types={kind}))
@@ -83,7 +88,7 @@ class Runtime:
                     _log.exception("a task could not be brought to its end")
 
 
-def retries() -> Any:
+def retries(tries: int = _TRIES) -> Any:
     """Return Flower's means to call again, without what its own does to a process: it sends it SIGINT at a 401."""
     import httpx
     from flwr.supercore.retry import RetryInvoker, exponential
@@ -94,7 +99,7 @@ def retries() -> Any:
     return RetryInvoker(
         wait_gen_factory=lambda: exponential(max_delay=2),
         recoverable_exceptions=(httpx.TransportError, httpx.HTTPStatusError),
-        max_tries=_TRIES,
+        max_tries=tries,
         max_time=None,
         should_giveup=is_final,
     )

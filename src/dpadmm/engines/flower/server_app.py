@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import time
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,10 +11,11 @@ from flwr.app import Context, Message, MessageType
 from flwr.serverapp import Grid, ServerApp
 
 from dpadmm.engines.flower.client_app import content_of, envelope_in
-from dpadmm.engines.flower.coordinator_files import DIRECTORY
+from dpadmm.engines.flower.coordinator_files import DIRECTORY, CoordinatorFiles
 
 POLL_SECONDS = 0.1
 _NODES_SECONDS = 1.0
+_log = logging.getLogger("dpadmm.coordinator")
 app = ServerApp()
 
 
@@ -56,16 +56,26 @@ class GridTransport:
         self._pending.update({name: int(str(node)) for name in pushed if name})
 
     def receive(self) -> Iterable[tuple[Hashable, bytes | None]]:
-        """Pull what is there; an error reply carries the server's node id, so match it by the message it answers."""
+        """Pull what is there; an error reply carries the server's node id, so match it by the message it answers.
+
+        One at a time: a reply that cannot be read is its sender's failure and takes no other with it.
+        """
+        import httpx
+        from flwr.supercore.run import RunNotRunningException
+
         time.sleep(POLL_SECONDS)
-        if not self._pending:
-            return []
-        with _grid_calls():
-            replies = list(self._grid.pull_messages(list(self._pending)))
         found: list[tuple[Hashable, bytes | None]] = []
-        for reply in replies:
-            node = self._pending.pop(reply.metadata.reply_to_message_id, None)
-            if node is not None:
+        for name, node in list(self._pending.items()):
+            try:
+                replies = list(self._grid.pull_messages([name]))
+            except (httpx.HTTPError, RunNotRunningException) as problem:
+                raise LostGrid(str(problem)) from problem
+            except Exception as problem:  # noqa: BLE001 - Flower raises whatever the bytes of a node lead to
+                _log.warning("what node %s sent cannot be read: %r", node, problem)
+                replies, found = [], [*found, (node, None)]
+                del self._pending[name]
+            for reply in replies:
+                self._pending.pop(name, None)
                 found.append((node, None if reply.has_error() else envelope_in(reply)))
         return found
 
@@ -74,21 +84,19 @@ class GridTransport:
 def main(grid: Grid, context: Context) -> None:
     """Drive the run to its end; a run that was interrupted continues where its file says."""
     from dpadmm.engines.flower.coordinator import Coordinator
-    from dpadmm.engines.flower.drive import Drive
-    from dpadmm.engines.flower.keys import SigningKey
+    from dpadmm.engines.flower.drive import Drive, Unattended
 
-    logging.basicConfig(level=logging.INFO)
-    directory, run = Path(os.environ[DIRECTORY]), str(context.run_config.get("run", ""))
-    if not re.fullmatch("[0-9a-f]{64}", run):  # it comes from whoever started the run
-        raise ValueError(f"A run is named by the digest of its terms, not by {run!r:.80}.")
-    path = directory / "runs" / f"{run}.db"
-    coordinator = Coordinator(path, SigningKey.load(directory / "coordinator.key"), time.time)
+    files = CoordinatorFiles(Path(os.environ[DIRECTORY]))
+    path = files.run_named(str(context.run_config.get("run", "")))
+    coordinator = Coordinator(path, files.key(), time.time)
     try:
-        Drive(coordinator, GridTransport(grid), time.time).run()
-    except LostGrid:
-        raise
+        transport = GridTransport(grid)
+        Drive(coordinator, transport, time.time, is_wanted=lambda: coordinator.signs.is_wanted).run()
+    except (LostGrid, Unattended) as problem:
+        _log.warning("the run is left where it is: %s", problem)
     except Exception as problem:
         coordinator.stopped(str(problem))
         raise
     finally:
+        coordinator.rest()
         coordinator.close()
