@@ -322,7 +322,7 @@ def test_a_coordinator_reaches_its_own_superlink_whatever_its_name(tmp_path):
     certificate = x509.load_pem_x509_certificate((tmp_path / "c" / "server.pem").read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["federation.example.org", "localhost"]
-    assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
 
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "..", "a/b", "coordinator"])

@@ -162,6 +162,7 @@ def test_a_coordinator_ends_with_everything_it_started(worlds, tmp_path):
         coordinator.wait_for_port(port, 120)
         again = Process.start([processes.command("dpadmm"), *words], environment, tmp_path / "again.log")
         wait_until(lambda: not again.is_alive, 60, "the refusal of a second one")
+        again.stop()
         assert "is running already" in again.tail()
         coordinator.popen.send_signal(signal.SIGINT)
         wait_until(lambda: not coordinator.is_alive, 60, "its end")

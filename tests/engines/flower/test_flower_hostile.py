@@ -21,6 +21,7 @@ from flwr.superlink.grid import HttpGrid
 
 from dpadmm.engines.flower import messages
 from dpadmm.engines.flower.agreement import NoiseOrigin
+from dpadmm.engines.flower.grid import GridTransport
 from dpadmm.engines.flower.keys import SigningKey, open_envelope
 from dpadmm.engines.flower.messages import Join, Joined, Refused, Step, Stepped
 from dpadmm.engines.flower.processes import Process, flower_environment
@@ -28,7 +29,6 @@ from dpadmm.engines.flower.refusal import FederationStopped, MessageError
 from dpadmm.engines.flower.rehearsal import prepared, running, wait_until
 from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.flower.runtime import auth_secret, heartbeat
-from dpadmm.engines.flower.server_app import GridTransport
 from dpadmm.engines.flower.silo import Silo
 from dpadmm.privacy.ledger.reading import open_for_reading
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpadmm.engines.flower import processes
-from dpadmm.engines.flower.coordinator import signs_in
+from dpadmm.engines.flower.coordinator import expect_driver, signs_in
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.runtime import Runtime, auth_secret
-from dpadmm.errors import DpadmmError, InputError
+from dpadmm.errors import InputError
 
 SERVER = (sys.executable, "-m", "dpadmm.engines.flower.server_task")
 _BEGIN_SECONDS = 60.0
@@ -57,7 +57,7 @@ class Conductor:
         if not signs.is_wanted:
             raise InputError(f"Nobody has asked for the run {digest} lately; `dpadmm federate` does.")
         process, started = self._driving.get(digest, (None, 0.0))
-        is_beginning = time.monotonic() - started < _BEGIN_SECONDS
+        is_beginning = not signs.has_begun and time.monotonic() - started < _BEGIN_SECONDS
         if process is not None and process.is_alive and (signs.is_driven or is_beginning):
             raise InputError(f"The run {digest} is being driven already.")
 
@@ -68,24 +68,28 @@ class Conductor:
         from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
 
         with runtime.client("flwr-serverapp", RuntimeTokenHttpInterceptor(token)) as client:
-            given = client.PullTaskInput(PullTaskInputRequest())
-            digest = str(run_from_proto(given.run).override_config.get("run", ""))
             try:
+                given = client.PullTaskInput(PullTaskInputRequest())
+                digest = str(run_from_proto(given.run).override_config.get("run", ""))
+                given.ClearField("fab")  # the app that came with it
                 self.check(digest)
-            except DpadmmError as problem:
+                task = b"\n".join([token.encode(), base64.b64encode(given.SerializeToString())])
+                self._start(digest, runtime, task)
+            except Exception as problem:  # noqa: BLE001 - a task must get an answer; who sent it learns no more
                 _log.warning("a task is refused: %s", problem)
-                client.PushTaskOutput(PushTaskOutputRequest(sub_status=SubStatus.FAILED, details=str(problem)))
-                return
-        given.ClearField("fab")  # the app that came with it
-        self._start(digest, runtime, b"\n".join([token.encode(), base64.b64encode(given.SerializeToString())]))
+                detail = "refused; see the coordinator's log"
+                client.PushTaskOutput(PushTaskOutputRequest(sub_status=SubStatus.FAILED, details=detail))
 
     def _start(self, digest: str, runtime: Runtime, task: bytes) -> None:
-        if digest in self._driving:  # it has ended, or gives no sign of life
-            self._driving.pop(digest)[0].stop()
+        for name, (process, _) in list(self._driving.items()):
+            if name == digest or not process.is_alive:  # it has ended, or gives no sign of life
+                del self._driving[name]
+                process.stop()
+        expect_driver(self.files.run_named(digest))
         arguments = [*self.server, runtime.address, str(self.files.directory.resolve())]
         environment = processes.flower_environment(self.files.home)
-        process = Process.start(arguments, environment, self.files.directory / "server.log", task)
-        self._driving[digest] = process, time.monotonic()
+        started = Process.start(arguments, environment, self.files.directory / "server.log", task)
+        self._driving[digest] = started, time.monotonic()
 
 
 def run_coordinator(files: CoordinatorFiles, host: str, port: int) -> None:

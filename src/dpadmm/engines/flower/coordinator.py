@@ -36,12 +36,14 @@ CREATE TABLE answers (phase INTEGER, round INTEGER, agent INTEGER, envelope BLOB
 CREATE TABLE rounds (phase INTEGER, round INTEGER, inbox BLOB NOT NULL, estimate BLOB NOT NULL, time REAL NOT NULL,
                      PRIMARY KEY (phase, round));
 CREATE TABLE log (time REAL NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
-CREATE TABLE signs (who TEXT PRIMARY KEY, time REAL NOT NULL);
 """
+_SIGNS = "CREATE TABLE IF NOT EXISTS signs (who TEXT PRIMARY KEY, time REAL NOT NULL)"
+"""Apart from the others: files of earlier versions have none."""
+
 DRIVEN_SECONDS = 15.0
 """A process that drives a run and has given no sign of life for so long is taken for dead."""
 
-WANTED_SECONDS = 30.0
+WANTED_SECONDS = 60.0
 """A run that nobody has asked for during so long is left where it is."""
 
 _log = logging.getLogger("dpadmm.coordinator")
@@ -60,8 +62,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Signs:
-    """Who has given a sign of life lately: a process that drives the run, and somebody who wants it driven."""
+    """Signs of life: of a process that drives the run, ever since it was started or lately; of who wants it driven."""
 
+    has_begun: bool
     is_driven: bool
     is_wanted: bool
 
@@ -70,15 +73,26 @@ def signs_in(path: Path, now: float) -> Signs:
     """Return the signs of life in the file of a run, without reading its terms."""
     connection = durable.connect(path, APPLICATION)
     try:
+        connection.execute(_SIGNS)
         return _signs(connection, now)
+    finally:
+        connection.close()
+
+
+def expect_driver(path: Path) -> None:
+    """Forget the signs of an earlier process: another is about to drive the run."""
+    connection = durable.connect(path, APPLICATION)
+    try:
+        connection.execute("DELETE FROM signs WHERE who = 'drive'")
     finally:
         connection.close()
 
 
 def _signs(connection: sqlite3.Connection, now: float) -> Signs:
     seen = dict(connection.execute("SELECT who, time FROM signs").fetchall())
-    never = float("-inf")
-    return Signs(now - seen.get("drive", never) < DRIVEN_SECONDS, now - seen.get("want", never) < WANTED_SECONDS)
+    age = {who: abs(now - time) for who, time in seen.items()}  # a clock that was set back makes nobody younger
+    never = float("inf")
+    return Signs("drive" in seen, age.get("drive", never) < DRIVEN_SECONDS, age.get("want", never) < WANTED_SECONDS)
 
 
 class Coordinator:
@@ -87,6 +101,7 @@ class Coordinator:
     def __init__(self, path: Path, key: SigningKey, clock: Callable[[], float]) -> None:
         """Open the run at `path` (see `create`); `clock` gives the time of the log."""
         self._connection = durable.connect(Path(path), APPLICATION)
+        self._connection.execute(_SIGNS)
         self._key, self._clock = key, clock
         self._load_phase()
 

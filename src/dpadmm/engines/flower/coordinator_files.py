@@ -13,12 +13,13 @@ from dpadmm.engines.flower.coordinator import Coordinator
 from dpadmm.engines.flower.keys import SigningKey, need_extra
 from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.runtime import Runtime, auth_secret
-from dpadmm.engines.flower.tls import create_certificates
+from dpadmm.engines.flower.tls import certified_hosts, create_certificates
 from dpadmm.errors import InputError
 
 DIRECTORY = "DPADMM_COORDINATOR"
 """Environment variable by which the server app finds this directory."""
 
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _START_SECONDS = 120.0
 _APP = """[build-system]
 requires = ["hatchling"]
@@ -73,7 +74,7 @@ class CoordinatorFiles:
         key = SigningKey.create(self.directory / "coordinator.key")
         if not is_insecure:
             # The loopback too: `register` and `federate` reach the SuperLink from this machine.
-            create_certificates(self.directory, list(dict.fromkeys([*hosts, "127.0.0.1", "localhost"])))
+            create_certificates(self.directory, list(dict.fromkeys([*hosts, *_LOOPBACK])))
         (self.directory / "runs").mkdir()
         self.home.mkdir()
         app = self.directory / "app" / "dpadmm_federation"
@@ -122,6 +123,9 @@ class CoordinatorFiles:
             arguments += ["--ssl-certfile", str(self.directory / "server.pem")]
             arguments += ["--ssl-keyfile", str(self.directory / "server.key"), "--enable-supernode-auth"]
         near = processes.reachable(host)
+        if self.ca is not None and near not in certified_hosts(self.directory):
+            known = ", ".join(certified_hosts(self.directory))
+            raise InputError(f"The certificate is for {known}, not for {near}. Make it with `init --host {near}`.")
         if processes.is_listening(near, port):
             raise InputError(f"Something listens on port {port} of {host} already; choose another port, or end it.")
         environment = processes.flower_environment(self.home)

@@ -153,6 +153,8 @@ class Drive:
         if self.coordinator.is_done or self.clock() - self._since <= agreement.wait_seconds:
             return
         missing = self.coordinator.absent or self.coordinator.waiting_for()
+        if not missing:  # another process has just completed the last round
+            return
         if agreement.missing is Missing.WAIT:
             names = ", ".join(self.coordinator.name(agent) for agent in missing)
             _log.warning("still waiting for %s", names)

@@ -13,7 +13,7 @@ from dpadmm.engines.flower.processes import FlowerError
 from dpadmm.engines.flower.refusal import FederationStopped
 
 MOST_SUBMISSIONS = 10
-"""How often a run whose process died is continued as a new run before giving up."""
+"""How often in a row a run whose process died, with no round done, is continued as a new run before giving up."""
 
 _LOOK_SECONDS = 0.3
 _CHECK_SECONDS = 5.0
@@ -33,13 +33,17 @@ def watch(
     """
     coordinator = files.open_run(agreement)
     try:
-        watching = Watch(files, coordinator, agreement, show)
-        for _ in range(submissions):
+        watching, deaths = Watch(files, coordinator, agreement, show), 0
+        while deaths < submissions:
+            before = coordinator.phase, coordinator.round
             if watching.is_done_after_one_run():
                 return outcome_of(coordinator)
+            deaths = deaths + 1 if (coordinator.phase, coordinator.round) == before else 0
     finally:
         coordinator.close()
-    raise FederationStopped(f"The server app died {submissions} times. Its log is {files.directory / 'server.log'}.")
+    raise FederationStopped(
+        f"The server app died {submissions} times in a row. Its log is {files.directory / 'server.log'}."
+    )
 
 
 @dataclass
@@ -56,6 +60,11 @@ class Watch:
     away_seconds: float = 60.0
     start_seconds: float = 60.0
     _last: Progress | None = field(default=None, init=False)
+    _known: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Remember what was in the log before."""
+        self._known = len(self.coordinator.log())
 
     def is_done_after_one_run(self) -> bool:
         """Submit, unless a process drives the run already, and watch until none does; say whether all rounds are done.
@@ -63,13 +72,13 @@ class Watch:
         `FederationStopped` if the run has stopped for good, or if nobody is there to drive it.
         """
         self.coordinator.want()
-        known = len(self.coordinator.log())
         if self.coordinator.is_done:
             return True
         run = None if self.coordinator.signs.is_driven else self._submit()
+        self.coordinator.want()
         submitted = checked = time.monotonic()
         has_begun = run is None
-        while not self._is_done(known):
+        while not self._is_done():
             time.sleep(_LOOK_SECONDS)
             if time.monotonic() - checked < _CHECK_SECONDS:
                 continue
@@ -87,12 +96,12 @@ class Watch:
             if not has_begun and not is_over:
                 raise FederationStopped(
                     f"The SuperLink took the run, but nobody has driven it for {self.start_seconds:g} s. "
-                    f"Is `dpadmm coordinator run {self.files.directory}` running?"
+                    f"Is `dpadmm coordinator run {self.files.directory}` running? If it is, see server.log there."
                 )
-            return self.coordinator.is_done
+            return self._is_done()
         return True
 
-    def _is_done(self, known: int) -> bool:
+    def _is_done(self) -> bool:
         """Show what is new; say whether all rounds are done."""
         self.coordinator.refresh()
         is_done = self.coordinator.is_done  # before what is shown, so that the end is shown too
@@ -102,7 +111,7 @@ class Watch:
             self._last = progress
         if is_done:
             return True
-        reasons = [detail for _, event, detail in self.coordinator.log()[known:] if event == "stopped"]
+        reasons = [detail for _, event, detail in self.coordinator.log()[self._known :] if event == "stopped"]
         if reasons:
             raise FederationStopped(reasons[-1])
         return False

@@ -69,7 +69,7 @@ def is_listening(host: str, port: int) -> bool:
 
 def reachable(host: str) -> str:
     """Return the address by which this machine reaches a server that listens on `host`, which may mean all."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return {"0.0.0.0": "127.0.0.1", "::": "localhost"}.get(host, host)
 
 
 @contextlib.contextmanager

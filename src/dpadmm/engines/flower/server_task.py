@@ -5,9 +5,20 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import Any
+
+from flwr.superlink.grid import HttpGrid
 
 from dpadmm.engines.flower.coordinator_files import DIRECTORY, CoordinatorFiles
-from dpadmm.engines.flower.runtime import Runtime, heartbeat
+from dpadmm.engines.flower.runtime import Runtime, heartbeat, retries
+
+
+class _Grid(HttpGrid):
+    """Flower's grid, but a SuperLink that is away is an error after seconds; Flower's own would wait for ever."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._retry_invoker = retries()
 
 
 def run_task(runtime: Runtime, token: str, task: bytes) -> None:
@@ -17,7 +28,6 @@ def run_task(runtime: Runtime, token: str, task: bytes) -> None:
     from flwr.proto.runtime_pb2 import PullTaskInputResponse, PushTaskOutputRequest
     from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
     from flwr.supercore.task_identity import TaskIdentity
-    from flwr.superlink.grid import HttpGrid
 
     from dpadmm.engines.flower.server_app import app
 
@@ -26,7 +36,7 @@ def run_task(runtime: Runtime, token: str, task: bytes) -> None:
     context.run_config = dict(run.override_config)
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = given.task_id, run.run_id, context.node_id
     ca = None if runtime.ca is None else runtime.ca.read_bytes()
-    grid = HttpGrid(runtime.address, insecure=ca is None, root_certificates=ca, token=token)
+    grid = _Grid(runtime.address, insecure=ca is None, root_certificates=ca, token=token)
     grid.set_run(run)
     status, detail = SubStatus.FAILED, "the server app failed; see the coordinator's log"
     with runtime.client("flwr-serverapp", RuntimeTokenHttpInterceptor(token)) as client, heartbeat(client):

@@ -64,6 +64,15 @@ def create_certificates(directory: Path, hosts: Sequence[str]) -> None:
     # The CA's key is not kept: nobody can make a second certificate; for other hosts make a new CA.
 
 
+def certified_hosts(directory: Path) -> list[str]:
+    """Return the names and addresses that the server's certificate is for."""
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate((directory / "server.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
+
+
 def create_node_key(directory: Path) -> None:
     """Write `node.key` (EC P-384) and `node.pub`, by which the SuperLink knows a silo's node."""
     from cryptography.hazmat.primitives.asymmetric import ec
