@@ -104,3 +104,57 @@ def test_a_lost_superlink_is_not_the_end_of_the_federation(call, problem, monkey
 
     with pytest.raises(LostGrid):
         everything()
+
+
+def test_a_request_that_never_arrives_whole_is_answered_with_an_error(monkeypatch):
+    """A SuperLink killed in the middle of a message leaves the rest announced for ever; the node waits for a reply."""
+    from flwr.app import Context, Message, RecordDict
+    from flwr.app.message import remove_content_from_message
+    from flwr.common.serde import context_to_proto, message_to_proto
+    from flwr.proto.message_pb2 import PullObjectResponse
+    from flwr.proto.runtime_pb2 import PullAppMessagesResponse, PullTaskInputResponse
+    from flwr.supercore.inflatable.inflatable_object import get_object_tree
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from dpadmm.engines.flower import executor
+
+    for name in ("task_id", "run_id", "node_id"):
+        monkeypatch.setattr(TaskIdentity, f"_{name}", 1)
+    monkeypatch.setattr(executor, "PULL_SECONDS", 0.0)
+    message = Message(content=RecordDict({}), dst_node_id=7, message_type="query")
+    message.metadata.__dict__["_message_id"] = message.object_id
+    context = Context(run_id=1, node_id=7, node_config={}, state=RecordDict({}), run_config={})
+    announced = PullAppMessagesResponse(
+        messages_list=[message_to_proto(remove_content_from_message(message))],
+        message_object_trees=[get_object_tree(message)],
+    )
+    client = SimpleNamespace(
+        PullTaskInput=lambda request: PullTaskInputResponse(context=context_to_proto(context), task_id=1),
+        PullMessages=lambda request: announced,
+        PullObject=lambda request: PullObjectResponse(object_found=True, object_available=False),
+        ConfirmMessageReceived=None,  # nothing was received
+    )
+    pulled, whose = executor._pulled(client)
+    assert not pulled.has_content()
+    reply = executor._reply(pulled, whose)
+    assert reply.has_error()
+    assert reply.metadata.reply_to_message_id == message.metadata.message_id
+
+
+def test_a_task_without_a_reply_has_its_node_started_again(monkeypatch, tmp_path):
+    from dpadmm.engines.flower import executor
+
+    stop, stuck = threading.Event(), threading.Event()
+
+    def fails(runtime, token):
+        stop.set()
+        raise ConnectionError("the reply was not taken")
+
+    @contextmanager
+    def client(runtime, component, credential, tries):
+        yield SimpleNamespace(AcquireTask=lambda request: SimpleNamespace(token="a", HasField=lambda name: True))
+
+    monkeypatch.setattr(Runtime, "client", client)
+    monkeypatch.setattr(executor, "_work", fails)
+    executor.serve("127.0.0.1:1", auth_secret(tmp_path), stop, stuck)
+    assert stuck.is_set()

@@ -43,22 +43,24 @@ def run_silo(directory: Path, superlink: str, ca: Path | None) -> None:
     os.environ[SILO] = str(files.directory)
     os.environ.update(FLWR_TELEMETRY_ENABLED="0", FLWR_DISABLE_UPDATE_CHECK="1")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it reports every poll
-    stop = processes.stopped_by_signals()
+    stop, stuck = processes.stopped_by_signals(), threading.Event()
     port = processes.free_port()
     node = start_supernode(files, superlink, ca, port)
     worker = threading.Thread(
-        target=serve, args=(f"127.0.0.1:{port}", auth_secret(files.directory), stop), name="silo", daemon=True
+        target=serve, args=(f"127.0.0.1:{port}", auth_secret(files.directory), stop, stuck), name="silo", daemon=True
     )
     try:
         worker.start()
         while not stop.wait(0.5):
             if not worker.is_alive():
                 raise InputError("The silo's executor has ended; see its log.")
-            if not node.is_alive:
-                _log.warning("the SuperNode ended; starting it again. Its log says:\n%s", node.tail(500))
+            if stuck.is_set() or not node.is_alive:
+                how = "waits for a reply that it will not get" if node.is_alive else "ended"
+                _log.warning("the SuperNode %s; starting it again. Its log says:\n%s", how, node.tail(500))
                 node.stop()
                 time.sleep(2.0)
                 node = start_supernode(files, superlink, ca, port)
+                stuck.clear()
     finally:
         stop.set()
         node.stop()
