@@ -134,9 +134,9 @@ def test_a_request_that_never_arrives_whole_is_answered_with_an_error(monkeypatc
         PullObject=lambda request: PullObjectResponse(object_found=True, object_available=False),
         ConfirmMessageReceived=None,  # nothing was received
     )
-    pulled, whose = executor._pulled(client)
-    assert not pulled.has_content()
-    reply = executor._reply(pulled, whose)
+    pulled, _, is_whole = executor._pulled(client)
+    assert not is_whole
+    reply = executor._failure(pulled, "the request did not arrive whole")
     assert reply.has_error()
     assert reply.metadata.reply_to_message_id == message.metadata.message_id
 

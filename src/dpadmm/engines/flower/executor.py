@@ -50,9 +50,9 @@ def _work(runtime: Runtime, token: str) -> None:
     with runtime.client("flwr-clientapp", RuntimeTokenHttpInterceptor(token)) as client, heartbeat(client):
         context, status, detail = None, SubStatus.FAILED, "the silo failed"
         try:
-            message, context = _pulled(client)
+            message, context, is_whole = _pulled(client)
             pulled = time.perf_counter()
-            reply = _reply(message, context)
+            reply = _answer(message, context) if is_whole else _failure(message, "the request did not arrive whole")
             computed = time.perf_counter()
             push_message(client, reply, context)
             status, detail = SubStatus.COMPLETED, ""
@@ -62,8 +62,8 @@ def _work(runtime: Runtime, token: str) -> None:
             push_task_output(client=client, context=context, sub_status=status, details=detail)
 
 
-def _pulled(client: Any) -> tuple["Message", "Context"]:
-    """Return the message of a task; without its content if that does not arrive.
+def _pulled(client: Any) -> tuple["Message", "Context", bool]:
+    """Return the message of a task, and whether it is whole; if not, its content is empty.
 
     When a SuperLink dies in the middle of a message, the rest never comes; Flower's own process would wait two hours.
     """
@@ -78,6 +78,7 @@ def _pulled(client: Any) -> tuple["Message", "Context"]:
     context = context_from_proto(given.context)
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = given.task_id, context.run_id, context.node_id
     announced = client.PullMessages(PullAppMessagesRequest())
+    is_whole = True
     tree, whose = announced.message_object_trees[0], (Node(node_id=context.node_id), context.run_id)
     try:
         message = inflatable_utils.pull_and_inflate_object_from_tree(
@@ -90,20 +91,21 @@ def _pulled(client: Any) -> tuple["Message", "Context"]:
         )
     except inflatable_utils.ObjectPullError as problem:
         _log.warning("a request did not arrive whole: %s", problem)
-        message = message_from_proto(announced.messages_list[0])
+        message, is_whole = message_from_proto(announced.messages_list[0]), False
     message.metadata.__dict__["_message_id"] = tree.object_id  # as Flower does: it is not part of what is pulled
-    return message, context
+    return message, context, is_whole
 
 
-def _reply(message: "Message", context: "Context") -> "Message":
+def _answer(message: "Message", context: "Context") -> "Message":
+    try:
+        return app(message=message, context=context)
+    except Exception:  # noqa: BLE001 - whatever it is, the node must get an answer
+        _log.exception("the silo failed")
+        return _failure(message, "the silo failed; see its own log")
+
+
+def _failure(message: "Message", reason: str) -> "Message":
     from flwr.app import Error, Message
     from flwr.common.constant import ErrorCode
 
-    reason = "the request did not arrive whole"
-    if message.has_content():
-        try:
-            return app(message=message, context=context)
-        except Exception:  # noqa: BLE001 - whatever it is, the node must get an answer
-            _log.exception("the silo failed")
-            reason = "the silo failed; see its own log"
     return Message(Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason), reply_to=message)
