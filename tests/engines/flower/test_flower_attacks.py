@@ -224,9 +224,8 @@ def test_the_crash_matrix_over_flower(worlds, tmp_path):
             from dpadmm.engines.flower.federate import watch
 
             outcome.append(watch(rehearsal.coordinator, rehearsal.agreement, submissions=60))
-        except BaseException as problem:
+        except Exception as problem:  # noqa: BLE001 - looked at below
             failures.append(problem)
-            raise
 
     try:
         rehearsal.start_superlink()
