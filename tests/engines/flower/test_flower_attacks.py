@@ -13,14 +13,12 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.engines.flower import processes
-from dpadmm.engines.flower.agreement import NoiseOrigin
 from dpadmm.engines.flower.coordinator import Coordinator
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.processes import FlowerError, Process, flower_environment
 from dpadmm.engines.flower.rehearsal import prepared, running, wait_until
 from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.flower.tls import create_certificates, create_node_key
-from dpadmm.privacy.ledger.reading import open_for_reading
 
 pytestmark = pytest.mark.slow
 
@@ -36,15 +34,6 @@ def supernode(rehearsal, place: Path, *security: str) -> Process:
     arguments = [processes.command("flower-supernode"), "--superlink", rehearsal.address, "--isolation", "process"]
     arguments += ["--port", str(processes.free_port()), "--max-retries", "2", "--max-wait-time", "10", *security]
     return Process.start(arguments, flower_environment(place), place / "stranger.log")
-
-
-def releases(rehearsal) -> list[int]:
-    """Return how many releases each silo's ledger holds."""
-    found = []
-    for files in rehearsal.silos.values():
-        with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
-            found.append(ledger.statement().releases)
-    return found
 
 
 def test_strangers_cannot_connect(worlds, tmp_path):
@@ -117,7 +106,7 @@ def test_an_unapproved_app_does_not_run_at_the_coordinator(worlds, tmp_path):
         outcome = rehearsal.federate()  # and the approved run is not disturbed
     assert not marker.exists()
     assert outcome.rounds == 1
-    assert releases(rehearsal) == [1, 1]
+    assert worlds.releases(rehearsal) == [1, 1]
 
 
 def test_only_the_coordinator_takes_the_superlinks_tasks(worlds, tmp_path):
@@ -261,4 +250,4 @@ def test_the_crash_matrix_over_flower(worlds, tmp_path):
     assert killed["superlink"] == len(SUPERLINK_ROUNDS)
     assert (place / "server.points").read_text() == ""
     assert outcome[0].estimate.tolist() == reference.estimates()[-1].tolist()
-    assert releases(rehearsal) == [rounds, rounds]
+    assert worlds.releases(rehearsal) == [rounds, rounds]

@@ -20,7 +20,6 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from dpadmm.engines.flower import messages
-from dpadmm.engines.flower.agreement import NoiseOrigin
 from dpadmm.engines.flower.grid import GridTransport
 from dpadmm.engines.flower.keys import SigningKey, open_envelope
 from dpadmm.engines.flower.messages import Join, Joined, Refused, Step, Stepped
@@ -30,7 +29,6 @@ from dpadmm.engines.flower.rehearsal import prepared, running, wait_until
 from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.flower.runtime import auth_secret, heartbeat
 from dpadmm.engines.flower.silo import Silo
-from dpadmm.privacy.ledger.reading import open_for_reading
 
 pytestmark = pytest.mark.slow
 NOTHING = np.zeros((0, 3))
@@ -123,14 +121,6 @@ def opened(envelope: bytes, keys) -> bytes:
     raise AssertionError("signed by nobody")
 
 
-def releases(rehearsal) -> list[int]:
-    found = []
-    for files in rehearsal.silos.values():
-        with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
-            found.append(ledger.statement().releases)
-    return found
-
-
 def test_a_hostile_coordinator(worlds, tmp_path):
     """Everything but what was agreed is refused over the wire as well, and the ledgers show what was agreed only."""
     rehearsal = three(worlds, tmp_path)
@@ -160,7 +150,7 @@ def test_a_hostile_coordinator(worlds, tmp_path):
             _, answer = world.told(node, world.invite(replace(world.terms, **change)))
             assert isinstance(answer, Refused)
             assert "has approved" in answer.reason
-        assert releases(rehearsal) == [0, 0, 0]
+        assert worlds.releases(rehearsal) == [0, 0, 0]
 
     def forged(vector, k=1, agent=1, key=None) -> bytes:
         answer = Stepped(world.terms.digest, agent, k, np.array(vector))
@@ -174,7 +164,7 @@ def test_a_hostile_coordinator(worlds, tmp_path):
         world.refused(0, world.ask(1, 0, key=stranger), "signature")
         first = [world.told(world.nodes[i], world.ask(1, i))[0] for i in range(3)]
         assert world.told(world.nodes[0], world.ask(1, 0))[0] == first[0]  # asked again: bit for bit
-        assert releases(rehearsal) == [1, 1, 1]
+        assert worlds.releases(rehearsal) == [1, 1, 1]
         for vector, words in {
             (np.nan, 0.0, 0.0): "not finite",
             (1e300, 1e300, 0.0): "norm",
@@ -190,7 +180,7 @@ def test_a_hostile_coordinator(worlds, tmp_path):
         world.refused(0, world.ask(2, 0, [forged((0.0, 0.0, 0.0))]), "answered to another request")
         assert world.told(world.nodes[0], world.ask(1, 0))[0] == first[0]  # an old request: its old answer
         assert world.told(world.nodes[0], world.ask(2, 0, [first[1]]))[0] == second
-        assert releases(rehearsal) == [2, 1, 1]
+        assert worlds.releases(rehearsal) == [2, 1, 1]
 
     with running(rehearsal):
         rehearsal.conductor.stop()  # the coordinator does its tasks by itself
@@ -223,4 +213,4 @@ def test_a_silo_that_sends_what_it_likes_stops_the_federation(worlds, tmp_path, 
     finally:
         rehearsal.stop()
     assert "s1" in str(stopped.value)
-    assert max(releases(rehearsal)) == 1
+    assert max(worlds.releases(rehearsal)) == 1

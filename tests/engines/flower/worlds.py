@@ -18,6 +18,7 @@ from dpadmm.engines.flower.methods import METHODS, terms_of
 from dpadmm.engines.flower.policy import Policy
 from dpadmm.engines.flower.silo import Silo
 from dpadmm.engines.flower.silo_files import SiloFiles, schema_digest
+from dpadmm.privacy.ledger.reading import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk
@@ -149,6 +150,15 @@ def copied(world: World, place: Path) -> World:
         policy.write_text(policy.read_text().replace(str(world.place), str(place)))
         silos[name] = Silo(place / name)
     return World(place, world.agreement, SigningKey.load(place / "coordinator.key"), silos)
+
+
+def releases(rehearsal) -> list[int]:
+    """Return how many releases each silo's rehearsal ledger holds."""
+    found = []
+    for files in rehearsal.silos.values():
+        with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
+            found.append(ledger.statement().releases)
+    return found
 
 
 def path(n: int) -> tuple[tuple[int, int], ...]:
