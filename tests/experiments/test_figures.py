@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.errors import InputError
+from dpadmm.experiments import output
 from dpadmm.experiments.figure import Accounting, Order, Size, Verdict
 from dpadmm.experiments.output import is_finished
 from dpadmm.experiments.pages import write_pages
@@ -275,6 +276,32 @@ def test_one_reading_alone(tmp_path, accounting):
     simulated = table[table["run"] >= 0]
     assert set(simulated["reading"]) == {"non-private", accounting.value}
     assert table["run"].max() == 2
+
+
+def test_sizes_are_not_mixed_and_a_mistyped_data_folder_is_refused(toy, monkeypatch):
+    with pytest.raises(InputError, match="another size"):
+        reproduce(["p-admm/fig1"], Order(Size.FULL), toy[0])
+    monkeypatch.setenv("DPADMM_DATA", str(toy[0] / "nowhere"))
+    with pytest.raises(InputError, match="is no folder"):
+        reproduce(["p-admm/fig1"], Order(Size.TOY), toy[0])
+
+
+def test_a_part_is_named_after_all_the_code_it_rests_on(monkeypatch):
+    """The scoreboard's LASSO uses the consensus paper's files: a change there is a change of the part."""
+    part = FIGURES["scoreboard/lasso"].parts[0]
+    before = output.part_path(Path("out"), part, Order(Size.TOY))
+    plain = output._code
+    for changed in ("experiments/consensus/lasso.py", "privacy/gaussian.py", "solvers/kernels.py"):
+        with monkeypatch.context() as patch:
+            output._library.cache_clear()
+            patch.setattr(output, "_code", lambda file, end=changed: f"{plain(file)}{file.as_posix().endswith(end)}")
+            after = output.part_path(Path("out"), part, Order(Size.TOY))
+            patch.setattr(output, "_code", lambda file: f"{plain(file)}False")
+            output._library.cache_clear()
+            unchanged = output.part_path(Path("out"), part, Order(Size.TOY))
+        assert after != unchanged, changed
+    output._library.cache_clear()
+    assert output.part_path(Path("out"), part, Order(Size.TOY)) == before
 
 
 def test_bad_input(tmp_path):
