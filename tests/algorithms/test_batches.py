@@ -1,6 +1,7 @@
 """Random batches: their law, and the sums of gradients against a plain loop over records."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -163,10 +164,20 @@ class TestFacts:
         assert Batches(5, seed=0, kind=BatchKind.FIXED).sampling(50) == FixedSizeSampling(size=5, population=50)
 
     def test_a_secret_seed_is_not_shown(self):
-        secret = Batches.secret(5)
-        assert str(secret.seed) not in repr(secret)
-        assert secret.seed != Batches.secret(5).seed
+        drawn = Batches.secret(5).drawn()
+        assert drawn.seed is not None
+        assert str(drawn.seed) not in repr(drawn)
         assert repr(Batches(5, seed=1)) != repr(Batches(5, seed=2))
+
+    def test_secret_batches_hold_nothing_that_could_be_used_twice(self):
+        secret = Batches.secret(5)
+        assert pickle.loads(pickle.dumps(secret)).seed is None
+        assert len({secret.drawn().seed for _ in range(8)}) == 8
+        assert secret.drawn().seed >= 2**64 or secret.drawn().seed >= 2**64  # 128 bits; both below: 2^-128
+        with pytest.raises(InputError, match="engine"):
+            secret.key(0)
+        known = Batches(5, seed=3)
+        assert known.drawn() is known
 
     @pytest.mark.parametrize("bad", [{"size": 0}, {"size": 2.5}, {"seed": -1}, {"seed": 1.5}, {"seed": True}])
     def test_bad_numbers_are_refused(self, bad):

@@ -1,5 +1,8 @@
 """Private runs: what may leave, and what only looks like it."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -69,10 +72,34 @@ def test_a_huge_budget_comes_back_to_the_bare_method(problem):
 
 def test_a_release_refuses_batches_that_can_be_guessed(problem):
     known, secret = (DPSGD(step=0.5, batches=b) for b in (Batches(10, seed=0), Batches.secret(10)))
-    with pytest.raises(InputError, match="seed can be guessed"):
+    with pytest.raises(InputError, match=r"Batches\.secret"):
         run_private(known, problem, 2, TARGET, SecureSampler(), engine=QUIET)
     assert not run_private(known, problem, 2, TARGET, SimulatedSampler(seed=0), engine=QUIET).is_private_release
     assert run_private(secret, problem, 2, TARGET, SecureSampler(), engine=QUIET).is_private_release
+
+
+def test_every_run_draws_its_own_secret_batches(problem, monkeypatch, tmp_path):
+    """One `Batches.secret` served several runs with the same batches: ten one-round runs were 0.1 counted, 1.3 true."""
+    seeds = []
+    key = Batches.key
+
+    def noted(batches, step):
+        seeds.append(batches.seed)
+        return key(batches, step)
+
+    monkeypatch.setattr(Batches, "key", noted)
+    secret = DPSGD(step=0.5, batches=Batches.secret(10))
+    for method in (secret, secret, copy.deepcopy(secret), pickle.loads(pickle.dumps(secret))):
+        run_private(method, problem, 1, TARGET, SecureSampler(), engine=QUIET)
+    first = QUIET.run(secret, problem, Stopping(rounds=1), save_to=tmp_path / "run")
+    for saved in (first.checkpoint, tmp_path / "run"):  # a run that is taken up again draws anew too
+        QUIET.run(secret, problem, Stopping(rounds=2), resume=saved)
+    assert None not in seeds
+    assert len(set(seeds)) == 7
+    assert str(seeds[4]).encode() not in (tmp_path / "run").read_bytes()
+    big = DPSGD(step=0.5, batches=Batches(10, seed=2**127))
+    with pytest.raises(InputError, match=r"Batches\.secret"):
+        run_private(big, problem, 1, TARGET, SecureSampler(), engine=QUIET)
 
 
 def test_a_secure_run_shows_no_figure_that_read_the_data():

@@ -7,11 +7,11 @@ else: a silo alone, a batch of agents and any number of threads agree. It shares
 import hashlib
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import singledispatch
 from numbers import Integral
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +47,9 @@ class Batches:
     ----------
     size: l >= 1, at most the records of the smallest agent. Sums are divided by l, the *expected* size: dividing by
         the drawn size would let one record change every other record's term.
-    seed: whole number >= 0. Privacy by sampling holds only while nobody else knows the batches: a release takes
-        a fresh secret seed (`Batches.secret`); a known one is for simulation.
+    seed: whole number >= 0, for simulation. Privacy by sampling holds only while nobody knows the batches, and batches
+        that served one run are known to whoever learns of another: a release takes `Batches.secret`, which has no seed;
+        the engine draws one for every run and forgets it.
     kind: Poisson (default) or fixed size.
 
     >>> Batches(10, seed=1).sampling(1000)
@@ -56,22 +57,33 @@ class Batches:
     """
 
     size: int
-    seed: int
+    seed: int | None
     kind: BatchKind = BatchKind.POISSON
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.count("size", self.size)
-        if not _is_whole(self.seed) or self.seed < 0:
+        if self.seed is not None and not _is_seed(self.seed):
             raise InputError(f"seed must be a whole number of at least 0, of any size, got {self.seed!r}.")
 
     @classmethod
     def secret(cls, size: int, kind: BatchKind = BatchKind.POISSON) -> "Batches":
-        """Return batches with a seed of 128 bits from the operating system."""
-        return cls(size, secrets.randbits(128), kind)
+        """Return batches that are drawn anew for every run: there is nothing in them that could be used twice."""
+        return cls(size, None, kind)
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether every run draws its own seed."""
+        return self.seed is None
+
+    def drawn(self) -> "Batches":
+        """Return the batches of one run: secret ones get a seed of 128 bits from the operating system."""
+        return replace(self, seed=secrets.randbits(128)) if self.is_secret else self
 
     def __repr__(self) -> str:
         """Show a fingerprint in place of the seed, which may be a secret."""
+        if self.is_secret:
+            return f"Batches.secret(size={self.size}, kind={self.kind.name})"
         mark = hashlib.blake2b(f"dpadmm batch seed|{self.seed}".encode(), digest_size=6).hexdigest()
         return f"Batches(size={self.size}, seed=#{mark}, kind={self.kind.name})"
 
@@ -90,12 +102,25 @@ class Batches:
 
     def key(self, step: int) -> NDArray[np.uint64]:
         """Return the generator's key for one step of a round."""
+        if self.is_secret:
+            raise InputError("Secret batches are drawn by the engine, for one run. Run the method through an engine.")
         text = f"dpadmm batches 1|{self.seed}|{step}"
         return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4").astype(np.uint64)
 
 
-def _is_whole(number: object) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool)
+def _is_seed(number: object) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
+
+
+Method = TypeVar("Method")
+
+
+def with_drawn_batches(algorithm: Method) -> Method:
+    """Return the method for one run: secret batches get their seed, everything else stays."""
+    batches = getattr(algorithm, "batches", None)
+    if not isinstance(batches, Batches) or not batches.is_secret:
+        return algorithm
+    return replace(algorithm, batches=batches.drawn())  # type: ignore[type-var]
 
 
 class Moment(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, check_fit, put, take
+from dpadmm.algorithms.batches import with_drawn_batches
 from dpadmm.engines.checkpoint import Checkpoint, passport
 from dpadmm.engines.history import History, snapshot
 from dpadmm.engines.progress import progress_bar
@@ -149,7 +150,8 @@ class LocalEngine:
                 "A run with noise must stop by rounds: residuals read states without noise, so the moment of stopping "
                 "would tell about the data. Leave residual out."
             )
-        stamp = self._passport(algorithm, problem, network)
+        stamp = self._passport(algorithm, problem, network)  # of secret batches it knows that they are, no seed
+        algorithm = with_drawn_batches(algorithm)
         threads = self.threads if self.threads is not None else available_threads()
         with one_blas_thread():
             agents = Agents.of(problem, network, self.tolerance, threads)

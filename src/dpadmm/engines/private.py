@@ -18,8 +18,6 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.records import SampledGaussianRelease
 from dpadmm.problems.problem import Problem
 
-_LEAST_SECRET = 2**64  # a seed of 128 random bits is below it with probability 2^-64
-
 
 class PrivateAlgorithm(Algorithm[Any], Private, Protocol):
     """An algorithm that declares its releases."""
@@ -74,10 +72,10 @@ def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
     if not any(isinstance(release, SampledGaussianRelease) for release in plan):
         return
     batches = getattr(algorithm, "batches", None)
-    if not isinstance(batches, Batches) or batches.seed < _LEAST_SECRET:
+    if not isinstance(batches, Batches) or not batches.is_secret:
         raise InputError(
-            "The plan counts on batches that nobody knows, but their seed can be guessed. For a release take a fresh "
-            "Batches.secret(size) for every run; seeds of your own are for simulation."
+            "The plan counts on batches that nobody knows, but these have a seed, which can be used again or guessed. "
+            "For a release take Batches.secret(size), which draws one for every run; seeds are for simulation."
         )
 
 
