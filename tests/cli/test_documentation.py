@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpadmm.privacy.ledger import Budget, Ledger, Origin
+from dpadmm.privacy.ledger import Budget, Ledger, Origin, SiloColumns
 from dpadmm.privacy.methods import METHODS, PAdmm
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
@@ -26,8 +26,9 @@ def test_every_command_of_the_page_runs(cli, study, tmp_path, monkeypatch):
     for name in ("new.csv", "register.csv"):
         shutil.copy("south.csv", name)
     agent = PAdmm(records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)
-    with Ledger.create("clinic.ledger", {"x": [[1.0], [2.0]]}, Budget(epsilon=1.0, delta=1e-5)) as ledger:
-        ledger.reserve(agent.releases(1.0), run="pilot", algorithm="p-admm", origin=Origin.SECURE)
+    data = [SiloColumns("clinic", {"x": [1.0, 2.0]})]
+    with Ledger.create("clinic.ledger", data, Budget(epsilon=1.0, delta=1e-5)) as ledger:
+        ledger.confirm(data).reserve(agent.releases(1.0), run="pilot", algorithm="p-admm", origin=Origin.SECURE)
     listed = commands()
     assert len(listed) >= 20
     for words in listed:

@@ -29,14 +29,16 @@ def true_accuracy(study, model) -> tuple[float, float]:
 
 def test_public_data_are_measured_exactly_and_the_report_shows_it(cli, study, copy):
     model, _ = copy
-    said = cli.ask("evaluate", str(model), *study.files, "--public", "made up for a test")
+    said = cli.ask("evaluate", str(model), *study.files, "--public", "made up for a test", "--declare", "published")
     accuracy, baseline = true_accuracy(study, model)
     assert (said["value"], said["baseline"]) == (pytest.approx(accuracy), pytest.approx(baseline))
     assert said["basis"] == "data declared public"
     (kept,) = load_model(model).measurements
     assert (kept.on, kept.basis, kept.epsilon) == ("made up for a test", Basis.PUBLIC, 0.0)
     assert cli.run("report", str(model)).exit_code == 0
-    assert "made up for a test" in model.with_suffix(".html").read_text()
+    page = model.with_suffix(".html").read_text()
+    assert "made up for a test" in page
+    assert "Declared by whoever measured: these rows are published" in page
 
 
 def test_private_data_are_measured_with_noise_and_recorded(cli, study, copy):
@@ -61,7 +63,12 @@ def test_private_data_are_measured_with_noise_and_recorded(cli, study, copy):
 def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
     model, _ = copy
     before = model.read_bytes()
-    assert cli.run("evaluate", str(model), *study.files, "--public", "test", "--no-record").exit_code == 0
+    assert (
+        cli.run(
+            "evaluate", str(model), *study.files, "--public", "test", "--declare", "published", "--no-record"
+        ).exit_code
+        == 0
+    )
     assert model.read_bytes() == before
 
 
@@ -72,9 +79,13 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
         ("--public test --epsilon 1 --delta 1e-5", "Say what allows the figure"),
         ("--epsilon 1", "--epsilon needs --delta"),
         ("--epsilon 0 --delta 1e-5", "epsilon must be greater than 0"),
-        ("--public test --ledger x", "public data spend nothing"),
+        ("--public test --declare held-out --budget 1", "public data spend nothing"),
+        ("--public test", "--declare held-out"),
+        ("--public test --declare held-out --ledger study.ledger", "give either --ledger"),
+        ("--public test --ledger study.ledger", "These are training records"),
+        ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare belongs to --public"),
         ("--epsilon 1 --delta 1e-5 --ledger new", "--budget EPSILON"),
-        ("--public test --split-by age", "takes one file"),
+        ("--public test --declare published --split-by age", "takes one file"),
     ],
 )
 def test_what_is_refused_changes_nothing(cli, study, copy, monkeypatch, words, message):
@@ -94,3 +105,61 @@ def test_people_in_several_silos_cost_more_noise(cli, study, copy):
     words = ("evaluate", str(model), *study.files, "--epsilon", "1", "--delta", "1e-5", "--no-record")
     one, two = (cli.ask(*words, "--silos-per-person", silos)["uncertainty"] for silos in ("1", "2"))
     assert two == pytest.approx(2 * one, rel=1e-5)
+
+
+def test_the_training_ledger_tells_training_records_from_others(cli, study, copy, tmp_path):
+    """`--public hi` on training records gave their exact figure, whatever the help said."""
+    model, ledger = copy
+    renamed = []
+    for file in study.files:
+        frame = pd.read_csv(file)
+        renamed.append(str(tmp_path / f"new-{len(renamed)}.csv"))
+        frame.to_csv(renamed[-1], index=False)
+    refused = cli.run("evaluate", str(model), *renamed[::-1], "--public", "hi", "--ledger", str(ledger))
+    assert refused.exit_code == 2
+    assert "These are training records" in refused.stderr
+    other = pd.concat([pd.read_csv(file) for file in study.files]).sample(frac=0.5, random_state=0)
+    other.to_csv(tmp_path / "other.csv", index=False)
+    words = ("evaluate", str(model), str(tmp_path / "other.csv"), "--public", "hi", "--ledger")
+    said = cli.ask(*words, str(ledger))
+    assert (
+        said["declaration"]
+        == "The tables were compared with the ledger of the training data, study.ledger: none of them is in it."
+    )
+    foreign = tmp_path / "foreign.ledger"
+    fitted = cli.run(
+        "evaluate",
+        str(model),
+        str(tmp_path / "other.csv"),
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-5",
+        "--ledger",
+        str(foreign),
+        "--budget",
+        "2",
+    )
+    assert fitted.exit_code == 0
+    mistaken = cli.run(*words, str(foreign))
+    assert mistaken.exit_code == 2
+    assert "expected head" in mistaken.stderr
+
+
+def test_what_the_ledger_assumes_is_not_asked_again(cli, study, tmp_path):
+    """`evaluate` without the option recorded 1.0 where a person in both silos pays 2.155."""
+    model, ledger = tmp_path / "m.json", tmp_path / "two.ledger"
+    words = ("--schema", study.schema, "--delta", "1e-5", "--ledger", str(ledger), "--anyway")
+    fit = ("fit", *study.files, "--epsilon", "1", *words, "--out", str(model))
+    assert cli.run(*fit, "--budget", "9", "--silos-per-person", "2", "--records-per-person", "3").exit_code == 0
+    measure = ("evaluate", str(model), *study.files, "--epsilon", "1", "--delta", "1e-5", "--no-record")
+    kept, free = cli.ask(*measure, "--ledger", str(ledger)), cli.ask(*measure)
+    assert kept["uncertainty"] == pytest.approx(6 * free["uncertainty"], rel=1e-4)
+    for less in (("--silos-per-person", "1"), ("--records-per-person", "2")):
+        for command in ((*measure, "--ledger", str(ledger)), (*fit, "--force")):
+            refused = cli.run(*command, *less)
+            assert refused.exit_code == 2
+            assert "does not cover" in refused.stderr
+    with Ledger.open(ledger) as book:
+        assert (book.terms.silos_per_person, book.terms.records_per_person) == (2, 3)
+        assert len(book.statement().silos) == 2

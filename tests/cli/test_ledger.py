@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.privacy.ledger import Budget, Ledger, Origin
+from dpadmm.privacy.ledger import Budget, Ledger, Origin, SiloColumns
 from dpadmm.privacy.methods import Dvp, PAdmm
 
-DATA = {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}
+DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
 AGENT = PAdmm(records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)
 
 
@@ -21,9 +21,9 @@ def path(tmp_path):
     place = tmp_path / "clinic.ledger"
     with Ledger.create(place, DATA, Budget(epsilon=1.0, delta=1e-5)) as ledger:
         for run, std in (("pilot", 1.0), ("trial", 0.5)):
-            ledger.reserve(AGENT.releases(std), run=run, algorithm="p-admm", origin=Origin.SECURE)
+            ledger.confirm(DATA).reserve(AGENT.releases(std), run=run, algorithm="p-admm", origin=Origin.SECURE)
         with pytest.raises(Exception, match="Refused"):
-            ledger.reserve(AGENT.releases(1e-3), run="greedy", algorithm="p-admm", origin=Origin.SECURE)
+            ledger.confirm(DATA).reserve(AGENT.releases(1e-3), run="greedy", algorithm="p-admm", origin=Origin.SECURE)
     return place
 
 
@@ -60,8 +60,8 @@ def test_show_says_what_is_recorded(cli, path):
 
 def test_mixed_releases_do_not_hold_adaptively(cli, path):
     agent = Dvp(records=10_000, degree=2, eta=0.05, mu=0.01, rounds=2)
-    with Ledger.open(path, data=DATA) as ledger:
-        ledger.reserve(agent.releases(5.0), run="dual", algorithm="dvp", origin=Origin.SECURE)
+    with Ledger.open(path) as ledger:
+        ledger.confirm(DATA).reserve(agent.releases(5.0), run="dual", algorithm="dvp", origin=Origin.SECURE)
     shown = cli.ask("ledger", "show", str(path))
     assert shown["holds_adaptively"] is False
     assert "for noise planned beforehand" in cli.run("ledger", "show", str(path)).stdout
@@ -87,8 +87,8 @@ def test_reading_needs_no_right_to_write(cli, path):
 
 
 def test_entries_of_a_process_that_has_the_ledger_open_are_seen(cli, path):
-    with Ledger.open(path, data=DATA) as ledger:
-        ledger.reserve(AGENT.releases(5.0), run="open", algorithm="p-admm", origin=Origin.SECURE)
+    with Ledger.open(path) as ledger:
+        ledger.confirm(DATA).reserve(AGENT.releases(5.0), run="open", algorithm="p-admm", origin=Origin.SECURE)
         assert path.with_name(path.name + "-wal").stat().st_size > 0
         shown = cli.ask("ledger", "show", str(path))
         assert shown["releases"] == 15
@@ -186,8 +186,8 @@ def test_bad_files_get_one_clear_line_and_stay_as_they_are(cli, path, tmp_path, 
 
 def test_an_older_copy_is_recognised(cli, path):
     old = path.read_bytes()
-    with Ledger.open(path, data=DATA) as ledger:
-        ledger.reserve(AGENT.releases(5.0), run="later", algorithm="p-admm", origin=Origin.SECURE)
+    with Ledger.open(path) as ledger:
+        ledger.confirm(DATA).reserve(AGENT.releases(5.0), run="later", algorithm="p-admm", origin=Origin.SECURE)
     path.write_bytes(old)
     result = cli.run("ledger", "show", str(path))
     assert result.exit_code == 2

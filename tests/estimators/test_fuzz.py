@@ -32,12 +32,12 @@ BAD = {
     "fit_intercept": ("yes", None, 1, [True]),
     "feature_bounds": ((1, 0), (1,), 5, "ab", (np.nan, 1), ([0, 0, 0], [1, 1, 1]), ("a", "b"), {}),
     "row_norm": (0, -1, np.nan, np.inf, "1", [1.0]),
-    "unit": ("person", "", None, 3, "function", ["record"]),
-    "view": ("nobody", None, 0),
+    "unit": ("person", "", 3, "function", ["record"]),
+    "view": ("nobody", 0),
     "algorithm": ("magic", None, 5, "admm", ["auto"]),
     "topology": ("mesh", 7, "ring", [(0, 1)]),  # a ring needs silos
-    "max_records_per_person": (0, -1, 1.5, None, "1", np.nan),
-    "max_silos_per_person": (0, 2, 1.5, None, "1"),  # two silos, but there is one
+    "max_records_per_person": (0, -1, 1.5, "1", np.nan),
+    "max_silos_per_person": (0, 2, 1.5, "1"),  # two silos, but there is one
     "ledger": (5, object(), ["a"]),
     "random_state": (-1, 1.5, "seed", True, np.random.default_rng(0)),
 }

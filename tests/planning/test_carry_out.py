@@ -11,8 +11,7 @@ from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.draws import Origin
 from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.ledger.tally import Holding, Terms
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, Terms
 from dpadmm.privacy.records import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.regularisers import L1
@@ -28,17 +27,15 @@ def made(**facts):
 
 
 def data_of(silos):
-    return {"x": silos.features, "y": silos.labels}
+    parts = [silos.part(i) for i in range(3)]
+    return [SiloColumns(silos.names[i], {"x": rows, "y": labels}) for i, (rows, labels) in enumerate(parts)]
 
 
 @pytest.fixture
 def ledger(make_silos, tmp_path):
-    terms = Terms(holding=Holding.APART)
-    silos = make_silos(SIZES)
-    with Ledger.create(
-        tmp_path / "all.ledger", data_of(silos), Budget(epsilon=1.001, delta=1e-5), terms=terms
-    ) as opened:
-        yield opened
+    data = data_of(make_silos(SIZES))
+    with Ledger.create(tmp_path / "all.ledger", data, Budget(epsilon=1.001, delta=1e-5)) as opened:
+        yield opened.confirm(data)
 
 
 class Mute:
@@ -89,7 +86,7 @@ def test_the_history_is_computed_from_released_messages_alone(make_silos, facts)
 def test_everything_is_recorded_before_the_first_draw(make_silos, ledger):
     with pytest.raises(AssertionError, match="noise was drawn"):
         carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
-    assert ledger.statement().releases == 3 * 6
+    assert ledger.ledger.statement().releases == 3 * 6
 
 
 class MuteSecure(SecureSampler):
@@ -100,7 +97,7 @@ class MuteSecure(SecureSampler):
 def test_a_ledger_stops_the_second_run_before_any_noise(make_silos, ledger):
     first = carry_out(made(), make_silos(SIZES), SecureSampler(), ledger, progress=False)
     assert len(first.receipts) == 1
-    assert ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
+    assert ledger.ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
     with pytest.raises(BudgetError):
         carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
 
@@ -109,10 +106,10 @@ def test_one_ledger_per_silo_and_the_coordinators_noise_in_each(make_silos, tmp_
     silos = make_silos(SIZES)
     for facts, view in (({}, View.EAVESDROPPER), ({"view": View.PUBLIC}, View.PUBLIC)):
         budget, terms = Budget(epsilon=1.001, delta=1e-5), Terms(view=view)
-        books = [
-            Ledger.create(tmp_path / f"{view.name}{i}", {"x": silos.part(i)[0]}, budget, terms=terms) for i in range(3)
-        ]
-        carry_out(made(**facts), silos, SecureSampler(), books, progress=False)
+        data = data_of(silos)
+        books = [Ledger.create(tmp_path / f"{view.name}{i}", [data[i]], budget, terms=terms) for i in range(3)]
+        confirmed = [book.confirm([data[i]]) for i, book in enumerate(books)]
+        carry_out(made(**facts), silos, SecureSampler(), confirmed, progress=False)
         for book in books:
             assert book.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
             assert book.statement().releases == 6
@@ -121,9 +118,8 @@ def test_one_ledger_per_silo_and_the_coordinators_noise_in_each(make_silos, tmp_
 
 def test_a_run_name_is_used_once(make_silos, tmp_path):
     silos = make_silos(SIZES)
-    with Ledger.create(
-        tmp_path / "l", data_of(silos), Budget(epsilon=9.0, delta=1e-5), terms=Terms(holding=Holding.APART)
-    ) as book:
+    with Ledger.create(tmp_path / "l", data_of(silos), Budget(epsilon=9.0, delta=1e-5)) as ledger:
+        book = ledger.confirm(data_of(silos))
         carry_out(made(), silos, SecureSampler(), book, progress=False, run="trial")
         with pytest.raises(ResumeError, match="already recorded"):
             carry_out(made(), silos, MuteSecure(), book, progress=False, run="trial")
@@ -138,7 +134,7 @@ def test_what_an_interrupted_run_reserved_stays_recorded(make_silos, ledger):
 
     with pytest.raises(KeyboardInterrupt, match="stays spent") as caught:
         carry_out(made(), make_silos(SIZES), Interrupted(), ledger, progress=False)
-    assert ledger.statement().releases == 3 * 6
+    assert ledger.ledger.statement().releases == 3 * 6
     # The engine's own exception holds every silo's state before its noise; nobody who catches this one may get at it.
     assert not isinstance(caught.value, RunInterrupted)
     assert caught.value.__context__ is None
@@ -188,4 +184,4 @@ def test_longer_rows_than_planned_are_refused(make_silos):
 def test_simulated_noise_is_not_recorded(make_silos, ledger):
     with pytest.raises(InputError, match="cannot be recorded"):
         carry_out(made(), make_silos(SIZES), SimulatedSampler(seed=0), ledger, progress=False)
-    assert ledger.statement().releases == 0
+    assert ledger.ledger.statement().releases == 0

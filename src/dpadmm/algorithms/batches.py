@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import singledispatch
 from numbers import Integral
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,8 +108,8 @@ class Batches:
         return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4").astype(np.uint64)
 
 
-def _is_seed(number: object) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
+def _is_seed(number: Any) -> bool:
+    return type(number) is not bool and isinstance(number, Integral) and int(number) >= 0
 
 
 Method = TypeVar("Method")

@@ -30,9 +30,10 @@ def demo(
     with clear_failures():
         from dpadmm.cli.figures import print_json
         from dpadmm.cli.results import model_json
+        from dpadmm.privacy.ledger import Terms
 
         folder = _folder(out)
-        model, page = _run(folder, options.TaskWords(epsilon=epsilon, delta=delta), is_json=json)
+        model, page = _run(folder, options.TaskWords(epsilon=epsilon, delta=delta, terms=Terms()), is_json=json)
         if json:
             print_json({"command": "demo", "folder": str(folder), "report": str(page)} | model_json(model))
 
@@ -82,7 +83,7 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
 
     from rich.console import Console
 
-    from dpadmm.cli.evaluate import public_measurement
+    from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
     from dpadmm.cli.tables import read_silos
     from dpadmm.cli.training import Books, Training
     from dpadmm.datasets.screening import Screening
@@ -115,7 +116,9 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
     console.print("\n[bold]The plan[/bold], made from public facts alone:")
     console.print(plan.describe(), soft_wrap=True, markup=False)
     model, place = training.carry_out(prepared, plan)
-    model = replace(model, measurements=(public_measurement(model, prepared, PUBLIC),))
+    model = replace(
+        model, measurements=(public_measurement(model, prepared, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),)
+    )
     save_model(model, place)
     page = folder / "report.html"
     write_file(page, report_page(model, place=place.name).encode())

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from dpadmm.reporting.facts import Measurement, SavedModel
 
 
+class Declared(Enum):
+    """What a person may declare about public data, word for word as it is recorded."""
+
+    HELD_OUT = "held-out"
+    PUBLISHED = "published"
+
+
+DECLARATIONS = {
+    Declared.HELD_OUT: "Declared by whoever measured: none of these rows was used to train the model.",
+    Declared.PUBLISHED: "Declared by whoever measured: these rows are published, training rows among them included.",
+}
+
+
 def evaluate(
     model: Model,
     files: options.Files,
@@ -25,13 +39,22 @@ def evaluate(
         str | None,
         typer.Option(metavar="WHY", help="Declare these data public, and say why; the figure is exact and free."),
     ] = None,
+    declare: Annotated[
+        Declared | None,
+        typer.Option(
+            help="With --public: no row was used for training, or all rows are published. Recorded in the model file."
+        ),
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Private data: spend this much on one noisy figure.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon, in (0, 1).")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="With --epsilon: the ledger of these data.")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="With --epsilon: the ledger of these data. With --public: the ledger of the training data."),
+    ] = None,
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
     split_by: options.SplitBy = None,
-    records_per_person: options.RecordsPerPerson = 1,
-    silos_per_person: options.SilosPerPerson = 1,
+    records_per_person: options.RecordsPerPerson = None,
+    silos_per_person: options.SilosPerPerson = None,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -44,7 +67,10 @@ def evaluate(
 
     A figure computed from private records is a release of its own. So either declare the data public (--public WHY), or
     spend --epsilon and --delta on a noisy figure, recorded in --ledger. The training records may be measured by the
-    second way only, with their own ledger.
+    second way only, with their own ledger; so --public wants the training data's --ledger to compare with, or a
+    declaration (--declare) that is recorded in the model file and its report.
+
+    Example: dpadmm evaluate model.json new.csv --public "released by the registry" --declare held-out
     """
     with clear_failures():
         from dpadmm.cli.figures import print_json, print_line
@@ -53,24 +79,24 @@ def evaluate(
         from dpadmm.reporting.codec import encode
         from dpadmm.reporting.model_file import check_writable, load_model, save_model
 
-        _check_basis(public, epsilon, delta, ledger, budget)
+        _check_basis(public, declare, epsilon, delta, ledger, budget)
         saved = load_model(model)
         if record:
             check_writable(model, may_replace=True)
         tables = read_silos(files, split_by)
-        books = Books(path=ledger, budget=budget)
-        books.check()
-        prepared = prepare(saved.schema, tables, options.screening(missing, unlisted, out_of_range))
+        policies = options.screening(missing, unlisted, out_of_range)
         if public is not None:
-            found = public_measurement(saved, prepared, public)
+            apart = _apart(saved, tables, ledger) if declare is None else DECLARATIONS[declare]
+            found = public_measurement(saved, prepare(saved.schema, tables, policies), public, apart)
         else:
+            books = Books(path=ledger, budget=budget)
+            books.check()
             words = options.TaskWords(
                 epsilon=epsilon or 0.0,
                 delta=delta or 0.0,
-                records_per_person=records_per_person,
-                silos_per_person=silos_per_person,
+                terms=options.terms_of(ledger, None, None, records_per_person, silos_per_person),
             )
-            found = _private(saved, prepared, tables, words, books)
+            found = _private(saved, prepare(saved.schema, tables, policies), tables, words, books)
         place = save_model(_with(saved, found), model) if record else None
         if json:
             print_json({"command": "evaluate", "recorded_in": place and str(place)} | encode(found))
@@ -79,7 +105,12 @@ def evaluate(
 
 
 def _check_basis(
-    public: str | None, epsilon: float | None, delta: float | None, ledger: Path | None, budget: float | None
+    public: str | None,
+    declare: Declared | None,
+    epsilon: float | None,
+    delta: float | None,
+    ledger: Path | None,
+    budget: float | None,
 ) -> None:
     if (public is None) is (epsilon is None):
         raise InputError(
@@ -88,14 +119,43 @@ def _check_basis(
         )
     if epsilon is not None and delta is None:
         raise InputError("--epsilon needs --delta as well, for instance --delta 1e-6.")
-    if public is not None and not public.strip():
+    if epsilon is not None and declare is not None:
+        raise InputError("--declare belongs to --public; a figure that is paid for needs no declaration.")
+    if public is None:
+        return
+    if not public.strip():
         raise InputError('--public needs a reason, for instance --public "published by the registry in 2020".')
-    if public is not None and (ledger, budget, delta) != (None, None, None):
-        raise InputError("--ledger, --budget and --delta belong to --epsilon; public data spend nothing.")
+    if (budget, delta) != (None, None):
+        raise InputError("--budget and --delta belong to --epsilon; public data spend nothing.")
+    if (declare is None) is (ledger is None):
+        raise InputError(
+            "The exact figure of training records would tell about them. With --public, give either --ledger, the "
+            "ledger of the training data, to compare these tables with, or --declare held-out (no row was used for "
+            "training) or --declare published (all rows are published); the declaration is recorded."
+        )
 
 
-def public_measurement(model: "SavedModel", prepared: "Prepared", why: str) -> "Measurement":
-    """Return the exact score on data that are declared public, with the reason."""
+def _apart(model: "SavedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> str:
+    """Say that the tables are not those of the training ledger; refuse if they are, or if it is another ledger."""
+    from dpadmm.cli.tables import ledger_data
+    from dpadmm.privacy.ledger.reading import open_for_reading
+
+    if ledger is None or model.spending is None:
+        raise InputError(
+            "The model was trained without a ledger, so these tables cannot be compared with the training data. Use "
+            "--declare held-out or --declare published."
+        )
+    with open_for_reading(ledger, expected_head=model.spending.head) as book:
+        if book.is_about(ledger_data(tables)):
+            raise InputError(
+                "These are training records: their ledger knows them. An exact figure would not be covered by the "
+                "budget; measure them with --epsilon and --delta."
+            )
+    return f"The tables were compared with the ledger of the training data, {ledger.name}: none of them is in it."
+
+
+def public_measurement(model: "SavedModel", prepared: "Prepared", why: str, apart: str) -> "Measurement":
+    """Return the exact score on data that are declared public, with the reason, and how they relate to the training."""
     from dpadmm.cli.scoring import public_score
     from dpadmm.reporting.facts import Basis, Measurement
     from dpadmm.reporting.outcome import now
@@ -111,6 +171,7 @@ def public_measurement(model: "SavedModel", prepared: "Prepared", why: str) -> "
         delta=0.0,
         time=now(),
         baseline=score.baseline,
+        declaration=apart,
     )
 
 

@@ -41,10 +41,10 @@ def fit(
         float | None,
         typer.Option(help="For a new ledger: all that these data may ever spend.", rich_help_panel=_PRIVACY),
     ] = None,
-    unit: options.UnitWord = "record",
-    view: options.ViewWord = "eavesdropper",
-    records_per_person: options.RecordsPerPerson = 1,
-    silos_per_person: options.SilosPerPerson = 1,
+    unit: options.UnitWord = None,
+    view: options.ViewWord = None,
+    records_per_person: options.RecordsPerPerson = None,
+    silos_per_person: options.SilosPerPerson = None,
     loss: options.LossWord = "auto",
     method: options.MethodWord = "auto",
     topology: options.TopologyWord = "auto",
@@ -68,24 +68,21 @@ def fit(
 
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
-    words = options.TaskWords(
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        view=view,
-        loss=loss,
-        method=method,
-        topology=topology,
-        alpha=alpha,
-        l1_ratio=l1_ratio,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
-    )
     with clear_failures():
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, Training
         from dpadmm.reporting.model_file import check_writable
 
+        words = options.TaskWords(
+            epsilon=epsilon,
+            delta=delta,
+            terms=options.terms_of(ledger, unit, view, records_per_person, silos_per_person),
+            loss=loss,
+            method=method,
+            topology=topology,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+        )
         filled = _schema(schema, target, files)
         if report is not None:
             check_writable(report, may_replace=force)

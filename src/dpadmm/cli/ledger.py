@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
 
 if TYPE_CHECKING:
@@ -87,6 +88,38 @@ def verify(file: File, expected_head: Head = None) -> None:
         typer.echo(f"Sound. Head {verified(ledger)}")
 
 
+@app.command()
+def migrate(
+    file: Annotated[Path, typer.Argument(metavar="EARLIER", help="A ledger of an earlier format; it stays as it is.")],
+    out: Annotated[Path, typer.Argument(metavar="NEW", help="The new ledger to write.")],
+    tables: options.Files,
+    split_by: options.SplitBy = None,
+    silos_per_person: Annotated[
+        int | None,
+        typer.Option(help="Most silos with the same person. Default: as the earlier ledger assumed."),
+    ] = None,
+) -> None:
+    """Carry a ledger of an earlier format over into a new one for the same tables, undercounting nobody.
+
+    Earlier formats counted by the position of a silo in a list, so what the dearest position of a run paid is charged
+    to every silo. Put the earlier file away afterwards, and never spend from it again.
+
+    Example: dpadmm ledger migrate old.ledger new.ledger north.csv south.csv
+    """
+    with clear_failures():
+        from dpadmm.cli.tables import ledger_data, read_silos
+        from dpadmm.privacy.ledger import Ledger
+        from dpadmm.privacy.ledger import migrate as carry_over
+
+        data = ledger_data(read_silos(tables, split_by))
+        carry_over(file, out, data, silos_per_person=silos_per_person)
+        with Ledger.open(out) as ledger:
+            said = ledger.statement()
+        typer.echo(
+            f"Wrote {out}: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g} spent. Head {said.head}"
+        )
+
+
 def _as_json(said: "Statement", runs: "tuple[RunSpending, ...]") -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -102,12 +135,12 @@ def _as_json(said: "Statement", runs: "tuple[RunSpending, ...]") -> dict[str, An
         "relation": said.terms.relation.value,
         "view": said.terms.view.value,
         "records_per_person": said.terms.records_per_person,
-        "holding": said.terms.holding.value,
+        "silos_per_person": said.terms.silos_per_person,
         "strength": said.strength.value,
         "holds_adaptively": said.holds_adaptively,
         "head": said.head,
         "entries": said.entries,
-        "agents": [asdict(agent) | {"spent_epsilon": number(agent.spent_epsilon)} for agent in said.agents],
+        "silos": [asdict(silo) | {"spent_epsilon": number(silo.spent_epsilon)} for silo in said.silos],
         "runs": [asdict(run) | {"alone_epsilon": number(run.alone_epsilon)} for run in runs],
     }
 
@@ -127,9 +160,9 @@ def _print_statement(said: "Statement", runs: "tuple[RunSpending, ...]") -> None
     if not runs:
         return
     table = Table(title="Releases by run", title_justify="left")
-    for name in ("run", "algorithm", "releases", "agents", "epsilon alone", "last"):
+    for name in ("run", "algorithm", "releases", "silos", "epsilon alone", "last"):
         table.add_column(name, justify="left" if name in ("run", "algorithm", "last") else "right")
     for run in runs:
-        figures = (str(run.releases), str(run.agents), f"{run.alone_epsilon:.6g}", run.last_time[:19])
+        figures = (str(run.releases), str(run.silos), f"{run.alone_epsilon:.6g}", run.last_time[:19])
         table.add_row(run.run, run.algorithm, *figures)
     console.print(table)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dpadmm.datasets.screening import Screening
     from dpadmm.networks.graph import Network
     from dpadmm.planning.task import Task
+    from dpadmm.privacy.ledger import Terms
     from dpadmm.problems.losses import Loss
 
 _CELLS, _PRIVACY, _MODEL, _OUTPUT = "Awkward cells", "Privacy", "Model", "Output"
@@ -29,15 +30,27 @@ Delta = Annotated[
     ),
 ]
 UnitWord = Annotated[
-    Literal["record", "user"],
-    typer.Option(help="Whose change is hidden: one record, or all records of a silo's user.", rich_help_panel=_PRIVACY),
+    Literal["record", "user"] | None,
+    typer.Option(
+        help="Whose change is hidden: one record, or all records of a silo's user. Default: the ledger's, else record.",
+        rich_help_panel=_PRIVACY,
+    ),
 ]
 ViewWord = Annotated[
-    Literal["eavesdropper", "coordinator", "peer", "public"],
-    typer.Option(help="From whom: who sees every message is the strictest view.", rich_help_panel=_PRIVACY),
+    Literal["eavesdropper", "coordinator", "peer", "public"] | None,
+    typer.Option(
+        help="From whom: who sees every message is the strictest view. Default: the ledger's, else eavesdropper.",
+        rich_help_panel=_PRIVACY,
+    ),
 ]
-RecordsPerPerson = Annotated[int, typer.Option(help="Most records of one person in a silo.", rich_help_panel=_PRIVACY)]
-SilosPerPerson = Annotated[int, typer.Option(help="Most silos with the same person.", rich_help_panel=_PRIVACY)]
+RecordsPerPerson = Annotated[
+    int | None,
+    typer.Option(help="Most records of one person in a silo. Default: the ledger's, else 1.", rich_help_panel=_PRIVACY),
+]
+SilosPerPerson = Annotated[
+    int | None,
+    typer.Option(help="Most silos with the same person. Default: the ledger's, else 1.", rich_help_panel=_PRIVACY),
+]
 SplitBy = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Make a silo of each value of this column of the one file.")
 ]
@@ -98,15 +111,12 @@ class TaskWords:
 
     epsilon: float
     delta: float
-    unit: str = "record"
-    view: str = "eavesdropper"
+    terms: "Terms"
     loss: str = "auto"
     method: str = "auto"
     topology: str = "auto"
     alpha: float | None = None
     l1_ratio: float = 0.0
-    records_per_person: int = 1
-    silos_per_person: int = 1
 
     def method_name(self) -> str | None:
         """Return the registry's name of the method, None where the planner chooses."""
@@ -120,7 +130,6 @@ class TaskWords:
         from dpadmm.estimators.validation import penalty_of
         from dpadmm.planning.task import Task
         from dpadmm.privacy.calibration import Target
-        from dpadmm.privacy.records import Unit, View
 
         epsilon, delta = checks.positive("--epsilon", self.epsilon), checks.open_unit("--delta", self.delta)
         return Task(
@@ -128,13 +137,13 @@ class TaskWords:
             dimension=dimension,
             loss=loss_of(self.loss, is_real=is_real),
             target=Target(epsilon, delta),
-            unit=Unit(self.unit),
-            view=View(self.view),
+            unit=self.terms.unit,
+            view=self.terms.view,
             network=self._network(len(sizes)),
             regulariser=penalty_of(self.alpha, self.l1_ratio),
             row_norm=row_norm,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
+            records_per_person=self.terms.records_per_person,
+            silos_per_person=self.terms.silos_per_person,
         )
 
     def _network(self, n_silos: int) -> "Network | None":
@@ -143,6 +152,21 @@ class TaskWords:
         if self.topology != "auto" and n_silos < 2:
             raise InputError(f"--topology {self.topology} needs at least 2 silos, got 1. Leave it out.")
         return network_of(self.topology, n_silos)
+
+
+def terms_of(
+    ledger: Path | None,
+    unit: str | None,
+    view: str | None,
+    records_per_person: int | None,
+    silos_per_person: int | None,
+) -> "Terms":
+    """Return what the options say about people and observers; what they leave out is the ledger's, if it is there."""
+    from dpadmm.estimators.bookkeeping import terms_of as kept_in
+    from dpadmm.estimators.training import terms_from
+
+    book = ledger if ledger is not None and ledger.exists() else None
+    return terms_from(kept_in(book), unit, view, records_per_person, silos_per_person)
 
 
 def loss_of(word: str, *, is_real: bool) -> "Loss":

@@ -30,10 +30,10 @@ def plan(
     predict: Annotated[
         Literal["classes", "number"], typer.Option(help="Without a schema: what the target is.")
     ] = "classes",
-    unit: options.UnitWord = "record",
-    view: options.ViewWord = "eavesdropper",
-    records_per_person: options.RecordsPerPerson = 1,
-    silos_per_person: options.SilosPerPerson = 1,
+    unit: options.UnitWord = None,
+    view: options.ViewWord = None,
+    records_per_person: options.RecordsPerPerson = None,
+    silos_per_person: options.SilosPerPerson = None,
     loss: options.LossWord = "auto",
     method: options.MethodWord = "auto",
     topology: options.TopologyWord = "auto",
@@ -52,20 +52,17 @@ def plan(
 
     Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
     """
-    words = options.TaskWords(
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        view=view,
-        loss=loss,
-        method=method,
-        topology=topology,
-        alpha=alpha,
-        l1_ratio=l1_ratio,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
-    )
     with clear_failures():
+        words = options.TaskWords(
+            epsilon=epsilon,
+            delta=delta,
+            terms=options.terms_of(None, unit, view, records_per_person, silos_per_person),
+            loss=loss,
+            method=method,
+            topology=topology,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+        )
         if plot is not None:
             _check_plot(plot, force)
         task = _task(words, files or [], sizes, dimension, schema, split_by, is_real=predict == "number")

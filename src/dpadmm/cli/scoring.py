@@ -13,7 +13,7 @@ from dpadmm.datasets.labels import BinaryLabel, Label, RealLabel, ThresholdLabel
 from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.facts import SavedModel
@@ -98,7 +98,9 @@ def public_score(model: SavedModel, silos: Silos, blank: NDArray[np.bool_]) -> S
     return Score("R^2", 1 - float(((labels - found) ** 2).sum()) / spread, 0.0)
 
 
-def private_score(model: SavedModel, silos: Silos, words: TaskWords, ledger: Ledger | None) -> tuple[str, PrivateScore]:
+def private_score(
+    model: SavedModel, silos: Silos, words: TaskWords, ledger: ConfirmedLedger | None
+) -> tuple[str, PrivateScore]:
     """Return a noisy figure and its name: accuracy, or the mean absolute error in units of half the target's range."""
     scorer = Scorer.of(model)
     if not scorer.is_real:
@@ -108,8 +110,8 @@ def private_score(model: SavedModel, silos: Silos, words: TaskWords, ledger: Led
             silos.labels,
             words.epsilon,
             delta=words.delta,
-            max_records_per_person=words.records_per_person,
-            max_silos_per_person=words.silos_per_person,
+            max_records_per_person=words.terms.records_per_person,
+            max_silos_per_person=words.terms.silos_per_person,
             ledger=ledger,
         )
     return "mean absolute error (half ranges)", private_absolute_error(
@@ -119,7 +121,7 @@ def private_score(model: SavedModel, silos: Silos, words: TaskWords, ledger: Led
         words.epsilon,
         largest=2.0,
         delta=words.delta,
-        max_records_per_person=words.records_per_person,
-        max_silos_per_person=words.silos_per_person,
+        max_records_per_person=words.terms.records_per_person,
+        max_silos_per_person=words.terms.silos_per_person,
         ledger=ledger,
     )

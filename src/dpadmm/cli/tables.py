@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from dpadmm.datasets.draft import ColumnType
 from dpadmm.errors import InputError
+from dpadmm.privacy.ledger import SiloColumns
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _PARQUET = (".parquet", ".pq")
@@ -123,14 +123,9 @@ def _names(files: Sequence[Path]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
 
 
-def ledger_data(tables: Mapping[str, SiloTable]) -> dict[str, NDArray[Any]]:
-    """Return the tables as the named arrays that a ledger's fingerprint takes; empty cells of text become ''."""
-    return {
-        f"{silo}/{name}": _plain(table.frame[name]) for silo, table in tables.items() for name in table.frame.columns
-    }
-
-
-def _plain(cells: pd.Series) -> NDArray[Any]:
-    if cells.dtype.kind in "biuf" and isinstance(cells.dtype, np.dtype):
-        return cells.to_numpy()
-    return np.array(["" if absent else str(cell) for cell, absent in zip(cells, cells.isna(), strict=True)], dtype=str)
+def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
+    """Return the tables as the silos that a ledger is made for: every column, used or not."""
+    return tuple(
+        SiloColumns(silo, {str(name): table.frame[name].to_numpy(dtype=object) for name in table.frame.columns})
+        for silo, table in tables.items()
+    )

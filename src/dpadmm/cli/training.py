@@ -1,7 +1,7 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +19,7 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.carry_out import carry_out
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.privacy.ledger import Budget, Holding, Ledger, Terms
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.facts import SavedModel
 from dpadmm.reporting.model_file import check_writable, checked_suffix, save_model
@@ -64,20 +63,19 @@ class Books:
                 f"{self.path} has a budget already. Leave --budget out, or change it with `dpadmm ledger budget`."
             )
 
-    def open(self, tables: Mapping[str, SiloTable], words: TaskWords) -> AbstractContextManager[Ledger | None]:
-        """Return the ledger, opened for these tables; a new one is created first."""
+    @contextmanager
+    def open(self, tables: Mapping[str, SiloTable], words: TaskWords) -> Iterator[ConfirmedLedger | None]:
+        """Yield the ledger, found to be that of these tables; a new one is created first."""
         if self.path is None:
-            return nullcontext()
+            yield None
+            return
         data = ledger_data(tables)
-        if self.budget is None:
-            return Ledger.open(self.path, data=data)
-        terms = Terms(
-            unit=Unit(words.unit),
-            view=View(words.view),
-            records_per_person=words.records_per_person,
-            holding=Holding.APART if words.silos_per_person == 1 else Holding.TOGETHER,
-        )
-        return Ledger.create(self.path, data, Budget(epsilon=self.budget, delta=words.delta), terms=terms)
+        if self.budget is not None:
+            Ledger.create(self.path, data, Budget(epsilon=self.budget, delta=words.delta), terms=words.terms).close()
+        with Ledger.open(self.path) as ledger:
+            confirmed = ledger.confirm(data)
+            confirmed.check_terms(words.terms)
+            yield confirmed
 
 
 def prepare(schema: Schema, tables: Mapping[str, SiloTable], screening: Screening) -> Prepared:
@@ -129,6 +127,9 @@ class Training:
         check_writable(self.out, may_replace=self.may_replace)
         if self.books.path is not None:
             check_writable(self.books.path, may_replace=True)
+        if self.books.budget is None:
+            with self.books.open(self.tables, self.words):  # other data or terms are refused before the planning
+                pass
         return prepare(self.schema, self.tables, self.screening)
 
     def plan(self, prepared: Prepared) -> Plan:
@@ -143,6 +144,6 @@ class Training:
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         with self.books.open(self.tables, self.words) as ledger:
             outcome = carry_out(plan, prepared.silos, sampler, ledgers=ledger, progress=self.has_progress)
-            spending = None if ledger is None else spending_of(ledger, self.books.name)
+            spending = None if ledger is None else spending_of(ledger.ledger, self.books.name)
         model = saved_model(outcome, self.schema, prepared.silos.names, self.title, spending)
         return model, save_model(model, self.out)

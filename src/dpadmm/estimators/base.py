@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.errors import InputError
-from dpadmm.estimators.bookkeeping import check_ledger, opened
+from dpadmm.estimators.bookkeeping import opened, terms_of
 from dpadmm.estimators.encoding import RowEncoding
 from dpadmm.estimators.notices import AssumedBoundsWarning, HopelessPlanWarning, SimulatedNoiseWarning
 from dpadmm.estimators.statement import PrivacyStatement
@@ -44,12 +44,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         feature_bounds: Any = None,
         row_norm: float | None = None,
-        unit: str = "record",
-        view: str = "eavesdropper",
+        unit: str | None = None,
+        view: str | None = None,
         algorithm: str = "auto",
         topology: Any = None,
-        max_records_per_person: int = 1,
-        max_silos_per_person: int = 1,
+        max_records_per_person: int | None = None,
+        max_silos_per_person: int | None = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -71,15 +71,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _wishes(self) -> Wishes:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
-        wishes = Wishes.of(self.get_params(deep=False))
-        boolean("fit_intercept", self.fit_intercept)
-        check_ledger(self.ledger)
-        if wishes.is_simulated and self.ledger is not None:
+        if self.random_state is not None and self.ledger is not None:
             raise InputError(
                 "random_state makes the noise reproducible, so the result is no release and cannot be recorded in a "
                 "ledger. Leave random_state out to release, or ledger out to simulate."
             )
-        return wishes
+        boolean("fit_intercept", self.fit_intercept)
+        return Wishes.of(self.get_params(deep=False), terms_of(self.ledger))
 
     def _train(
         self, wishes: Wishes, loss: Loss, X: Matrix, y: Any, targets: Sequence[Floats], groups: Any, notes: list[str]
@@ -90,12 +88,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         encoding = RowEncoding.of(X.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
         notes = [f"before training, {encoding.describe()}; this map is public", *notes]
-        if wishes.unit is Unit.USER:
+        if wishes.terms.unit is Unit.USER:
             notes.append("every group holds all records of one user")
         layout = Layout.of(groups, X.shape[0])
-        course = planned(wishes, loss, layout.sizes, encoding.dimension, len(targets))
-        self._warn(wishes, encoding, course.plan)
-        with opened(self.ledger, X, y) as ledger:
+        with opened(self.ledger, X, y, groups) as ledger:
+            if ledger is not None:
+                ledger.check_terms(wishes.terms)
+            course = planned(wishes, loss, layout.sizes, encoding.dimension, len(targets))
+            self._warn(wishes, encoding, course.plan)
             done = train(course, wishes, layout, encoding.encode(X), targets, ledger)
         self.encoding_ = encoding
         self.plan_ = course.plan
@@ -140,10 +140,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return np.asarray(rows @ coef.T) + np.atleast_1d(self.intercept_)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave an open ledger behind: it belongs to this process. A path stays."""
+        """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit.
+
+        One with an accountant of its own is opened again when the copy is made, since a path would lose the rules.
+        """
         state = dict(super().__getstate__())
-        if isinstance(state.get("ledger"), Ledger):
-            state["ledger"] = None
+        ledger = state.get("ledger")
+        if isinstance(ledger, Ledger) and not ledger.has_own_accountant:
+            state["ledger"] = ledger.path
         return state
 
     def __sklearn_tags__(self) -> Any:

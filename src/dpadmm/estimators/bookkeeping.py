@@ -1,66 +1,78 @@
-"""The estimators' dealings with a ledger: which data it is about, and how a path becomes an open ledger."""
+"""The estimators' dealings with a ledger: which data it is about, and how a path becomes a ledger that may be used."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from numbers import Real
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.estimators.validation import Layout
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns, Terms
+from dpadmm.privacy.ledger.reading import open_for_reading
 
 
-def ledger_data(X: Any, y: Any) -> Mapping[str, Any]:
-    """Return a training set as the named arrays a ledger takes its fingerprint of.
+def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns, ...]:
+    """Return a training set as the silos that a ledger is made for.
 
-    Create a ledger for an estimator with `Ledger.create(path, ledger_data(X, y), Budget(epsilon, delta))`. Features
-    count as float64 numbers, dense or sparse alike by what is stored, and so do numbers as targets: 1, 1.0 and True are
-    the same label. The order of the rows counts.
+    Create a ledger for an estimator with `Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon, delta))`; with
+    `groups` as they will be given to fit, each silo has the budget to itself. A ledger made without groups adds up what
+    all silos release. What counts are the values of each column and the order of the rows: dense or sparse, 1, 1.0,
+    "1" or True are the same, in Python and in the files of `dpadmm fit`.
 
-    >>> sorted(ledger_data([[0.5], [1.0]], ["a", "b"]))
-    ['X', 'y']
+    >>> ledger_data([[0.5], [1.0]], ["a", "b"], groups=["north", "south"])
+    (SiloColumns('north', 2 arrays), SiloColumns('south', 2 arrays))
     """
-    labels = _plain_labels(y)
-    if not sparse.issparse(X):
-        return {"X": np.asarray(X, dtype=np.float64), "y": labels}
-    table = sparse.csr_array(X, dtype=np.float64)
-    table.sum_duplicates()
-    parts = {"X.data": table.data, "X.indices": table.indices, "X.indptr": table.indptr, "X.shape": table.shape}
-    return {**parts, "y": labels}
-
-
-def _plain_labels(y: Any) -> NDArray[Any]:
-    """Return targets in one form however they are held: estimators see a vector, and regression sees floats."""
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.dtype.kind == "O" and all(isinstance(label, Real) for label in labels.ravel()):
-        labels = labels.astype(np.float64)
-    return labels.astype(np.float64) if labels.dtype.kind in "biuf" else labels.astype(str)
+    table = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    if table.ndim != 2:
+        raise InputError(f"X must be a table with rows and columns, got an array of shape {table.shape}.")
+    parts = {"X": table} | ({} if y is None else {"y": np.asarray(y)})
+    layout = Layout.of(groups, table.shape[0])
+    return tuple(
+        SiloColumns(name, {part: values[rows] for part, values in parts.items()})
+        for name, rows in zip(layout.names, layout.rows, strict=True)
+    )
 
 
 @contextmanager
-def opened(ledger: Any, X: Any, y: Any) -> Iterator[Ledger | None]:
-    """Yield the ledger, opened for these data if it is given as a path; an open one is used as it is."""
-    with _context(ledger, X, y) as book:
-        yield book
+def opened(ledger: Any, X: Any, y: Any, groups: Any = None) -> Iterator[ConfirmedLedger | None]:
+    """Yield the ledger, found to be that of these very data; None without one.
+
+    A ledger of one silo takes data in groups as a whole, and adds up what the groups release. A confirmed ledger was
+    shown the table of which X and y are an encoding.
+    """
+    check_ledger(ledger)
+    if ledger is None or isinstance(ledger, ConfirmedLedger):
+        yield ledger
+        return
+    book = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    try:
+        is_pooled = len(book.silos) == 1 and groups is not None
+        yield book.confirm(ledger_data(X, y, None if is_pooled else groups), is_pooled=is_pooled)
+    finally:
+        if book is not ledger:
+            book.close()
+
+
+def terms_of(ledger: Any) -> Terms:
+    """Return what the ledger's budget is about, or the usual terms without one."""
+    check_ledger(ledger)
+    if ledger is None:
+        return Terms()
+    if isinstance(ledger, ConfirmedLedger):
+        return ledger.ledger.terms
+    if isinstance(ledger, Ledger):
+        return ledger.terms
+    with open_for_reading(ledger) as book:
+        return book.terms
 
 
 def check_ledger(ledger: Any) -> None:
     """Refuse what is neither a path nor a ledger."""
-    if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
+    if ledger is not None and not isinstance(ledger, Ledger | ConfirmedLedger | str | os.PathLike):
         raise InputError(
             f"ledger must be a path, an open Ledger or None, got {type(ledger).__name__}. Create one with "
-            "Ledger.create(path, ledger_data(X, y), Budget(epsilon, delta))."
+            "Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon, delta))."
         )
-
-
-def _context(ledger: Any, X: Any, y: Any) -> Any:
-    check_ledger(ledger)
-    if ledger is None or isinstance(ledger, Ledger):
-        return nullcontext(ledger)
-    return Ledger.open(ledger, data=ledger_data(X, y))

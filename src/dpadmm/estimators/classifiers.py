@@ -87,11 +87,14 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     row_norm: public bound on the norm of a row (of the scaled row, with feature_bounds; default sqrt(d/3)); longer rows
         are shortened. With neither, rows are divided by sqrt(d) and shortened to norm 1, with a warning: bounds are
         never read off the data.
-    unit: "record" or "user" (a group is a user). view: "eavesdropper", "coordinator", "peer" or "public".
+    unit: "record" or "user" (a group is a user). view: "eavesdropper", "coordinator", "peer" or "public". None: the
+        ledger's, else a record and the eavesdropper.
     algorithm: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
-    max_records_per_person, max_silos_per_person: assumed maxima; they enter noise and statement.
+    max_records_per_person, max_silos_per_person: assumed maxima; they enter noise and statement. None: the ledger's,
+        else 1.
     classes: all classes, public; None reads them off y, which the statement then says.
-    ledger: path of a ledger, or an open one: records the release and refuses it beyond its budget.
+    ledger: path of a ledger, or an open one: checks that it is that of these data, records the release and refuses it
+        beyond its budget. Copies and worker processes open the same file.
     random_state: None draws secure noise. Anything else simulates: `SimulatedNoiseWarning`, no private release.
 
     Attributes
@@ -122,12 +125,12 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         fit_intercept: bool = True,
         feature_bounds: Any = None,
         row_norm: float | None = None,
-        unit: str = "record",
-        view: str = "eavesdropper",
+        unit: str | None = None,
+        view: str | None = None,
         algorithm: str = "auto",
         topology: Any = None,
-        max_records_per_person: int = 1,
-        max_silos_per_person: int = 1,
+        max_records_per_person: int | None = None,
+        max_silos_per_person: int | None = None,
         classes: Any = None,
         ledger: Any = None,
         random_state: Any = None,
@@ -191,12 +194,12 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         fit_intercept: bool = True,
         feature_bounds: Any = None,
         row_norm: float | None = None,
-        unit: str = "record",
-        view: str = "eavesdropper",
+        unit: str | None = None,
+        view: str | None = None,
         algorithm: str = "auto",
         topology: Any = None,
-        max_records_per_person: int = 1,
-        max_silos_per_person: int = 1,
+        max_records_per_person: int | None = None,
+        max_silos_per_person: int | None = None,
         classes: Any = None,
         ledger: Any = None,
         random_state: Any = None,

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.estimators.bookkeeping import check_ledger, opened
+from dpadmm.estimators.bookkeeping import opened, terms_of
 from dpadmm.estimators.notices import SimulatedNoiseWarning
 from dpadmm.estimators.statement import PrivacyStatement
+from dpadmm.estimators.training import terms_from
 from dpadmm.estimators.validation import own_words, seed_of
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
 from dpadmm.noise.secure import SecureSampler, grid_for
@@ -23,7 +24,8 @@ from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum, secure_grid
 from dpadmm.privacy.ledger import Origin as LedgerOrigin
-from dpadmm.privacy.records import Certificate, CoordinateLaplaceRelease, GaussianRelease, Norm
+from dpadmm.privacy.ledger import Terms
+from dpadmm.privacy.records import Certificate, CoordinateLaplaceRelease, GaussianRelease, Norm, Unit, View
 
 STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""
@@ -55,8 +57,9 @@ def private_accuracy(
     epsilon: float,
     *,
     delta: float | None = None,
-    max_records_per_person: int = 1,
-    max_silos_per_person: int = 1,
+    groups: Any = None,
+    max_records_per_person: int | None = None,
+    max_silos_per_person: int | None = None,
     ledger: Any = None,
     random_state: Any = None,
 ) -> PrivateScore:
@@ -68,7 +71,9 @@ def private_accuracy(
     Parameters
     ----------
     model: fitted classifier with `predict`. X, y: the records. epsilon > 0; delta None or in (0, 1).
-    ledger: path of the ledger of these records, or an open one. random_state: not None simulates, with a warning.
+    ledger: path of the ledger of these records, or an open one; groups: the silo of each record, as the ledger knows
+        them. max_records_per_person, max_silos_per_person: None takes the ledger's, else 1.
+    random_state: not None simulates, with a warning.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -80,7 +85,7 @@ def private_accuracy(
     (True, True, 0.0)
     """
     labels = _labels(model, X, y)
-    asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state)
+    asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
     hits = _predictions(model, X, labels) == labels
     return _noisy_mean(hits.astype(np.int64) * STEPS, asked, X, labels, "the accuracy")
 
@@ -93,8 +98,9 @@ def private_absolute_error(
     *,
     largest: float,
     delta: float | None = None,
-    max_records_per_person: int = 1,
-    max_silos_per_person: int = 1,
+    groups: Any = None,
+    max_records_per_person: int | None = None,
+    max_silos_per_person: int | None = None,
     ledger: Any = None,
     random_state: Any = None,
 ) -> PrivateScore:
@@ -105,7 +111,7 @@ def private_absolute_error(
     """
     top = checks.positive("largest", largest)
     target = _labels(model, X, y)
-    asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state)
+    asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
     found = _predictions(model, X, target)
     with own_words(model):
         errors = np.abs(np.asarray(found, dtype=np.float64) - target.astype(np.float64))
@@ -127,25 +133,32 @@ class _Asked:
 
     epsilon: float
     delta: float | None
-    records: int
-    silos: int
+    terms: Terms
     ledger: Any
     seed: int | None
+    groups: Any
 
     @classmethod
-    def of(cls, epsilon: float, delta: float | None, records: int, silos: int, ledger: Any, state: Any) -> "_Asked":
-        asked = cls(
+    def of(
+        cls,
+        epsilon: float,
+        delta: float | None,
+        records: int | None,
+        silos: int | None,
+        ledger: Any,
+        state: Any,
+        groups: Any,
+    ) -> "_Asked":
+        if state is not None and ledger is not None:
+            raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
+        return cls(
             checks.positive("epsilon", epsilon),
             None if delta is None else checks.open_unit("delta", delta),
-            checks.count("max_records_per_person", records),
-            checks.count("max_silos_per_person", silos),
+            terms_from(terms_of(ledger), Unit.RECORD, View.EAVESDROPPER, records, silos),
             ledger,
             seed_of(state),
+            groups,
         )
-        check_ledger(ledger)
-        if asked.seed is not None and ledger is not None:
-            raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
-        return asked
 
     @property
     def sampler(self) -> Sampler:
@@ -181,11 +194,13 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
     certificate = bounded_sum(
         n_records=n,
         norm=Norm.L1 if asked.delta is None else Norm.L2,
-        records_per_person=asked.records,
-        silos_per_person=asked.silos,
+        records_per_person=asked.terms.records_per_person,
+        silos_per_person=asked.terms.silos_per_person,
     )
     release, std = _release(certificate, asked)
-    with opened(asked.ledger, X, y) as ledger:
+    with opened(asked.ledger, X, y, asked.groups) as ledger:
+        if ledger is not None:
+            ledger.check_terms(asked.terms)
         if ledger is not None:
             ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=LedgerOrigin.SECURE)
         # At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.

@@ -29,7 +29,7 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.claims import ClaimedEpsilon
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger import ConfirmedLedger, Terms
 from dpadmm.privacy.ledger import Origin as LedgerOrigin
 from dpadmm.privacy.records import Release, Unit, View
 from dpadmm.problems.arrays import Floats, Matrix
@@ -46,18 +46,15 @@ class Wishes:
     """What the user asked for, as types; all of it public."""
 
     target: Target
-    unit: Unit
-    view: View
+    terms: Terms
     method: str | None
     topology: Any
     penalty: Regulariser | None
-    records_per_person: int
-    silos_per_person: int
     seed: int | None
 
     @classmethod
-    def of(cls, parameters: dict[str, Any]) -> "Wishes":
-        """Return the estimator's parameters, checked."""
+    def of(cls, parameters: dict[str, Any], usual: Terms) -> "Wishes":
+        """Return the estimator's parameters, checked; what is not said about people and observers is as `usual`."""
         if parameters["epsilon"] is None or parameters["delta"] is None:
             raise InputError(
                 "epsilon and delta must be given: there is no delta that suits every data set. A common choice is a "
@@ -67,13 +64,16 @@ class Wishes:
             target=Target(
                 checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
             ),
-            unit=word("unit", parameters["unit"], Unit),
-            view=word("view", parameters["view"], View),
+            terms=terms_from(
+                usual,
+                parameters["unit"],
+                parameters["view"],
+                parameters["max_records_per_person"],
+                parameters["max_silos_per_person"],
+            ),
             method=method_name(parameters["algorithm"]),
             topology=parameters["topology"],
             penalty=penalty_of(parameters["alpha"], parameters["l1_ratio"]),
-            records_per_person=checks.count("max_records_per_person", parameters["max_records_per_person"]),
-            silos_per_person=checks.count("max_silos_per_person", parameters["max_silos_per_person"]),
             seed=seed_of(parameters["random_state"]),
         )
 
@@ -85,6 +85,19 @@ class Wishes:
     def sampler(self, problem: int) -> Sampler:
         """Return the source of noise for one problem; seeded ones differ between problems."""
         return SecureSampler() if self.seed is None else SimulatedSampler(self.seed + problem * _SEED_STEP)
+
+
+def terms_from(usual: Terms, unit: Any, view: Any, records: Any, silos: Any) -> Terms:
+    """Return the terms that words and numbers name; None stands for the usual ones, which are the ledger's."""
+    return replace(
+        usual,
+        unit=usual.unit if unit is None else word("unit", unit, Unit),
+        view=usual.view if view is None else word("view", view, View),
+        records_per_person=(
+            usual.records_per_person if records is None else checks.count("max_records_per_person", records)
+        ),
+        silos_per_person=usual.silos_per_person if silos is None else checks.count("max_silos_per_person", silos),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +146,12 @@ def planned(wishes: Wishes, loss: Loss, sizes: tuple[int, ...], dimension: int, 
             dimension=dimension,
             loss=loss,
             target=share,
-            unit=wishes.unit,
-            view=wishes.view,
+            unit=wishes.terms.unit,
+            view=wishes.terms.view,
             network=network_of(wishes.topology, len(sizes)),
             regulariser=wishes.penalty,
-            records_per_person=wishes.records_per_person,
-            silos_per_person=wishes.silos_per_person,
+            records_per_person=wishes.terms.records_per_person,
+            silos_per_person=wishes.terms.silos_per_person,
         )
         plan = make_plan(task, method=wishes.method)
         noise = repeated(plan.noise_plan(is_secure=not wishes.is_simulated), problems)
@@ -170,7 +183,12 @@ def repeated(noise: NoisePlan, times: int) -> NoisePlan:
 
 
 def train(
-    course: Course, wishes: Wishes, layout: Layout, rows: Matrix, targets: Sequence[Floats], ledger: Ledger | None
+    course: Course,
+    wishes: Wishes,
+    layout: Layout,
+    rows: Matrix,
+    targets: Sequence[Floats],
+    ledger: ConfirmedLedger | None,
 ) -> Trained:
     """Record and carry out one problem per vector of targets on the same rows (norm at most 1)."""
     plan = course.plan

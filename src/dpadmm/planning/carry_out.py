@@ -14,7 +14,7 @@ from dpadmm.planning.levels import level_of
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.public_history import PublicRound, Witness
 from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.ledger import Origin as LedgerOrigin
 from dpadmm.privacy.ledger.statement import Receipt
 from dpadmm.privacy.records import ObjectiveRelease, Release
@@ -51,7 +51,7 @@ def carry_out(
     plan: Plan,
     silos: Silos,
     sampler: Sampler,
-    ledgers: Sequence[Ledger] | Ledger | None = None,
+    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
     progress: bool = True,
     run: str | None = None,
 ) -> Outcome:
@@ -60,9 +60,9 @@ def carry_out(
     Parameters
     ----------
     sampler: `SecureSampler()` for a release, `SimulatedSampler(seed)` for an experiment.
-    ledgers: one for all silos (created with `Holding.APART` if people are in one silo each), or one per silo, opened
-        with their data. Everything the run will release is reserved in them before the first draw; it stays recorded
-        if the run is interrupted.
+    ledgers: one for all silos, or one per silo, confirmed with the data that the silos were made of, in the same
+        order. Everything the run will release is reserved in them before the first draw; it stays recorded if the run
+        is interrupted.
     run: name of the run in the ledgers; a fresh one if left out. A name that is already recorded is refused, since
         its messages are not stored here and a second draw would be a second release.
 
@@ -117,18 +117,22 @@ def releases_of(plan: NoisePlan, agents: range) -> Iterator[Release]:
                 yield release
 
 
-def _books(ledgers: Sequence[Ledger] | Ledger | None, n_silos: int) -> list[tuple[Ledger, range]]:
+def _books(
+    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None, n_silos: int
+) -> list[tuple[ConfirmedLedger, range]]:
     """Return each ledger with the silos whose releases it records."""
     if ledgers is None:
         return []
-    if isinstance(ledgers, Ledger):
+    if isinstance(ledgers, ConfirmedLedger):
+        if len(ledgers.names) not in (1, n_silos):
+            raise InputError(f"The ledger was shown {len(ledgers.names)} silos, the run has {n_silos}. Show it these.")
         return [(ledgers, range(n_silos))]
     if len(ledgers) != n_silos:
         raise InputError(f"Give one ledger for all silos, or one for each of the {n_silos}; got {len(ledgers)}.")
     return [(ledger, range(i, i + 1)) for i, ledger in enumerate(ledgers)]
 
 
-def _reserve(books: list[tuple[Ledger, range]], noise: NoisePlan, plan: Plan, name: str) -> Iterator[Receipt]:
+def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, plan: Plan, name: str) -> Iterator[Receipt]:
     for ledger, agents in books:
         receipt = ledger.reserve(
             releases_of(noise, agents), run=name, algorithm=plan.method, origin=LedgerOrigin.SECURE

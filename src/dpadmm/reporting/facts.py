@@ -127,7 +127,10 @@ class Spending:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A score that may be shown, with the reason why it may."""
+    """A score that may be shown, with the reason why it may.
+
+    `declaration`: for public data, what is known or was declared about their relation to the training records.
+    """
 
     score: str
     value: float
@@ -139,6 +142,7 @@ class Measurement:
     time: str
     uncertainty: float = 0.0
     baseline: float | None = None
+    declaration: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

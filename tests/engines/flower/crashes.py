@@ -29,10 +29,10 @@ from dpadmm.engines.flower.coordinator import Coordinator
 from dpadmm.engines.flower.drive import Drive
 from dpadmm.engines.flower.keys import SigningKey
 from dpadmm.engines.flower.silo import Silo
-from dpadmm.privacy.ledger import Ledger, chain
+from dpadmm.privacy.ledger import ConfirmedLedger, chain
 
 TRAPS = {
-    "reserve": (Ledger, "reserve"),  # the durable write of the ledger
+    "reserve": (ConfirmedLedger, "reserve"),  # the durable write of the ledger
     "anchor": (chain, "write_anchor"),  # between the ledger's log and its anchor
     "compute": (Silo, "_compute"),
     "store": (Silo, "_store"),  # after it, but before the transaction ends

@@ -25,7 +25,7 @@ from dpadmm.engines.flower.silo import Silo
 from dpadmm.errors import InputError
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger import ConfirmedLedger
 
 NOTHING = np.zeros((0, 3))
 
@@ -137,7 +137,7 @@ def test_data_changed_after_they_were_confirmed_are_not_used(world, worlds, temp
     told(calm.first, invite(calm))
     expected = calm.first.answer(ask(calm, 1))
     told(world.first, invite(world))
-    original, table = Ledger.reserve, world.place / "s0.csv"
+    original, table = ConfirmedLedger.reserve, world.place / "s0.csv"
 
     def meddling(*args, **kwargs):
         receipt = original(*args, **kwargs)
@@ -145,7 +145,7 @@ def test_data_changed_after_they_were_confirmed_are_not_used(world, worlds, temp
         table.write_text("\n".join([lines[0], "3,3,3,9", *lines[2:]]) + "\n")
         return receipt
 
-    monkeypatch.setattr(Ledger, "reserve", meddling)
+    monkeypatch.setattr(ConfirmedLedger, "reserve", meddling)
     assert world.first.answer(ask(world, 1)) == expected
 
 

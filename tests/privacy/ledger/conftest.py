@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.privacy.ledger import Budget, Ledger, Origin, Receipt
+from dpadmm.privacy.ledger import Budget, Ledger, Origin, Receipt, SiloColumns
 from dpadmm.privacy.records import (
     Certificate,
     GaussianRelease,
@@ -19,7 +19,8 @@ from dpadmm.privacy.records import (
     View,
 )
 
-DATA = {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}
+DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
+SILOS = tuple(SiloColumns(name, {"x": [i + 0.5, 1.0], "y": [1, -1]}) for i, name in enumerate("abcdefghi"))
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
 
@@ -93,15 +94,16 @@ def pure(round_: int = 0, *, epsilon: float = 0.1, agent: int = 0) -> SphericalL
     return SphericalLaplaceRelease(certificate=certificate(epsilon), rate=1.0, agent=agent, round=round_)
 
 
-def reserve(ledger: Ledger, *releases: Release, run: str = "run", slot: int = 0) -> Receipt:
-    return ledger.reserve(releases, run=run, algorithm="p-admm", origin=Origin.SECURE, slot=slot)
+def reserve(ledger: Ledger, *releases: Release, run: str = "run", slot: int = 0, data: Any = DATA) -> Receipt:
+    return ledger.confirm(data).reserve(releases, run=run, algorithm="p-admm", origin=Origin.SECURE, slot=slot)
 
 
 @dataclass(frozen=True)
 class Tools:
     """What the tests share, by name."""
 
-    data: dict[str, Any]
+    data: tuple[SiloColumns, ...]
+    silos: tuple[SiloColumns, ...]
     budget: Budget
     gdp_delta: Callable[[float, float], float]
     most_releases: Callable[[float, Budget], int]
@@ -114,7 +116,7 @@ class Tools:
 
 @pytest.fixture(scope="session")
 def tools() -> Tools:
-    return Tools(DATA, BUDGET, gdp_delta, most_releases, simple_compose, certificate, gaussian, pure, reserve)
+    return Tools(DATA, SILOS, BUDGET, gdp_delta, most_releases, simple_compose, certificate, gaussian, pure, reserve)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from fractions import Fraction
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.ledger.tally import Holding, Terms, gaussian_square
+from dpadmm.privacy.ledger import Budget, Ledger, Origin, SiloColumns, Terms
+from dpadmm.privacy.ledger.tally import gaussian_square
 from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
 
 AGGREGATE = GaussianRelease(
@@ -19,19 +20,28 @@ AGGREGATE = GaussianRelease(
 )
 
 
-def test_an_aggregate_must_cover_all_silos_of_a_person_whose_records_are_spread():
-    spread = Terms(view=View.PUBLIC, records_per_person=3)
-    with pytest.raises(InputError, match="silos_per_person=3"):
-        spread.admit(AGGREGATE)
+def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agents_of_one_silo(path):
+    data = [SiloColumns("pooled", {"x": [1.0, 2.0, 3.0]})]
+    terms = Terms(view=View.PUBLIC, records_per_person=3)
     wide = replace(AGGREGATE, certificate=replace(AGGREGATE.certificate, silos_per_person=3))
-    assert spread.admit(wide) is wide
+    labels = {"run": "r", "algorithm": "a", "origin": Origin.SECURE}
+    with Ledger.create(path, data, Budget(epsilon=9.0, delta=1e-5), terms=terms) as ledger:
+        spread = ledger.confirm(data, is_pooled=True)
+        with pytest.raises(InputError, match="3 silos per person"):
+            spread.reserve([AGGREGATE], **labels)
+        spread.reserve([wide], **labels)
+        spread.reserve([replace(AGGREGATE, agent=2)], **labels)
+        ledger.confirm(data).reserve([replace(AGGREGATE, round=2)], **labels)  # nobody is spread in one silo
 
 
-def test_it_need_not_if_nobody_is_spread():
-    for terms in (Terms(view=View.PUBLIC), Terms(view=View.PUBLIC, records_per_person=3, holding=Holding.APART)):
-        assert terms.admit(AGGREGATE) is AGGREGATE
-    own = replace(AGGREGATE, agent=2)
-    assert Terms(view=View.PUBLIC, records_per_person=3).admit(own) is own
+def test_a_release_certified_for_fewer_silos_is_refused():
+    terms = Terms(view=View.PUBLIC, silos_per_person=2)
+    for agent in (-1, 0):
+        release = replace(AGGREGATE, agent=agent)
+        with pytest.raises(InputError, match=r"at most 1 silo\(s\), which does not cover"):
+            terms.admit(release)
+        wide = replace(release, certificate=replace(AGGREGATE.certificate, silos_per_person=2))
+        assert terms.admit(wide) is wide
 
 
 def test_discrete_noise_counts_with_its_excess():

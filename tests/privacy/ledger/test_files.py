@@ -97,7 +97,7 @@ def test_every_flipped_page_is_noticed(closed, tmp_path, tools):
         with pytest.raises(LedgerError), Ledger.open(closed) as ledger:
             ledger.verify()
     closed.write_bytes(whole)
-    Ledger.open(closed, data=tools.data).close()
+    Ledger.open(closed).close()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_old_copy_is_noticed(closed, tmp_path, tools):
     backup = tmp_path / "backup"
     shutil.copytree(closed.parent, backup, ignore=shutil.ignore_patterns("backup"))
     old_head = Path(f"{closed}.head").read_text().split()[1]
-    with Ledger.open(closed, data=tools.data, compose=tools.compose) as ledger:
+    with Ledger.open(closed, compose=tools.compose) as ledger:
         tools.reserve(ledger, tools.gaussian(3))
         head = ledger.head
     shutil.copy(backup / closed.name, closed)
@@ -158,7 +158,7 @@ def test_an_old_copy_is_noticed(closed, tmp_path, tools):
 
 
 def test_an_expected_head_may_be_an_ancestor(closed, tools):
-    with Ledger.open(closed, data=tools.data, compose=tools.compose) as ledger:
+    with Ledger.open(closed, compose=tools.compose) as ledger:
         noted = ledger.head
         tools.reserve(ledger, tools.gaussian(3))
         assert ledger.head != noted
@@ -187,7 +187,7 @@ def script(body, path):
     c = runpy.run_path({str(Path(__file__).with_name("conftest.py"))!r})
     path = {str(path)!r}
     def opened():
-        return Ledger.open(path, data=c["DATA"], compose=c["simple_compose"])
+        return Ledger.open(path, compose=c["simple_compose"])
     def reserve(ledger, k):
         return c["reserve"](ledger, c["gaussian"](k, ratio=0.001))
     ledger = opened()
@@ -257,7 +257,7 @@ def test_files_are_private(closed):
 
 def test_a_locked_file_gives_a_clear_error(closed, tools):
     with (
-        Ledger.open(closed, data=tools.data, compose=tools.compose, timeout_seconds=0.05) as ledger,
+        Ledger.open(closed, compose=tools.compose, timeout_seconds=0.05) as ledger,
         closing(sqlite3.connect(closed, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
@@ -271,7 +271,7 @@ def test_a_locked_file_gives_a_clear_error(closed, tools):
 
 @pytest.mark.parametrize("action", ["unlink", "replace"])
 def test_a_file_taken_away_while_open(closed, tools, action):
-    ledger = Ledger.open(closed, data=tools.data, compose=tools.compose)
+    ledger = Ledger.open(closed, compose=tools.compose)
     copy = closed.with_name("copy")
     copy.write_bytes(b"another file")
     closed.unlink() if action == "unlink" else os.replace(copy, closed)
@@ -281,7 +281,7 @@ def test_a_file_taken_away_while_open(closed, tools, action):
 
 
 def test_a_closed_ledger_says_so(closed, tools):
-    ledger = Ledger.open(closed, data=tools.data, compose=tools.compose)
+    ledger = Ledger.open(closed, compose=tools.compose)
     ledger.close()
     ledger.close()
     with pytest.raises(LedgerError, match="closed"):
@@ -289,7 +289,7 @@ def test_a_closed_ledger_says_so(closed, tools):
 
 
 def test_an_anchor_that_cannot_be_written_stops_the_message(closed, tools):
-    with Ledger.open(closed, data=tools.data, compose=tools.compose) as ledger:
+    with Ledger.open(closed, compose=tools.compose) as ledger:
         anchor = Path(f"{closed}.head")
         saved = anchor.read_bytes()
         anchor.unlink()

@@ -1,82 +1,131 @@
-"""A version-1 file, which had no table of keys, is brought to the current version with its history untouched."""
+"""Ledgers of earlier formats are read, never written, and carried over so that nobody's spending is undercounted."""
 
-import hashlib
-import json
 import sqlite3
 from contextlib import closing
-from pathlib import Path
+from dataclasses import asdict
+from itertools import product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dpadmm.errors import LedgerError, ResumeError
-from dpadmm.privacy.ledger import Ledger, store
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.privacy.ledger import Budget, Ledger, migrate, store
+from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer, anchor_text
+from dpadmm.privacy.ledger.codec import encode_release
+from dpadmm.privacy.ledger.keys import write_new
+from dpadmm.privacy.ledger.reading import open_for_reading, runs_of, verify
+from dpadmm.privacy.records import PoissonSampling, SampledGaussianRelease
+
+WIDE = Budget(epsilon=50.0, delta=1e-5)
 
 
-def create_version_1(path, tools):
-    """Write what version 1 wrote, by hand."""
-    with Ledger.create(path.with_name("model"), tools.data, tools.budget, compose=tools.compose) as model:
-        for k in range(4):
-            tools.reserve(model, tools.gaussian(k, agent=k % 2))
-        rows = model._connection.execute("SELECT seq, body, digest FROM entries ORDER BY seq").fetchall()
+def write_earlier(path, runs, *, holding="APART", version=2, budget=WIDE):
+    """Write what versions 1 and 2 wrote: no names of silos, only the agent's position."""
+    writer = Writer(0, GENESIS)
+    terms = {"unit": "record", "relation": "replace-one", "view": "eavesdropper", "records_per_person": 1}
+    first = {"budget": asdict(budget), **terms, "holding": holding, "fingerprint": "0" * 64, "key_check": "0" * 32}
+    entries = [writer.next(Kind.CREATED, first)]
+    for run, releases in enumerate(runs):
+        for slot, release in enumerate(releases):
+            content = {"run": f"run {run}", "algorithm": "p-admm", "slot": slot, "release": encode_release(release)}
+            entries.append(writer.next(Kind.RELEASE, content))
+    store.create_file(path, entries)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA application_id = 0x6470616C")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(
-            """
-            CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL);
-            CREATE TRIGGER entries_no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-            CREATE TRIGGER entries_no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-            PRAGMA user_version = 1;
-            """
-        )
-        connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+        connection.execute(f"PRAGMA user_version = {version}")
+        if version == 1:
+            connection.execute("DROP TABLE keys")
         connection.commit()
-    for end in (".key", ".head"):
-        Path(f"{path}{end}").write_bytes(path.with_name(f"model{end}").read_bytes())
-        Path(f"{path}{end}").chmod(0o600)
-    return rows
+    write_new(path.with_name(path.name + ".head"), anchor_text(writer.seq, writer.digest))
 
 
-def schema(path):
-    with closing(sqlite3.connect(path)) as connection:
-        return set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
-
-
-def test_version_1_becomes_current(path, tools):
-    rows = create_version_1(path, tools)
-    with Ledger.open(path, data=tools.data, compose=tools.compose) as ledger:
-        assert ledger.statement().releases == 4
-        assert ledger.verify() == ledger.head
-        entries = list(store.read_entries(ledger._connection))
-        assert [(e.seq, e.body, e.digest) for e in entries[:-1]] == rows
-        assert {"event": "migration", "from": 1, "to": store.VERSION}.items() <= entries[-1].content().items()
-        last = f"{rows[-1][2]}\n{entries[-1].body}".encode()
-        assert ledger.head == hashlib.sha256(last).hexdigest()
-        assert tools.reserve(ledger, tools.gaussian(1, agent=1)).is_repeat()
-        with pytest.raises(ResumeError):
-            tools.reserve(ledger, tools.gaussian(1, agent=1, ratio=0.2))
-    assert schema(path) == schema(path.with_name("model"))
-    with Ledger.open(path) as again:  # once is enough
-        kinds = [json.loads(e.body)["event"] for e in store.read_entries(again._connection)]
-    assert kinds.count("migration") == 1
-
-
-def test_a_migration_that_fails_changes_nothing(path, tools, monkeypatch):
-    rows = create_version_1(path, tools)
-    before = schema(path)
-
-    def half(connection):
-        connection.execute("CREATE TABLE keys (run)")
-        raise sqlite3.OperationalError("power cut")
-
-    monkeypatch.setattr(store, "MIGRATIONS", (half,))
-    with pytest.raises(LedgerError, match="power cut"):
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_earlier_ledger_is_read_but_takes_nothing_more(path, tools, version):
+    write_earlier(path, [[tools.gaussian(0, agent=0), tools.gaussian(0, agent=1)]], version=version)
+    before = path.read_bytes()
+    with open_for_reading(path) as ledger:
+        assert ledger.statement().releases == 2
+        assert [spending.silo for spending in ledger.statement().silos] == ["position 0", "position 1"]
+        assert [(run.run, run.silos) for run in runs_of(ledger)] == [("run 0", 2)]
+        assert verify(ledger) == ledger.head
+    with pytest.raises(LedgerError, match="dpadmm ledger migrate"):
         Ledger.open(path)
-    assert schema(path) == before
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT * FROM entries").fetchall() == rows
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert path.read_bytes() == before
 
 
-def test_there_is_a_step_for_every_version():
-    assert len(store.MIGRATIONS) == store.VERSION - 1
+def test_a_later_format_is_refused(path, tools):
+    write_earlier(path, [], version=store.VERSION + 1)
+    for opened in (Ledger.open, open_for_reading):
+        with pytest.raises(LedgerError, match="newer dpadmm"):
+            opened(path)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(st.lists(st.lists(st.floats(0.01, 0.4), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_no_silo_is_undercounted_whatever_its_places_were(tmp_path_factory, tools, costs):
+    """Every way in which three silos may have stood in the runs: none of them spent more than the new ledger says."""
+    path = tmp_path_factory.mktemp("old") / "old"
+    runs = [[tools.gaussian(0, agent=i, ratio=cost) for i, cost in enumerate(row)] for row in costs]
+    write_earlier(path, runs)
+    migrate(path, path.with_name("new"), tools.silos[:3])
+    worst = max(
+        tools.compose([tools.gaussian(ratio=row[i]) for row, i in zip(costs, places, strict=True)]).m
+        for places in product(range(3), repeat=len(costs))
+    )
+    with Ledger.open(path.with_name("new"), compose=tools.compose) as ledger:
+        spent = ledger.statement().spent_epsilon
+        assert spent >= tools.compose([tools.gaussian(ratio=worst)]).epsilon(1e-5) * (1 - 1e-9)
+        assert spent == pytest.approx(tools.compose([tools.gaussian(ratio=worst)]).epsilon(1e-5), rel=1e-6)
+
+
+def test_positions_that_cannot_be_compared_are_all_charged(path, tools):
+    write_earlier(path, [[tools.gaussian(0, agent=0), tools.pure(0, agent=1)]])
+    migrate(path, path.with_name("new"), tools.silos[:2])
+    with Ledger.open(path.with_name("new"), compose=tools.compose) as ledger:
+        both = tools.compose([tools.gaussian(), tools.pure()]).epsilon(1e-5)
+        assert ledger.statement().spent_epsilon == pytest.approx(both, rel=1e-9)
+
+
+def test_people_in_several_silos_are_charged_for_all(path, tools):
+    """A noisy sum over two silos, certified for a person in one of them, moves twice as far for one in both."""
+    own, everyone = [tools.gaussian(0, agent=i) for i in range(2)], tools.gaussian(0, agent=-1)
+    write_earlier(path, [[*own, everyone]], holding="TOGETHER")
+    migrate(path, path.with_name("new"), tools.silos[:2])
+    with Ledger.open(path.with_name("new"), compose=tools.compose) as ledger:
+        assert ledger.terms.silos_per_person == 2
+        truth = tools.compose([*own, tools.gaussian(ratio=0.2)]).epsilon(1e-5)
+        assert ledger.statement().spent_epsilon == pytest.approx(truth, rel=1e-9)
+    migrate(path, path.with_name("one"), tools.silos[:2], silos_per_person=1)
+    with Ledger.open(path.with_name("one"), compose=tools.compose) as ledger:
+        truth = tools.compose([own[0], everyone]).epsilon(1e-5)
+        assert ledger.statement().spent_epsilon == pytest.approx(truth, rel=1e-9)
+
+
+def test_what_cannot_be_charged_soundly_is_refused_and_leaves_nothing(path, tools):
+    sampled = SampledGaussianRelease(
+        certificate=tools.certificate(0.1), noise_std=1.0, sampling=PoissonSampling(rate=0.1), agent=-1, round=0
+    )
+    write_earlier(path, [[sampled]], holding="TOGETHER")
+    with pytest.raises(LedgerError, match="silos_per_person=1"):
+        migrate(path, path.with_name("new"), tools.silos[:2])
+    with pytest.raises(InputError, match="at most the 2"):
+        migrate(path, path.with_name("new"), tools.silos[:2], silos_per_person=3)
+    assert not list(path.parent.glob("new*"))
+    migrate(path, path.with_name("new"), tools.silos[:2], silos_per_person=1)
+
+
+def test_the_new_ledger_goes_on_with_the_budget(path, tools):
+    write_earlier(path, [[tools.gaussian(0, agent=0, ratio=0.2)]], budget=tools.budget)
+    new = path.with_name("new")
+    migrate(path, new, tools.silos[:2])
+    with Ledger.open(new, compose=tools.compose) as ledger:
+        assert ledger.budget == tools.budget
+        assert ledger.verify() == ledger.head
+        left = tools.most_releases(0.1, tools.budget) - 4
+        tools.reserve(ledger, *(tools.gaussian(k, agent=1) for k in range(left)), data=tools.silos[:2])
+        kinds = [entry.content()["event"] for entry in store.read_entries(ledger._connection)]
+        assert kinds[:3] == ["created", "migration", "release"]
+    with pytest.raises(LedgerError, match="needs no migration"):
+        migrate(new, path.with_name("newer"), tools.silos[:2])
+    with pytest.raises(LedgerError, match="never overwritten"):
+        migrate(path, new, tools.silos[:2])

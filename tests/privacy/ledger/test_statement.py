@@ -6,7 +6,7 @@ import json
 import pytest
 
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger import Budget
+from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.records import Strength
 
 
@@ -14,7 +14,7 @@ def test_an_empty_ledger_has_spent_nothing(ledger):
     statement = ledger.statement()
     assert (statement.spent_epsilon, statement.left_epsilon, statement.releases) == (0.0, 1.0, 0)
     assert statement.strength is Strength.FULL
-    assert statement.agents == ()
+    assert statement.silos == ()
 
 
 def test_strength_is_the_weakest(ledger, tools):
@@ -35,13 +35,16 @@ def test_whether_the_figure_holds_for_noise_chosen_on_the_way(ledger, tools):
     assert "planned beforehand" in str(ledger.statement())
 
 
-def test_text_names_all_that_a_figure_must(ledger, tools):
-    tools.reserve(ledger, tools.gaussian(0, agent=1), tools.gaussian(0, agent=2))
-    text = str(ledger.statement())
+def test_text_names_all_that_a_figure_must(path, tools):
+    silos = tools.silos[:2]
+    with Ledger.create(path, silos, tools.budget, compose=tools.compose) as ledger:
+        tools.reserve(ledger, *(tools.gaussian(0, agent=agent) for agent in (-1, 0, 1)), data=silos)
+        text, head = str(ledger.statement()), ledger.head
     expected = tools.compose([tools.gaussian(count=2)]).epsilon(1e-5)
-    for part in (f"{expected:.6g} of 1", "1e-05", "one record", "replace-one", "eavesdropper", "certified", "agent 2"):
+    assert f"  b: epsilon {expected:.6g} in 2 releases" in text
+    for part in (f"{expected:.6g} of 1", "1e-05", "one record", "replace-one", "eavesdropper", "certified", "one silo"):
         assert part in text
-    assert ledger.head in text
+    assert head in text
 
 
 def test_export_can_be_checked_by_hand(ledger, tmp_path, tools):

@@ -2,17 +2,19 @@
 
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.ledger import Budget, Holding, Ledger, Terms
+from dpadmm.privacy.ledger import Budget, Ledger, Terms
 from dpadmm.privacy.ledger.meter import Meter
 from dpadmm.privacy.ledger.tally import Pile, Tally
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
+    GaussianRelease,
     Norm,
     ObjectiveRelease,
     PoissonSampling,
@@ -106,12 +108,43 @@ def test_adding_piles_leaves_both_as_they_were(tools):
     assert both.squares == other.squares
 
 
-def test_groups_of_people_apart(tools):
-    tally = Tally(Terms(holding=Holding.APART))
-    for agent in (0, 0, 1, -1):
-        tally.add(tools.gaussian(agent=agent))
-    assert sorted(pile.releases for pile in tally.groups()) == [1, 2, 3]
-    assert tally.whole.releases == 4
+def test_people_in_one_silo_each(tools):
+    tally = Tally(Terms())
+    for silo in ("a", "a", "b", None):
+        tally.add(tools.gaussian(), silo)
+    assert {silo: pile.releases for silo, pile in tally.people().items()} == {"a": 3, "b": 2}
+    assert tally.releases == 4
+
+
+@QUICK
+@given(st.lists(st.lists(st.tuples(st.booleans(), SIZES), max_size=4), min_size=1, max_size=5), st.integers(2, 4))
+def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, silos, s):
+    tally = Tally(Terms(silos_per_person=s))
+    kinds = [[tools.gaussian(ratio=r) if g else tools.pure(epsilon=r) for g, r in row] for row in silos]
+    for i, releases in enumerate(kinds):
+        for release in releases:
+            tally.add(release, f"silo {i}")
+    tally.add(tools.gaussian(ratio=0.1), None)
+    ((_, pile),) = tally.people().items()
+    counted = tools.compose(pile.merged())
+    for chosen in combinations(range(len(kinds)), min(s, len(kinds))):
+        theirs = tools.compose([tools.gaussian(ratio=0.1), *(r for i in chosen for r in kinds[i])])
+        assert counted.m >= theirs.m * (1 - 1e-12)
+        assert counted.pure >= theirs.pure * (1 - 1e-12)
+    if all(isinstance(r, GaussianRelease) for releases in kinds for r in releases):  # and not more, where it is exact
+        squares = sorted((sum(r.certificate.bound**2 for r in releases) for releases in kinds), reverse=True)
+        assert counted.m**2 == pytest.approx(sum(squares[:s]) + 0.01, rel=1e-9)
+
+
+def test_adding_tallies_adds_silo_by_silo(tools):
+    one, other = Tally(Terms()), Tally(Terms())
+    one.add(tools.gaussian(), "a")
+    other.add(tools.gaussian(), "a")
+    other.add(tools.gaussian(), "b")
+    other.add(tools.gaussian(), None)
+    both = one + other
+    assert {silo: pile.releases for silo, pile in both.people().items()} == {"a": 3, "b": 2}
+    assert {silo: pile.releases for silo, pile in one.people().items()} == {"a": 1}
 
 
 def test_with_the_real_accountant(path, tools):

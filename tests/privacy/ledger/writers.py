@@ -16,11 +16,11 @@ from typing import Any
 
 from dpadmm.errors import BudgetError, LedgerError
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.ledger import Budget, Ledger, Origin
+from dpadmm.privacy.ledger import Budget, Ledger, Origin, SiloColumns
 from dpadmm.privacy.ledger.store import read_entries
 from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
 
-DATA = {"x": [1.0, 2.0]}
+DATA = (SiloColumns("clinic", {"x": [1.0, 2.0]}),)
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 RATIO = 0.03
 CERTIFICATE = Certificate(
@@ -30,13 +30,13 @@ CERTIFICATE = Certificate(
 
 def release_all(path: Path, writer: int, sent: int) -> None:
     """Reserve and send one message after the other until the budget refuses."""
-    with Ledger.open(path, data=DATA, compose=compose) as ledger:
+    with Ledger.open(path, compose=compose) as ledger:
         if writer % 2:  # write back at every commit, so that kills come there too
             ledger._connection.execute("PRAGMA wal_autocheckpoint = 1")
         for round_ in range(10_000):
             release = GaussianRelease(certificate=CERTIFICATE, noise_std=1.0, agent=writer, round=round_)
             try:
-                ledger.reserve([release], run="race", algorithm="p-admm", origin=Origin.SECURE)
+                ledger.confirm(DATA).reserve([release], run="race", algorithm="p-admm", origin=Origin.SECURE)
             except BudgetError:
                 return
             os.write(sent, f"{writer} {round_}\n".encode())

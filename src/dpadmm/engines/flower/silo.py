@@ -29,7 +29,7 @@ from dpadmm.engines.flower.refusal import MessageError, Refusal, printable
 from dpadmm.engines.flower.silo_files import APPLICATION, Records, SiloFiles, read_records
 from dpadmm.engines.flower.step import State, make_step, seat
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
-from dpadmm.privacy.ledger import Ledger, Origin
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, Origin
 from dpadmm.problems.arrays import Floats
 
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
@@ -132,9 +132,10 @@ class Silo:
         terms = terms_of(agreement)
         self.policy.check_noise(terms, agent)
         releases = terms.all_releases(agent)
-        with self._ledger(self._records()) as ledger:
+        records = self._records()
+        with self._ledger() as ledger:
             if releases:
-                ledger.check_room(releases, **self._labels(agreement))
+                ledger.confirm([records.table]).check_room(releases, **self._labels(agreement))
         with durable.exclusive(self._connection):
             self._check_only_heir(agreement, request)
             row = (agreement.digest, request.parent, request.terms, secrets.token_hex(16), _now())
@@ -151,7 +152,8 @@ class Silo:
         if request.agent != agent:
             raise Refusal(f"The request is for silo {request.agent}; this is silo {agent}.")
         asked, records = messages.mark(body), self._records()
-        with self._ledger(records) as ledger:
+        with self._ledger() as ledger:
+            confirmed = ledger.confirm([records.table])
             with durable.exclusive(self._connection):
                 self._check_anchor()
                 stored = self._stored(request, asked)
@@ -164,7 +166,7 @@ class Silo:
                 if stored is not None:
                     return stored
                 due = self._due(terms, agent, request)
-                self._reserve(ledger, terms, agent, request.round)
+                self._reserve(confirmed, terms, agent, request.round)
                 reply = self._answer_round(terms, agent, records, secret, request, asked, due)
         self._anchor()
         return reply
@@ -307,7 +309,7 @@ class Silo:
             checked_vector(row, agreement, "the coordinator")
         return request.inbox[:, :, None]
 
-    def _reserve(self, ledger: Ledger, terms: Terms, agent: int, k: int) -> None:
+    def _reserve(self, ledger: ConfirmedLedger, terms: Terms, agent: int, k: int) -> None:
         """Pay for the round before anything is drawn; a round paid for but never stored is drawn now (see ledger)."""
         releases = terms.releases(agent, k)
         if releases:
@@ -351,10 +353,9 @@ class Silo:
                 "Put the newest one back, with its ledger."
             )
 
-    def _ledger(self, records: Records | None = None) -> "closing[Ledger]":
-        """Open the ledger with the data, which must still be those it was made for."""
-        path = self.files.ledger(self.policy.noise)
-        return closing(Ledger.open(path, data=(records or self._records()).named()))
+    def _ledger(self) -> "closing[Ledger]":
+        """Open the ledger; to spend, it must be shown the data, which must still be those it was made for."""
+        return closing(Ledger.open(self.files.ledger(self.policy.noise)))
 
     def _records(self) -> Records:
         """Read the table, again whenever its files have changed."""

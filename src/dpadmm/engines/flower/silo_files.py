@@ -4,10 +4,9 @@ import hashlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from dpadmm.engines.flower import durable
 from dpadmm.engines.flower.agreement import NoiseOrigin
@@ -15,6 +14,9 @@ from dpadmm.engines.flower.keys import SigningKey, need_extra
 from dpadmm.engines.flower.policy import Policy
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
+
+if TYPE_CHECKING:
+    from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
 _TABLES = """
@@ -77,8 +79,9 @@ class SiloFiles:
         self.directory.chmod(0o700)  # also one that was there already: logs and Flower's files are in it
         shutil.copyfile(policy.schema, self.schema)
         view = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
+        # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
         terms = Terms(view=view, records_per_person=policy.records_per_person)
-        Ledger.create(self.ledger(policy.noise), records.named(), budget, terms=terms).close()
+        Ledger.create(self.ledger(policy.noise), [records.table], budget, terms=terms).close()
         durable.create(self.state, APPLICATION, _TABLES)
         SigningKey.create(self.key)
         policy.save(self.policy)
@@ -93,6 +96,7 @@ class Records:
     labels: Floats
     row_norm: float
     schema: str
+    columns: Mapping[str, Any]
 
     @property
     def number(self) -> int:
@@ -104,12 +108,12 @@ class Records:
         """How many features a record has."""
         return int(self.features.shape[1])
 
-    def named(self) -> Mapping[str, Any]:
-        """Return the arrays for the ledger's fingerprint."""
-        if isinstance(self.features, np.ndarray):
-            return {"features": self.features, "labels": self.labels}
-        parts = {"data": self.features.data, "indices": self.features.indices, "indptr": self.features.indptr}
-        return {**parts, "width": [self.dimension], "labels": self.labels}
+    @cached_property
+    def table(self) -> "SiloColumns":
+        """The table as it was read, by which the ledger knows the silo."""
+        from dpadmm.privacy.ledger import SiloColumns
+
+        return SiloColumns("this silo", self.columns)
 
 
 def schema_digest(path: Path) -> str:
@@ -133,4 +137,5 @@ def read_records(data: Path, schema: Path, drops_incomplete: bool) -> Records:
         raise InputError(f"The table {data} cannot be read: {problem}.") from problem
     encoded = public.encode(frame, missing=Missing.DROP if drops_incomplete else Missing.ERROR)
     digest = hashlib.sha256(public.to_json().encode()).hexdigest()
-    return Records(encoded.features, encoded.labels, public.row_norm, digest)
+    columns = {str(name): frame[name].to_numpy(dtype=object) for name in frame.columns}
+    return Records(encoded.features, encoded.labels, public.row_norm, digest, columns)

@@ -12,18 +12,23 @@ from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.chain import Entry, Kind, Reader
 from dpadmm.privacy.ledger.codec import decode_release, encode_release
 from dpadmm.privacy.ledger.meter import Budget
-from dpadmm.privacy.ledger.tally import Holding, Tally, Terms
+from dpadmm.privacy.ledger.silos import KnownSilo
+from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally, Terms
 from dpadmm.privacy.records import Relation, Release, Unit, View
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One release asked for, with all that makes it unique; equal asks are the same message."""
+    """One release asked for, with all that makes it unique; equal asks are the same message.
+
+    `silo` is the name under which the ledger knows the silo whose data it is about; None stands for all of them.
+    """
 
     run: str
     algorithm: str
     slot: int
     release: Release
+    silo: str | None
 
     @property
     def key(self) -> store.Key:
@@ -36,16 +41,26 @@ class Ask:
             "run": self.run,
             "algorithm": self.algorithm,
             "slot": self.slot,
+            "silo": self.silo,
             "release": encode_release(self.release),
         }
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Ask":
         """Return the ask that `content` wrote."""
-        return cls(content["run"], content["algorithm"], content["slot"], decode_release(content["release"]))
+        release = decode_release(content["release"])
+        return cls(content["run"], content["algorithm"], content["slot"], release, _silo_of(content, release))
 
 
-def first_content(budget: Budget, terms: Terms) -> dict[str, Any]:
+def _silo_of(content: Mapping[str, Any], release: Release) -> str | None:
+    """Return whose release an entry records; earlier formats knew the position in a list only."""
+    if "silo" in content:
+        silo: str | None = content["silo"]
+        return silo
+    return None if release.agent < 0 else f"position {release.agent}"
+
+
+def first_content(budget: Budget, terms: Terms, silos: Iterable[KnownSilo]) -> dict[str, Any]:
     """Return what the first entry says about the ledger; `Account.opened_by` reads it."""
     return {
         "budget": asdict(budget),
@@ -53,8 +68,20 @@ def first_content(budget: Budget, terms: Terms) -> dict[str, Any]:
         "relation": terms.relation.value,
         "view": terms.view.value,
         "records_per_person": terms.records_per_person,
-        "holding": terms.holding.name,
+        "silos_per_person": terms.silos_per_person,
+        "silos": [silo.content() for silo in silos],
     }
+
+
+def _terms_of(content: Mapping[str, Any]) -> Terms:
+    earlier = {"APART": 1, "TOGETHER": EVERY_SILO}
+    return Terms(
+        unit=Unit(content["unit"]),
+        relation=Relation(content["relation"]),
+        view=View(content["view"]),
+        records_per_person=content["records_per_person"],
+        silos_per_person=earlier[content["holding"]] if "holding" in content else content["silos_per_person"],
+    )
 
 
 @dataclass
@@ -63,6 +90,7 @@ class Account:
 
     tally: Tally
     budget: Budget
+    silos: tuple[KnownSilo, ...]
     created: dict[str, Any]
     reader: Reader = field(default_factory=Reader)
     refusals: int = 0
@@ -74,14 +102,9 @@ class Account:
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry: it is damaged. Restore it from a backup.")
         with _readable(first.seq):
-            terms = Terms(
-                unit=Unit(content["unit"]),
-                relation=Relation(content["relation"]),
-                view=View(content["view"]),
-                records_per_person=content["records_per_person"],
-                holding=Holding[content["holding"]],
-            )
-            return cls(tally=Tally(terms), budget=Budget(**content["budget"]), created=content)
+            terms = _terms_of(content)
+            silos = tuple(KnownSilo.read(each) for each in content.get("silos", ()))
+            return cls(Tally(terms), Budget(**content["budget"]), silos, content)
 
     def absorb(self, entries: Iterable[Entry]) -> None:
         """Fold further entries in, checking the chain.
@@ -97,7 +120,8 @@ class Account:
     def _count(self, content: Mapping[str, Any]) -> None:
         match Kind(content["event"]):
             case Kind.RELEASE:
-                self.tally.add(decode_release(content["release"]))
+                ask = Ask.of(content)
+                self.tally.add(ask.release, ask.silo)
             case Kind.BUDGET:
                 self.budget = Budget(**content["budget"])
             case Kind.REFUSAL:
@@ -152,6 +176,6 @@ def conflict(asks: list[Ask], found: list[Entry | None]) -> ResumeError | None:
             run, round_, agent, slot = ask.key
             return ResumeError(
                 f"Refused: run {run!r}, round {round_}, agent {agent}, slot {slot} is recorded as entry {entry.seq} "
-                "with another algorithm, certificate or noise. Send the message stored then, or use a new run or slot."
+                "with another algorithm, silo, certificate or noise. Send the message stored then, or use a new run."
             )
     return None

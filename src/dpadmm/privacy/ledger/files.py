@@ -2,18 +2,20 @@
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike
-
-from dpadmm.errors import LedgerError
+from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import chain, store
-from dpadmm.privacy.ledger.account import Account, check_history, read_account
+from dpadmm.privacy.ledger.account import Account, check_history, first_content, read_account
 from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer
-from dpadmm.privacy.ledger.fingerprint import fingerprint, key_check, new_key, write_new
+from dpadmm.privacy.ledger.keys import key_check, new_key, write_new
+from dpadmm.privacy.ledger.meter import Budget
+from dpadmm.privacy.ledger.silos import SiloColumns, known_silos
+from dpadmm.privacy.ledger.tally import Terms
+from dpadmm.privacy.records import Unit
 
 
 def key_path(path: Path) -> Path:
@@ -26,8 +28,14 @@ def anchor_path(path: Path) -> Path:
     return path.with_name(path.name + ".head")
 
 
-def create(path: Path, data: Mapping[str, ArrayLike], content: Mapping[str, Any]) -> None:
-    """Write the three files of a new ledger whose first entry is `content` and the fingerprint of `data`.
+def create(
+    path: Path,
+    data: Sequence[SiloColumns],
+    budget: Budget,
+    terms: Terms,
+    carried: Iterable[tuple[Kind, dict[str, Any]]] = (),
+) -> None:
+    """Write the three files of a new ledger for these silos; `carried` entries follow the first.
 
     The log appears under its name only when it is complete; if anything fails, nothing stays behind. If the process is
     killed here, a key without a log stays behind, and the name is refused until somebody removes it.
@@ -40,22 +48,32 @@ def create(path: Path, data: Mapping[str, ArrayLike], content: Mapping[str, Any]
             f"{', '.join(there)} already there: a ledger is never overwritten. Open it, choose another name, or "
             "move all of its files away if you are sure that nothing was ever released from these data."
         )
-    fingerprint(data, bytes(32))  # refuses unusable data before anything is written
+    check_silos(terms.silos_per_person, len(data))
+    are_names_public = terms.unit is not Unit.USER  # a user's name is a person's
+    known_silos(data, bytes(32), are_names_public=are_names_public)  # refuses unusable data before anything is written
     key = new_key(key_path(path))
     made = [key_path(path)]
     try:
-        prints = {"fingerprint": fingerprint(data, key), "key_check": key_check(key)}
-        first = Writer(0, GENESIS).next(Kind.CREATED, {**content, **prints})
-        write_new(anchor_path(path), chain.anchor_text(first.seq, first.digest))
+        silos = known_silos(data, key, are_names_public=are_names_public)
+        writer = Writer(0, GENESIS)
+        first = {**first_content(budget, terms, silos), "key_check": key_check(key)}
+        entries = [writer.next(kind, content) for kind, content in ((Kind.CREATED, first), *carried)]
+        write_new(anchor_path(path), chain.anchor_text(writer.seq, writer.digest))
         made += [anchor_path(path), draft]
         with store.clear_errors(path):
-            store.create_file(draft, first)
+            store.create_file(draft, entries)
         os.rename(draft, path)
         _sync_directory(path.parent)
     except BaseException:
         for file in made:
             file.unlink(missing_ok=True)
         raise
+
+
+def check_silos(silos_per_person: int, n_silos: int) -> None:
+    """Refuse people with records in more silos than there are."""
+    if silos_per_person > n_silos:
+        raise InputError(f"silos_per_person must be at most the {n_silos} silo(s) of the data, got {silos_per_person}.")
 
 
 def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
@@ -70,11 +88,17 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
     with store.clear_errors(path):
         with closing(store.connect(path, "mode=ro", timeout)) as reading:
             store.validate(reading, path)
+            if store.is_earlier(reading):
+                raise LedgerError(
+                    f"{path} was written by an earlier version, which counted silos by their position in a list and "
+                    "did not keep all it assumed, so nothing can be added to it. It can be read, and carried over into "
+                    f"a new ledger in which nothing is undercounted: `dpadmm ledger migrate {path.name} NEW FILE...`, "
+                    "or migrate() in Python."
+                )
             account = read_account(reading)
             check_history(reading, path, anchor, expected_head)
         connection = store.open_for_writing(path, timeout)
         try:
-            store.migrate(connection)
             if anchor is None:
                 write_new(anchor_path(path), chain.anchor_text(account.reader.seq, account.reader.digest))
         except BaseException:

@@ -3,41 +3,26 @@
 import json
 import os
 import sqlite3
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
-
-from numpy.typing import ArrayLike
+from typing import Any, Self
 
 from dpadmm import checks
-from dpadmm.errors import BudgetError, DpadmmError, InputError, LedgerError
+from dpadmm.errors import BudgetError, DpadmmError, LedgerError
 from dpadmm.privacy.ledger import chain, files, store
-from dpadmm.privacy.ledger.account import Account, Ask, conflict, first_content, read_account
+from dpadmm.privacy.ledger.account import Account, Ask, conflict, read_account
 from dpadmm.privacy.ledger.chain import Entry, Kind, Writer
-from dpadmm.privacy.ledger.codec import decode_release, encode_release
-from dpadmm.privacy.ledger.fingerprint import (
-    fingerprint,
-    is_same,
-    key_check,
-    read_key,
-    write_new,
-)
+from dpadmm.privacy.ledger.confirmed import ConfirmedLedger, check_text
+from dpadmm.privacy.ledger.keys import is_same, key_check, read_key, write_new
 from dpadmm.privacy.ledger.meter import Budget, Composer, Meter
+from dpadmm.privacy.ledger.silos import SiloColumns, is_like, match
 from dpadmm.privacy.ledger.statement import Receipt, Statement, draw_statement
-from dpadmm.privacy.ledger.tally import Holding, Pile, Tally, Terms
-from dpadmm.privacy.records import Release
-
-
-class Origin(Enum):
-    """Where the noise of a release comes from."""
-
-    SECURE = "secure"
-    SIMULATED = "simulated"
+from dpadmm.privacy.ledger.tally import Pile, Tally, Terms
 
 
 def _accountant() -> Composer:
@@ -49,14 +34,16 @@ def _accountant() -> Composer:
 class Ledger:
     """A durable, append-only record of the releases of one data set.
 
-    Made by `Ledger.create` or `Ledger.open`; use it as a context manager. Every method that records commits to disk
-    before it returns. One object belongs to one thread of one process; any number of processes may open the same file.
+    Made by `Ledger.create` or `Ledger.open`; use it as a context manager. To release, show the data to `confirm`, every
+    time: it returns the `ConfirmedLedger` that reserves. Every method that records commits to disk before it returns.
+    One object belongs to one thread of one process; any number of them may open the same file, and a copied or
+    pickled ledger opens the file again.
 
     >>> import tempfile, pathlib
-    >>> from dpadmm.privacy.ledger import Budget, Ledger
+    >>> from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     path = pathlib.Path(place, "clinic.ledger")
-    ...     with Ledger.create(path, {"x": [[0.5], [1.0]]}, Budget(epsilon=1.0, delta=1e-5)) as ledger:
+    ...     path, data = pathlib.Path(place, "clinic.ledger"), [SiloColumns("clinic", {"x": [0.5, 1.0]})]
+    ...     with Ledger.create(path, data, Budget(epsilon=1.0, delta=1e-5)) as ledger:
     ...         ledger.budget
     Budget(epsilon=1.0, delta=1e-05)
     """
@@ -68,43 +55,40 @@ class Ledger:
         self._account = account
         self._compose = compose
         self._measure: Meter | None = None
-        self._confirmed = False
-        self._process = os.getpid()
+        self._owner = os.getpid(), threading.get_ident()
         self._file = files.identity(path)
 
     @classmethod
     def create(
         cls,
         path: str | os.PathLike[str],
-        data: Mapping[str, ArrayLike],
+        data: Sequence[SiloColumns],
         budget: Budget,
         *,
         terms: Terms = Terms(),  # noqa: B008 (frozen)
         compose: Composer | None = None,
         timeout_seconds: float = 30.0,
     ) -> "Ledger":
-        """Start the ledger of `data` at the new file `path`, with `path.key` and `path.head` beside it.
+        """Start the ledger of the silos in `data` at the new file `path`, with `path.key` and `path.head` beside it.
 
-        `terms` say what the budget is about; by default one record, replaced, against the eavesdropper, with the
-        releases of all agents added up (see `Holding.APART`). `LedgerError` if any of the files exists.
+        `terms` say what the budget is about; by default one record of a person, in one silo, replaced, against the
+        eavesdropper. `LedgerError` if any of the files exists.
         """
         place = Path(os.path.realpath(path))
-        files.create(place, data, first_content(budget, terms))
-        return cls.open(place, data=data, compose=compose, timeout_seconds=timeout_seconds)
+        files.create(place, data, budget, terms)
+        return cls.open(place, compose=compose, timeout_seconds=timeout_seconds)
 
     @classmethod
     def open(
         cls,
         path: str | os.PathLike[str],
         *,
-        data: Mapping[str, ArrayLike] | None = None,
         expected_head: str | None = None,
         compose: Composer | None = None,
         timeout_seconds: float = 30.0,
     ) -> "Ledger":
         """Open a ledger and check all of it: pages, version, chain, anchor.
 
-        Without `data` it can be read but nothing can be reserved; with `data` they must be those it was created for.
         `expected_head` is a head you noted earlier: it must be in the history, or the file is an older or edited copy.
         Raises `LedgerError`, with nothing changed, for a foreign, damaged, too new or unexpected file.
         """
@@ -114,8 +98,6 @@ class Ledger:
         try:
             ledger = cls(place, connection, account, compose)
             ledger._refresh()
-            if data is not None:
-                ledger.confirm(data)
         except BaseException:
             connection.close()
             raise
@@ -123,7 +105,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
-        if os.getpid() == self._process:
+        if os.getpid() == self._owner[0]:
             self._connection.close()
 
     def __enter__(self) -> Self:
@@ -136,9 +118,43 @@ class Ledger:
         """Close the ledger."""
         self.close()
 
-    def __deepcopy__(self, memo: object) -> Self:
+    def __copy__(self) -> Self:
         """Return the ledger itself: what is spent is on the one file, whoever holds a copy of the object around it."""
         return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the ledger itself, for the same reason."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the way to the file: another process opens it again, or fails; it never goes on without."""
+        return _opened_again, (str(self._path), self._compose)
+
+    def here(self) -> "Ledger":
+        """Return the ledger for the running thread and process: itself, or the same file opened again."""
+        if self._owner == (os.getpid(), threading.get_ident()):
+            return self
+        return Ledger.open(self._path, compose=self._compose)
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self._path
+
+    @property
+    def has_own_accountant(self) -> bool:
+        """Whether it composes by other rules than the package's."""
+        return self._compose is not None
+
+    @property
+    def terms(self) -> Terms:
+        """What the budget is about."""
+        return self._account.tally.terms
+
+    @property
+    def silos(self) -> tuple[str, ...]:
+        """The names under which the ledger knows its silos."""
+        return tuple(silo.name for silo in self._account.silos)
 
     @property
     def budget(self) -> Budget:
@@ -152,39 +168,36 @@ class Ledger:
         self._refresh()
         return self._account.reader.digest
 
-    def confirm(self, data: Mapping[str, ArrayLike]) -> None:
-        """Check that `data` are what the ledger was created for; `LedgerError` if not. Needed before `reserve`."""
+    def confirm(self, data: Sequence[SiloColumns], *, is_pooled: bool = False) -> ConfirmedLedger:
+        """Check that `data` are what the ledger was created for, and return what reserves for them.
+
+        The silos may come in any order; each is recognised by what it holds. `LedgerError` if the data are others.
+        `is_pooled`: what is one silo to the ledger is split between several agents in the run.
+        """
+        self._guard()
         key = read_key(files.key_path(self._path))
         if not is_same(key_check(key), self._account.created["key_check"]):
             raise LedgerError(f"{files.key_path(self._path)} is the key of another ledger. Restore the right one.")
-        if not is_same(fingerprint(data, key), self._account.created["fingerprint"]):
-            raise LedgerError(
-                f"{self._path} belongs to other data: values, names, shapes or the order of rows differ. Nothing "
-                "may be released. Use the original data, or create a ledger for the new data and count in its budget "
-                "what people who are in both have spent."
-            )
-        self._confirmed = True
+        try:
+            names = match(data, self._account.silos, key)
+        except LedgerError as problem:
+            raise LedgerError(f"{self._path}: {problem}") from None
+        return ConfirmedLedger(self, names, is_pooled)
 
-    def reserve(
-        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
-    ) -> Receipt:
-        """Record `releases` as spent, durably, and return the receipt that lets their messages leave.
+    def is_about(self, data: Sequence[SiloColumns]) -> bool:
+        """Return whether any of these tables looks like one of the ledger's: half of its columns or more are there."""
+        self._guard()
+        key = read_key(files.key_path(self._path))
+        return any(is_like(each, self._account.silos, key) for each in data)
 
-        Call it before any noise is drawn. All of the releases are recorded or none. A release is known by (run, round,
-        agent, slot); several of one agent and round in one call get the slots `slot`, `slot + 1`, ... in order.
-        Asking again for the same returns the same receipt and spends nothing.
-
-        Raises `BudgetError` if the budget would be passed (logged), `ResumeError` if something else is recorded under
-        the same key (logged), `InputError` for simulated noise or a certificate for other terms, `LedgerError` if the
-        data were not confirmed or the file cannot be written.
-        """
-        asks = self._asks(releases, run, algorithm, origin, slot)
+    def _reserve(self, asks: list[Ask]) -> Receipt:
         refusal: DpadmmError | None = None
         rows: list[tuple[Entry, bool]] = []
         with self._writing() as writer:
             found = [store.find_key(self._connection, ask.key) for ask in asks]
             new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
             refusal = conflict(asks, found) or self._overspend(new)
+            run, algorithm = asks[0].run, asks[0].algorithm
             if refusal is None:
                 for ask, entry in zip(asks, found, strict=True):
                     rows.append((entry or writer.next(Kind.RELEASE, ask.content()), entry is None))
@@ -201,12 +214,7 @@ class Ledger:
             fresh=tuple(is_new for _, is_new in rows),
         )
 
-    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
-        """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
-
-        For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
-        """
-        asks = self._asks(releases, run, algorithm, origin, 0)
+    def _check_room(self, asks: list[Ask]) -> None:
         self._refresh()
         with store.clear_errors(self._path):
             new = [ask for ask in asks if store.find_key(self._connection, ask.key) is None]
@@ -226,11 +234,11 @@ class Ledger:
         `BudgetError` if more than the new budget is already spent (logged). Raising a budget after looking at
         results is a decision that the log shows, not one that it can justify.
         """
-        _text("reason", reason)
+        check_text("reason", reason)
         self._meter()
         refusal: BudgetError | None = None
         with self._writing() as writer:
-            for pile in self._account.tally.groups():
+            for pile in self._account.tally.people().values():
                 if not self._meter().is_within(pile, budget):
                     spent = self._meter().epsilon(pile, budget)
                     refusal = BudgetError(
@@ -297,59 +305,39 @@ class Ledger:
         text = json.dumps(document, indent=1, sort_keys=True, allow_nan=False)
         write_new(Path(path), text.encode() + b"\n")
 
-    def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int) -> list[Ask]:
-        if Origin(origin) is not Origin.SECURE:
-            raise InputError(
-                "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. "
-                "Run with the secure sampler to release, or without a ledger to simulate."
-            )
-        if not self._confirmed:
-            raise LedgerError("Nothing can be reserved before the data are confirmed: open the ledger with data=...")
-        _text("run", run)
-        _text("algorithm", algorithm)
-        self._meter()  # imported before the file is locked
-        next_slot: Counter[tuple[int, int]] = Counter()
-        asks = []
-        for given in releases:
-            # Through the codec, so that what is compared and composed now is what will be read back.
-            release = self._account.tally.terms.admit(decode_release(encode_release(given)))
-            checks.count("count", release.count)
-            place = release.round, release.agent
-            asks.append(Ask(run, algorithm, checks.count("slot", slot, least=0) + next_slot[place], release))
-            next_slot[place] += 1
-        if not asks:
-            raise InputError("reserve needs at least one release, got none.")
-        return asks
-
     def _overspend(self, asks: list[Ask]) -> BudgetError | None:
         if not asks:
             return None
-        asked = Tally(self._account.tally.terms)
+        spent, asked = self._account.tally, Tally(self.terms)
         for ask in asks:
-            asked.add(ask.release)
-        for spent, added in self._account.tally.groups_with(asked):
-            if not self._meter().is_within(spent + added, self._account.budget):
-                return self._refusal(spent, added, asked)
+            asked.add(ask.release, ask.silo)
+        after = (spent + asked).people()
+        touched = after if asked.everyone.releases else {who: after[who] for who in asked.people()}
+        for who, pile in touched.items():
+            if not self._meter().is_within(pile, self._account.budget):
+                before, added = (tally.people().get(who, tally.everyone) for tally in (spent, asked))
+                return self._refusal(before, added, pile, asks)
         return None
 
-    def _refusal(self, before: Pile, added: Pile, asked: Tally) -> BudgetError:
+    def _refusal(self, before: Pile, added: Pile, after: Pile, asks: list[Ask]) -> BudgetError:
         budget, meter = self._account.budget, self._meter()
-        spent, alone, total = (meter.epsilon(pile, budget) for pile in (before, added, before + added))
+        spent, alone, total = (meter.epsilon(pile, budget) for pile in (before, added, after))
         return BudgetError(
             f"Refused: epsilon {spent:.6g} of {budget.epsilon:.6g} is spent at delta {budget.delta:.3g}, "
             f"{max(0.0, budget.epsilon - spent):.6g} is left; the {added.releases} release(s) asked for cost "
             f"{alone:.6g} alone and would make it {total:.6g}. Nothing was spent, so send nothing. Add more noise, ask "
-            f"for fewer rounds, or raise the budget with set_budget and a reason.{self._apart_words(asked)}"
+            f"for fewer rounds, or raise the budget with set_budget and a reason.{self._pooled_words(asks)}"
         )
 
-    def _apart_words(self, asked: Tally) -> str:
-        """Say so where the refusal comes from adding up agents that people may not share."""
-        if self._account.tally.terms.holding is Holding.APART or len(asked.agents) < 2:
+    def _pooled_words(self, asks: list[Ask]) -> str:
+        """Say so where the refusal comes from adding up silos that the ledger cannot tell apart."""
+        agents = {ask.release.agent for ask in asks if ask.release.agent >= 0}
+        if len(self.silos) > 1 or len(agents) < 2:
             return ""
         return (
-            f" This ledger adds up what all {len(asked.agents)} agents release (Holding.TOGETHER), as if a person had "
-            "records with each. If every person's records are with one agent, create the ledger with "
-            "terms=Terms(holding=Holding.APART): each agent then has the whole budget."
+            f" This ledger was made for one silo, so what all {len(agents)} agents release is added up, as if a person "
+            "had records with each. If every person's records are with one of them, create the ledger with the silos "
+            "told apart, as in ledger_data(X, y, groups): each then has the whole budget."
         )
 
     def _meter(self) -> Meter:
@@ -360,8 +348,10 @@ class Ledger:
 
     def _guard(self) -> None:
         """Refuse to work across a fork (SQLite cannot) or on a file that is no longer the one at the path."""
-        if os.getpid() != self._process:
+        if os.getpid() != self._owner[0]:
             raise LedgerError("This ledger was opened by the parent process; open it again in this one.")
+        if threading.get_ident() != self._owner[1]:
+            raise LedgerError("This ledger was opened by another thread; open it again in this one.")
         if files.identity(self._path) != self._file:
             raise LedgerError(
                 f"{self._path} was moved, removed or replaced while it was open. Put it back and open it again."
@@ -388,6 +378,6 @@ class Ledger:
         chain.write_anchor(files.anchor_path(self._path), writer.seq, writer.digest)
 
 
-def _text(name: str, value: str) -> None:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InputError(f"{name} must be printable text that is not empty, got {value!r}.")
+def _opened_again(path: str, compose: Composer | None) -> Ledger:
+    """Open a pickled ledger."""
+    return Ledger.open(path, compose=compose)

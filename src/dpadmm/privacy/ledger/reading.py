@@ -10,9 +10,8 @@ from pathlib import Path
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import chain, store
-from dpadmm.privacy.ledger.account import Account, check_history, read_account
+from dpadmm.privacy.ledger.account import Account, Ask, check_history, read_account
 from dpadmm.privacy.ledger.chain import Kind
-from dpadmm.privacy.ledger.codec import decode_release
 from dpadmm.privacy.ledger.files import anchor_path
 from dpadmm.privacy.ledger.ledger import Ledger
 from dpadmm.privacy.ledger.tally import Tally
@@ -25,7 +24,7 @@ class RunSpending:
     run: str
     algorithm: str
     releases: int
-    agents: int
+    silos: int
     alone_epsilon: float
     first_time: str
     last_time: str
@@ -100,15 +99,16 @@ def runs_of(ledger: Ledger) -> tuple[RunSpending, ...]:
             if Kind(content["event"]) is Kind.RELEASE:
                 key = content["run"], content["algorithm"]
                 run = found.setdefault(key, _Run(Tally(ledger._account.tally.terms), content["time"]))
-                run.tally.add(decode_release(content["release"]))
+                ask = Ask.of(content)
+                run.tally.add(ask.release, ask.silo)
                 run.last_time = content["time"]
     return tuple(
         RunSpending(
             run=name,
             algorithm=algorithm,
-            releases=run.tally.whole.releases,
-            agents=len(run.tally.agents),
-            alone_epsilon=max(meter.epsilon(pile, budget) for pile in run.tally.groups()),
+            releases=run.tally.releases,
+            silos=len(run.tally.silos),
+            alone_epsilon=max(meter.epsilon(pile, budget) for pile in run.tally.people().values()),
             first_time=run.first_time,
             last_time=run.last_time,
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from dpadmm.privacy.ledger.meter import Budget, Meter
-from dpadmm.privacy.ledger.tally import Tally, Terms
+from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally, Terms
 from dpadmm.privacy.records import Strength
 
 # The least idealised first; the last that occurs is the strength of the total.
@@ -30,10 +30,10 @@ class Receipt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSpending:
-    """What one agent's releases alone have spent; `agent` below zero stands for releases over everyone's data."""
+class SiloSpending:
+    """What the releases about one silo's data have spent, those about everyone's data included."""
 
-    agent: int
+    silo: str
     releases: int
     spent_epsilon: float
 
@@ -58,7 +58,7 @@ class Statement:
     entries: int
     strengths: tuple[Strength, ...]
     holds_adaptively: bool
-    agents: tuple[AgentSpending, ...]
+    silos: tuple[SiloSpending, ...]
 
     @property
     def strength(self) -> Strength:
@@ -72,34 +72,41 @@ class Statement:
             f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
             f"Left       epsilon {self.left_epsilon:.6g}",
             f"Protects   one {self.terms.unit.value} ({self.terms.relation.value}) from the {self.terms.view.value}",
-            f"Assumes    at most {self.terms.records_per_person} record(s) a person; {self.terms.holding.value}",
+            f"Assumes    {_people(self.terms)}",
             f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]
-        if len(self.agents) > 1:
+        if len(self.silos) > 1:
             lines += [
-                f"  agent {spending.agent}: epsilon {spending.spent_epsilon:.6g} in {spending.releases} releases"
-                for spending in self.agents
+                f"  {spending.silo}: epsilon {spending.spent_epsilon:.6g} in {spending.releases} releases"
+                for spending in self.silos
             ]
         return "\n".join([*lines, f"Head       {self.head} (entry {self.entries})"])
 
 
+def _people(terms: Terms) -> str:
+    silos = terms.silos_per_person
+    held = "one silo" if silos == 1 else f"each of at most {silos} silos" if silos < EVERY_SILO else "every silo"
+    return f"at most {terms.records_per_person} record(s) of a person in {held}"
+
+
 def draw_statement(tally: Tally, budget: Budget, meter: Meter, *, refusals: int, head: str, entries: int) -> Statement:
     """Return the statement of a tally."""
-    spent = max((meter.epsilon(pile, budget) for pile in tally.groups()), default=0.0)
+    spent = max(meter.epsilon(pile, budget) for pile in tally.people().values())
+    reached = ((silo, pile + tally.everyone) for silo, pile in sorted(tally.silos.items()))
     return Statement(
         budget=budget,
         terms=tally.terms,
         spent_epsilon=spent,
         left_epsilon=max(0.0, budget.epsilon - spent),
-        releases=tally.whole.releases,
+        releases=tally.releases,
         refusals=refusals,
         head=head,
         entries=entries,
         strengths=tuple(strength for strength in _FROM_STRONG_TO_WEAK if tally.strengths[strength]),
         holds_adaptively=tally.is_gaussian() or budget.delta == 0,
-        agents=tuple(
-            AgentSpending(agent=agent, releases=pile.releases, spent_epsilon=meter.epsilon(pile, budget))
-            for agent, pile in sorted(tally.agents.items())
+        silos=tuple(
+            SiloSpending(silo=silo, releases=pile.releases, spent_epsilon=meter.epsilon(pile, budget))
+            for silo, pile in reached
         ),
     )

@@ -6,16 +6,17 @@ writing only when both are content; so a foreign or damaged file is left as it w
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger.chain import Entry, Kind, Writer
+from dpadmm.privacy.ledger.chain import Entry, Kind
 
 APPLICATION_ID = 0x6470616C  # "dpal"
-VERSION = 2
+VERSION = 3
+"""2 added the table of keys; 3 knows silos by what they hold. Earlier files are read, never written."""
 
 _ENTRIES = (
     "CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)",
@@ -36,18 +37,6 @@ def key_of(entry: Entry) -> Key | None:
         return None
     release = content["release"]
     return content["run"], release["round"], release["agent"], content["slot"]
-
-
-def _add_keys(connection: sqlite3.Connection) -> None:
-    """Version 1 had no table of keys; its entries say all that is needed to fill one."""
-    for statement in _KEYS:
-        connection.execute(statement)
-    for entry in read_entries(connection):
-        insert_key(connection, entry)
-
-
-# MIGRATIONS[v - 1] brings version v to v + 1. Entries are never rewritten: the chain must survive.
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_add_keys,)
 
 
 @contextmanager
@@ -82,8 +71,8 @@ def connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     return connection
 
 
-def create_file(path: Path, first: Entry) -> None:
-    """Write a ledger with one entry to the new file `path`, complete and synced, with no side files left."""
+def create_file(path: Path, entries: Iterable[Entry]) -> None:
+    """Write a ledger with its first entries to the new file `path`, complete and synced, with no side files left."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(connect(path, "mode=rw", 5.0)) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -92,7 +81,7 @@ def create_file(path: Path, first: Entry) -> None:
         with transaction(connection):
             for statement in _ENTRIES + _KEYS:
                 connection.execute(statement)
-            append(connection, [first])
+            append(connection, entries)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
@@ -136,6 +125,11 @@ def validate(connection: sqlite3.Connection, path: Path) -> None:
         raise LedgerError(f"{path} is damaged ({'; '.join(complaints)}). Restore it from a backup.")
 
 
+def is_earlier(connection: sqlite3.Connection) -> bool:
+    """Return whether the file has an earlier format, which can be read only."""
+    return _version(connection) < VERSION
+
+
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
@@ -147,21 +141,6 @@ def open_for_writing(path: Path, timeout: float) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache as well
     return connection
-
-
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring an older file to the current version in one transaction, and log that it was done."""
-    if _version(connection) == VERSION:
-        return
-    with transaction(connection):
-        version = _version(connection)
-        if version == VERSION:  # another process migrated while this one waited
-            return
-        for step in MIGRATIONS[version - 1 :]:
-            step(connection)
-        seq, digest = connection.execute("SELECT seq, digest FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-        append(connection, [Writer(seq, digest).next(Kind.MIGRATION, {"from": version, "to": VERSION})])
-        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 @contextmanager

@@ -6,9 +6,7 @@ terms rounded up; all others are counted by mechanism. So the thousandth reserva
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from fractions import Fraction
 from functools import singledispatch
 from typing import Any
@@ -29,13 +27,8 @@ from dpadmm.privacy.records import (
     View,
 )
 
-
-class Holding(Enum):
-    """What a person may have with the agents of one data set."""
-
-    TOGETHER = "a person's records may be with any of the agents"
-    APART = "a person's records are all with one agent"
-
+EVERY_SILO = 10**6
+"""As a number of silos per person: records may be in all silos there are."""
 
 # Which observers a certificate against the first also holds against: the eavesdropper sees every message, and what is
 # public is computed from what the coordinator saw.
@@ -51,58 +44,50 @@ _COVERED = {
 class Terms:
     """What a budget is about: whose change is hidden, from whom. Only certificates that cover this are counted.
 
-    `records_per_person` is the most records a person may have for the budget to be about persons; `holding` says
-    whether they may be spread over the agents of this data set. What other data sets release about the same people is
-    in other ledgers and not counted here.
+    `records_per_person` and `silos_per_person` are the most records that a person may have in a silo, and the most
+    silos that may hold records of the same person; what the silos release about such a person is added up.
+    What other data sets release about the same people is in other ledgers and not counted here.
     """
 
     unit: Unit = Unit.RECORD
     relation: Relation = Relation.REPLACE_ONE
     view: View = View.EAVESDROPPER
     records_per_person: int = 1
-    holding: Holding = Holding.TOGETHER
+    silos_per_person: int = 1
 
     def __post_init__(self) -> None:
         """Refuse people without records."""
         checks.count("records_per_person", self.records_per_person)
+        checks.count("silos_per_person", self.silos_per_person)
 
     def admit(self, release: Release) -> Release:
-        """Return `release`, or raise `InputError` if its certificate says nothing about these terms.
-
-        A user-level certificate covers one record of the user, and one against a stronger view covers a weaker one.
-        If a person's records may be spread over the agents, an aggregate (an agent below zero) moves by what all of
-        them do: its certificate must then be about a person in as many silos as there may be records.
-        """
+        """Return `release`, or raise `InputError` if its certificate says less than these terms ask for."""
         certificate = certificate_of(release)
-        if certificate is None:
-            return release
-        units = {certificate.unit} | ({Unit.RECORD} if certificate.unit is Unit.USER else set())
-        is_covered = (
-            self.unit in units
-            and self.relation is certificate.relation
-            and self.view in _COVERED[certificate.view]
-            and self.records_per_person <= certificate.records_per_person
-        )
-        is_spread = self.holding is Holding.TOGETHER and release.agent < 0
-        if is_spread and certificate.silos_per_person < self.records_per_person:
+        if certificate is not None and not self.is_covered_by(certificate):
             raise InputError(
-                f"A person may have {self.records_per_person} records, each with another agent, but the aggregate of "
-                f"round {release.round} is certified for a person in {certificate.silos_per_person} silo(s). Certify "
-                f"it with silos_per_person={self.records_per_person}, or create the ledger with Holding.APART."
-            )
-        if not is_covered:
-            raise InputError(
-                f"The budget is {self._words(self)}; the release of agent {release.agent} in round {release.round} is "
-                f"certified {self._words(certificate)}, which does not cover it. Certify for the ledger's terms."
+                f"The ledger's budget is {self.words()}; the release of agent {release.agent} in round {release.round} "
+                f"is certified {_words(certificate)}, which does not cover it. Certify for the ledger's terms."
             )
         return release
 
-    @staticmethod
-    def _words(terms: "Terms | Certificate") -> str:
+    def is_covered_by(self, said: "Terms | Certificate") -> bool:
+        """Return whether what is said for other terms holds for these.
+
+        A user-level certificate covers one record of the user, one against a stronger view covers a weaker one, and
+        one for more records or silos of a person covers fewer.
+        """
+        units = {said.unit} | ({Unit.RECORD} if said.unit is Unit.USER else set())
         return (
-            f"per {terms.unit.value}, {terms.relation.value}, against the {terms.view.value}, for at most "
-            f"{terms.records_per_person} record(s) a person"
+            self.unit in units
+            and self.relation is said.relation
+            and self.view in _COVERED[said.view]
+            and self.records_per_person <= said.records_per_person
+            and self.silos_per_person <= said.silos_per_person
         )
+
+    def words(self) -> str:
+        """Return the terms in words."""
+        return _words(self)
 
     def certificate(self, certificate: Certificate) -> Certificate:
         """Return an admitted certificate as one for exactly these terms, so that what costs the same is the same."""
@@ -111,11 +96,18 @@ class Terms:
             unit=self.unit,
             view=self.view,
             records_per_person=self.records_per_person,
-            silos_per_person=1,
+            silos_per_person=1,  # the pile has added up a person's silos
             strength=Strength.FULL,
             theorem="as recorded",
             assumptions=("as recorded",),
         )
+
+
+def _words(terms: Terms | Certificate) -> str:
+    return (
+        f"per {terms.unit.value}, {terms.relation.value}, against the {terms.view.value}, for at most "
+        f"{terms.records_per_person} record(s) of a person in each of at most {terms.silos_per_person} silo(s)"
+    )
 
 
 @singledispatch
@@ -220,51 +212,63 @@ class Pile:
 
 @dataclass
 class Tally:
-    """All releases of a data set, as a whole and per agent.
+    """All releases of a data set, silo by silo.
 
-    An agent below zero stands for a release that reaches everyone's data, such as a coordinator's aggregate.
+    `everyone` holds what reaches the data of all silos: a coordinator's aggregate, or a release of which it is not
+    known whose it was (silo None).
     """
 
     terms: Terms
-    whole: Pile = field(init=False)
     everyone: Pile = field(init=False)
-    agents: dict[int, Pile] = field(default_factory=dict)
+    silos: dict[str, Pile] = field(default_factory=dict)
     strengths: Counter[Strength] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Start empty."""
-        self.whole, self.everyone = Pile(self.terms), Pile(self.terms)
+        self.everyone = Pile(self.terms)
 
-    def add(self, release: Release) -> None:
-        """Count one more release."""
-        self.whole.add(release)
-        self.agents.setdefault(release.agent, Pile(self.terms)).add(release)
-        if release.agent < 0:
-            self.everyone.add(release)
+    def add(self, release: Release, silo: str | None) -> None:
+        """Count one more release of the silo."""
+        pile = self.everyone if silo is None else self.silos.setdefault(silo, Pile(self.terms))
+        pile.add(release)
         certificate = certificate_of(release)
         if certificate is not None:
             self.strengths[certificate.strength] += 1
 
+    def __add__(self, other: "Tally") -> "Tally":
+        """Return both tallies as one."""
+        both = Tally(self.terms, strengths=self.strengths + other.strengths)
+        both.everyone = self.everyone + other.everyone
+        empty = Pile(self.terms)
+        both.silos = {
+            silo: self.silos.get(silo, empty) + other.silos.get(silo, empty) for silo in {**self.silos, **other.silos}
+        }
+        return both
+
+    @property
+    def releases(self) -> int:
+        """How many releases there are in all."""
+        return self.everyone.releases + sum(pile.releases for pile in self.silos.values())
+
     def is_gaussian(self) -> bool:
         """Return whether C0 covers everything, so that the figure holds however the noise was chosen."""
-        return not self.whole.others
+        return not self.everyone.others and not any(pile.others for pile in self.silos.values())
 
-    def reach(self, agent: int) -> Pile:
-        """Return what reaches a person whose records are with `agent`."""
-        return self.everyone if agent < 0 else self.agents.get(agent, Pile(self.terms)) + self.everyone
+    def people(self) -> dict[str | None, Pile]:
+        """Return the piles that must each stay within the budget: what reaches each kind of person.
 
-    def groups(self) -> Iterator[Pile]:
-        """Yield the piles that must each stay within the budget."""
-        if self.terms.holding is Holding.TOGETHER:
-            yield self.whole
-        else:
-            yield from (self.reach(agent) for agent in self.agents)
+        With one silo per person there is one kind per silo, by its name. With s silos per person there is one pile for
+        all, of the s dearest silos: the s largest m^2 (C0), and of every other mechanism the s largest numbers, which
+        is at least what any s silos released.
+        """
+        if self.terms.silos_per_person == 1 and self.silos:
+            return {silo: pile + self.everyone for silo, pile in self.silos.items()}
+        return {None: self._dearest(self.terms.silos_per_person) + self.everyone}
 
-    def groups_with(self, asked: "Tally") -> Iterator[tuple[Pile, Pile]]:
-        """Yield, for each group that `asked` would add to, what it has and what would be added."""
-        if self.terms.holding is Holding.TOGETHER:
-            yield self.whole, asked.whole
-            return
-        reached = set(asked.agents) | (set(self.agents) if asked.everyone.releases else set())
-        for agent in sorted(reached):
-            yield self.reach(agent), asked.reach(agent)
+    def _dearest(self, number: int) -> Pile:
+        piles = list(self.silos.values())
+        counts = Pile(self.terms, releases=sum(pile.releases for pile in piles))
+        counts.squares = sum(sorted((pile.squares for pile in piles), reverse=True)[:number], Fraction(0))
+        for kind in {kind for pile in piles for kind in pile.others}:
+            counts.others[kind] = sum(sorted((pile.others[kind] for pile in piles), reverse=True)[:number])
+        return counts

@@ -1,0 +1,125 @@
+"""Leave to release: a ledger beside the very data that it was made for."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.privacy.ledger.account import Ask
+from dpadmm.privacy.ledger.codec import decode_release, encode_release
+from dpadmm.privacy.ledger.statement import Receipt
+from dpadmm.privacy.ledger.tally import Terms, certificate_of
+from dpadmm.privacy.records import Release
+
+if TYPE_CHECKING:
+    from dpadmm.privacy.ledger.ledger import Ledger
+
+
+class Origin(Enum):
+    """Where the noise of a release comes from."""
+
+    SECURE = "secure"
+    SIMULATED = "simulated"
+
+
+@dataclass(frozen=True)
+class ConfirmedLedger:
+    """A ledger beside data that are found to be its own: the only way to record a release.
+
+    `names` are the silos as the ledger knows them, in the order in which the data came: agent i of a run is `names[i]`.
+    In a ledger of one silo all agents are that silo, and what they release adds up; `is_pooled` says that there are
+    several of them.
+    """
+
+    ledger: "Ledger"
+    names: tuple[str, ...]
+    is_pooled: bool = False
+
+    def check_terms(self, asked: Terms) -> None:
+        """Refuse, before anything is planned, terms under which `reserve` would refuse every release."""
+        own = self.ledger.terms
+        if not own.is_covered_by(asked):
+            raise InputError(
+                f"The ledger's budget is {own.words()}; this is asked for {asked.words()}, which does not cover it. "
+                "Leave unit, view, records and silos per person out: then the ledger's are used."
+            )
+
+    def reserve(
+        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
+    ) -> Receipt:
+        """Record `releases` as spent, durably, and return the receipt that lets their messages leave.
+
+        Call it before any noise is drawn. All of the releases are recorded or none. A release is known by (run, round,
+        agent, slot); several of one agent and round in one call get the slots `slot`, `slot + 1`, ... in order.
+        Asking again for the same returns the same receipt and spends nothing.
+
+        Raises `BudgetError` if the budget would be passed (logged), `ResumeError` if something else is recorded under
+        the same key (logged), `InputError` for simulated noise or a certificate for other terms, `LedgerError` if the
+        file cannot be written.
+        """
+        return self.ledger._reserve(self._asks(releases, run, algorithm, origin, slot))
+
+    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+        """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
+
+        For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
+        """
+        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0))
+
+    def _admitted(self, release: Release) -> Release:
+        """Return a release that the terms cover.
+
+        A pooled silo's person may have each record with another agent. One noise over all agents then hides what they
+        do together, so its certificate must be about a person in as many silos.
+        """
+        certificate, records = certificate_of(release), self.ledger.terms.records_per_person
+        is_spread = self.is_pooled and release.agent < 0
+        if is_spread and certificate is not None and certificate.silos_per_person < records:
+            raise InputError(
+                f"A person may have {records} records, each with another agent, but the aggregate of round "
+                f"{release.round} is certified for a person in {certificate.silos_per_person} silo(s). Certify it for "
+                f"{records} silos per person, or make the ledger with the silos told apart."
+            )
+        return self.ledger.terms.admit(release)
+
+    def _silo_of(self, agent: int) -> str | None:
+        """Return whose data the releases of an agent are about; None, below zero, for those of all."""
+        if agent < 0:
+            return None
+        if len(self.names) == 1:
+            return self.names[0]
+        if agent >= len(self.names):
+            raise InputError(f"Agent {agent} releases, but the data have {len(self.names)} silos. Confirm all of them.")
+        return self.names[agent]
+
+    def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int) -> list[Ask]:
+        if Origin(origin) is not Origin.SECURE:
+            raise InputError(
+                "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. "
+                "Run with the secure sampler to release, or without a ledger to simulate."
+            )
+        check_text("run", run)
+        check_text("algorithm", algorithm)
+        self.ledger._meter()  # imported before the file is locked
+        next_slot: Counter[tuple[int, int]] = Counter()
+        asks = []
+        for given in releases:
+            # Through the codec, so that what is compared and composed now is what will be read back.
+            release = self._admitted(decode_release(encode_release(given)))
+            checks.count("count", release.count)
+            place = release.round, release.agent
+            nth = checks.count("slot", slot, least=0) + next_slot[place]
+            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent)))
+            next_slot[place] += 1
+        if not asks:
+            raise InputError("reserve needs at least one release, got none.")
+        return asks
+
+
+def check_text(name: str, value: str) -> None:
+    """Refuse a name or reason that nobody could read in the log."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InputError(f"{name} must be printable text that is not empty, got {value!r}.")

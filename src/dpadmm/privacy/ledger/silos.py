@@ -1,0 +1,234 @@
+"""Which silo is which, by what it holds: a ledger counts by the silo, never by the place it has in a list.
+
+A silo is recognised by keyed hashes of its columns. They know values and the order of rows; names, the order of the
+columns, dense or sparse, text or number types do not count: "39" in a CSV file is the 39 in an array, so that the same
+table is the same data to the command line, to Python and to a federation. A part of the recorded columns is enough
+(another model may leave some out); a column that was not recorded is other data.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dpadmm.errors import InputError, LedgerError
+
+_MARK_BYTES = 8
+_MANTISSA_BITS = 40
+"""Relative differences below 2^-40 are rounding of a number's text form, not other data."""
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SiloColumns:
+    """The private table of one silo: a public name, and vectors or matrices of equally many rows by name.
+
+    >>> SiloColumns("north", {"age": [39, 50], "sex": ["F", "M"]})
+    SiloColumns('north', 2 arrays)
+    """
+
+    name: str
+    columns: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Refuse a silo without columns, or with columns of different lengths."""
+        if not isinstance(self.columns, Mapping) or not self.columns:
+            raise InputError(
+                f"The data of a silo must be a non-empty mapping of names to arrays, got {type(self.columns).__name__}."
+            )
+        lengths = {_rows(name, values) for name, values in self.columns.items()}
+        if len(lengths) > 1:
+            raise InputError(f"The columns of silo {self.name!r} differ in length: {sorted(lengths)} rows.")
+
+    def __repr__(self) -> str:
+        """Show no cell."""
+        return f"SiloColumns({self.name!r}, {len(self.columns)} arrays)"
+
+    @cached_property
+    def digests(self) -> frozenset[bytes]:
+        """Hashes of all columns, to be kept in memory only: whoever has one can test guesses of the data."""
+        return frozenset(
+            hashlib.blake2b(content, digest_size=32, person=b"dpadmm column").digest()
+            for name, values in self.columns.items()
+            for content in _contents(name, values)
+        )
+
+
+@dataclass(frozen=True)
+class KnownSilo:
+    """What a ledger keeps of a silo: the name it is shown by, and keyed marks of its given name and columns."""
+
+    name: str
+    label: str
+    columns: frozenset[str]
+
+    @classmethod
+    def of(cls, data: SiloColumns, key: bytes, shown_as: str | None = None) -> "KnownSilo":
+        """Return the marks of a silo's data under the ledger's key."""
+        return cls(
+            name=data.name if shown_as is None else shown_as,
+            label=_mark(data.name.encode(), key, b"dpadmm silo"),
+            columns=frozenset(_mark(digest, key, b"dpadmm column") for digest in data.digests),
+        )
+
+    def content(self) -> dict[str, Any]:
+        """Return it as plain values for the log."""
+        return {"name": self.name, "label": self.label, "columns": sorted(self.columns)}
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "KnownSilo":
+        """Return what `content` wrote."""
+        return cls(content["name"], content["label"], frozenset(content["columns"]))
+
+    def holds(self, other: "KnownSilo") -> bool:
+        """Return whether all columns of `other` are among the recorded ones."""
+        return other.columns <= self.columns
+
+
+def known_silos(data: Sequence[SiloColumns], key: bytes, *, are_names_public: bool) -> tuple[KnownSilo, ...]:
+    """Return what a new ledger keeps of its silos; names that are not public are replaced by numbers."""
+    check_names(data)
+    shown = [None if are_names_public else f"user {i + 1}" for i in range(len(data))]
+    return tuple(KnownSilo.of(each, key, name) for each, name in zip(data, shown, strict=True))
+
+
+def check_names(data: Sequence[SiloColumns]) -> None:
+    """Refuse no silo at all, and silos that share a name."""
+    if not data or not all(isinstance(each, SiloColumns) for each in data):
+        raise InputError("The data of a ledger are one SiloColumns per silo, at least one; see ledger_data.")
+    if max(Counter(each.name for each in data).values()) > 1:
+        raise InputError("Two silos have the same name. Name them apart, and keep the names for later runs.")
+
+
+def match(data: Sequence[SiloColumns], known: Sequence[KnownSilo], key: bytes) -> tuple[str, ...]:
+    """Return, for each silo of `data` in order, the name of the recorded silo whose data these are.
+
+    Contents decide. Silos with the same contents are told apart by their names, which must then be the recorded ones.
+    `LedgerError` unless every silo is one of the recorded ones and each recorded one is there.
+    """
+    check_names(data)
+    if len(data) != len(known):
+        raise LedgerError(
+            f"The ledger was made for {len(known)} silo(s), but {len(data)} came. Give all silos as they were, split "
+            "as they were: a person must be counted in the same silo every time."
+        )
+    found = [_one_of(KnownSilo.of(each, key), known) for each in data]
+    if len(set(found)) < len(known):
+        raise _other_data()
+    return tuple(found)
+
+
+def is_like(data: SiloColumns, known: Sequence[KnownSilo], key: bytes) -> bool:
+    """Return whether half of the columns or more are those of one of the recorded silos."""
+    given = KnownSilo.of(data, key)
+    return any(2 * len(given.columns & silo.columns) >= len(given.columns) for silo in known)
+
+
+def _one_of(given: KnownSilo, known: Sequence[KnownSilo]) -> str:
+    fitting = [silo for silo in known if silo.holds(given)]
+    if len(fitting) > 1:
+        fitting = [silo for silo in fitting if silo.label == given.label]
+        if not fitting:
+            raise LedgerError(
+                "Several silos of the ledger hold the very same rows as one that came, under other names. Use the "
+                "names that the silos had when the ledger was made, so that it is known which one pays."
+            )
+    if not fitting:
+        raise _other_data()
+    return fitting[0].name
+
+
+def _other_data() -> LedgerError:
+    return LedgerError(
+        "The ledger belongs to other data: values, columns, the order of rows, or who holds which rows differ. Nothing "
+        "may be released. Use the original data (a part of the rows, as in cross-validation, is other data too; "
+        "columns may be left out, new ones may not be added), or create a ledger for the new data and count in its "
+        "budget what people who are in both have spent."
+    )
+
+
+def _mark(content: bytes, key: bytes, person: bytes) -> str:
+    return hashlib.blake2b(content, key=key, digest_size=_MARK_BYTES, person=person).hexdigest()
+
+
+def _rows(name: str, values: Any) -> int:
+    shape = values.shape if sparse.issparse(values) else np.shape(values)
+    if len(shape) not in (1, 2):
+        raise InputError(f"Column {name!r} must be a vector, or a matrix of several columns, got shape {shape}.")
+    return int(shape[0])
+
+
+def _contents(name: str, values: Any) -> Iterable[bytes]:
+    """Yield the canonical bytes of every column."""
+    if sparse.issparse(values):
+        table = sparse.csc_array(values, dtype=np.float64, copy=True)
+        table.sum_duplicates()
+        for j in range(table.shape[1]):
+            part = slice(table.indptr[j], table.indptr[j + 1])
+            yield _number_bytes(table.shape[0], table.indices[part], table.data[part])
+        return
+    array = np.asarray(values)
+    for column in array[:, None].T if array.ndim == 1 else array.T:
+        yield _column_bytes(name, column)
+
+
+def _column_bytes(name: str, column: NDArray[Any]) -> bytes:
+    if column.dtype.kind in "biuf":
+        numbers: NDArray[Any] | None = column.astype(np.float64)
+        texts: list[str] = []
+    else:
+        texts = _texts(name, column)
+        numbers = _as_numbers(texts)
+    if numbers is not None:
+        return _number_bytes(len(numbers), np.arange(len(numbers)), numbers)
+    encoded = [text.encode() for text in texts]
+    return b"text" + b"".join(len(text).to_bytes(8, "little") + text for text in encoded)
+
+
+def _number_bytes(n_rows: int, places: NDArray[Any], numbers: NDArray[Any]) -> bytes:
+    """Return rows and rounded values of what is not zero; so a sparse column is its dense self."""
+    is_set = numbers != 0
+    values = np.where(np.isnan(numbers[is_set]), np.nan, numbers[is_set])  # one NaN, whatever its payload
+    parts, powers = np.frexp(values)
+    rounded = np.rint(np.ldexp(parts, _MANTISSA_BITS))
+    carried = np.abs(rounded) == 2.0**_MANTISSA_BITS  # 0.999...9 rounds up to the next power of two
+    rounded = np.where(carried, rounded / 2, rounded)
+    powers = np.where(np.isfinite(values), powers + carried, 0)
+    kept = (places[is_set].astype("<i8"), rounded.astype("<f8"), powers.astype("<i8"))
+    return b"number" + n_rows.to_bytes(8, "little") + b"".join(part.tobytes() for part in kept)
+
+
+def _texts(name: str, column: NDArray[Any]) -> list[str]:
+    """Return the cells as stripped text, '' where empty."""
+    if column.dtype.kind in "UM":
+        return [str(cell).strip() for cell in column.tolist()]
+    if column.dtype.kind != "O":
+        raise InputError(
+            f"Column {name!r} has values of type {column.dtype}; a ledger takes booleans, numbers, dates and text. "
+            "Convert the rest to one of these."
+        )
+    import pandas as pd  # late: only tables of mixed cells need it
+
+    pairs = list(zip(column.tolist(), np.asarray(pd.isna(column)), strict=True))
+    if not all(gone or isinstance(cell, str | Real | date) for cell, gone in pairs):
+        raise InputError(f"Column {name!r} holds cells that are neither numbers, dates nor text. Convert them.")
+    return ["" if gone else str(cell).strip() for cell, gone in pairs]
+
+
+def _as_numbers(texts: list[str]) -> NDArray[np.float64] | None:
+    """Return the numbers that all cells write, NaN where empty; None if one of them is no number."""
+    if all(text.lower() in _TRUTH for text in texts if text):
+        return np.array([_TRUTH[text.lower()] if text else np.nan for text in texts])
+    try:
+        return np.array([text or "nan" for text in texts], dtype=np.float64)
+    except ValueError:
+        return None

@@ -1,0 +1,218 @@
+"""A silo is known by what it holds, in whatever form; nobody learns it without the key."""
+
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.privacy.ledger import Ledger, SiloColumns, Terms
+from dpadmm.privacy.ledger.keys import new_key, read_key
+from dpadmm.privacy.ledger.silos import KnownSilo, is_like, known_silos, match
+from dpadmm.privacy.records import Unit
+
+QUICK = settings(deadline=None, derandomize=True, max_examples=50)
+KEY = bytes(range(32))
+
+
+def marks(**columns):
+    return KnownSilo.of(SiloColumns("s", columns), KEY).columns
+
+
+@QUICK
+@given(
+    hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.floats(-9, 9)), st.data()
+)
+def test_form_does_not_count_but_every_value_does(x, data):
+    known = marks(x=x)
+    for form in (
+        np.asfortranarray(x).astype(">f8"),
+        sparse.csr_array(x),
+        x[:, ::-1],
+        x.tolist(),
+        pd.DataFrame(x),
+        x.astype(str),
+        x.astype(object),
+        pd.DataFrame(x).astype(str).astype(object),
+    ):
+        assert marks(anything=form) == known
+    changed = x.copy()
+    place = tuple(data.draw(st.integers(0, size - 1)) for size in x.shape)
+    changed[place] = changed[place] * (1 + 1e-9) if abs(changed[place]) > 1e-300 else 1.0
+    assert not marks(x=changed[:, [place[1]]]) <= marks(x=x[:, [place[1]]])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1.0, 2.0], [2.0, 1.0]),
+        ([1.0, 0.0], [1.0]),
+        ([0.0, 0.0], [0.0]),
+        (["ab", "c"], ["a", "bc"]),
+        (["1", "x"], ["2", "x"]),
+        ([np.nan, 1.0], [0.0, 1.0]),
+        ([1.0, 2.0], [1.0, 4.0]),
+        ([1.0, 2.0], [-1.0, 2.0]),
+    ],
+)
+def test_different_columns_differ(one, other):
+    assert marks(x=one) != marks(x=other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1, 2], ["1", " 2.0 "]),
+        ([True, False], [1, 0]),
+        (["True", "false"], [1.0, 0.0]),
+        ([1.0, np.nan], ["1", None]),
+        ([1.0, np.nan], ["1", " "]),
+        ([0.1, 0.7], np.nextafter([0.1, 0.7], 9)),
+        ([2.0**40 - 1e-9, 1.0], [2.0**40, 1.0]),
+        ([-0.0, 1.0], [0.0, 1.0]),
+        (["F", "M "], np.array([" F", "M"], object)),
+        (["01", "02"], [1, 2]),
+        (np.array(["2020-01-01"], "M8[D]"), ["2020-01-01"]),
+        (pd.Series(["a", None], dtype="string"), ["a", ""]),
+        (pd.Series(["a", "b"], dtype="category"), ["a", "b"]),
+        (pd.Series([1, None], dtype="Int64"), [1.0, np.nan]),
+    ],
+)
+def test_the_same_values_in_another_form_agree(one, other):
+    assert marks(x=one) == marks(x=other)
+
+
+def test_the_text_of_a_file_is_the_table_in_python(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"age": rng.normal(size=400), "n": rng.integers(0, 9, 400), "sex": rng.choice(["F", "M"], 400)}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    text, parsed = pd.read_csv(tmp_path / "a.csv", dtype=str), pd.read_csv(tmp_path / "a.csv")
+    assert marks(**text) == marks(**parsed) == marks(**frame)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {},
+        [1.0],
+        {"x": [1j]},
+        {"x": np.array([{}, {}], object)},
+        {"x": np.zeros((2, 2, 2))},
+        {"x": 3.0},
+        {"x": [1.0], "y": [1.0, 2.0]},
+    ],
+)
+def test_what_cannot_be_known_is_refused_without_showing_it(columns):
+    with pytest.raises(InputError):
+        marks(**columns) if isinstance(columns, dict) and columns else SiloColumns("s", columns)
+
+
+def silo(name, *values):
+    return SiloColumns(name, {"x": values, "y": [v + 1 for v in values]})
+
+
+def test_silos_are_recognised_by_what_they_hold():
+    data = [silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)]
+    known = known_silos(data, KEY, are_names_public=True)
+    assert match([data[2], data[0], data[1]], known, KEY) == ("c", "a", "b")
+    renamed = [silo("x", 3), silo("y", 4, 5), silo("z", 1, 2)]
+    assert match(renamed, known, KEY) == ("b", "c", "a")
+    fewer_columns = [SiloColumns(each.name, {"y": each.columns["y"]}) for each in data]
+    assert match(fewer_columns, known, KEY) == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [silo("a", 1, 2), silo("b", 3)],
+        [silo("a", 1, 2), silo("b", 3), silo("c", 4, 6)],
+        [silo("a", 1, 2), silo("b", 3), silo("c", 5, 4)],
+        [silo("a", 1, 2), silo("b", 1, 2), silo("c", 4, 5)],
+        [silo("a", 1), silo("b", 2, 3), silo("c", 4, 5)],
+        [silo("a", 1, 2), silo("b", 3), SiloColumns("c", {"x": [4, 5], "y": [5, 6], "new": [0, 1]})],
+        [silo("a", 1, 2), silo("a", 3), silo("c", 4, 5)],
+        [],
+    ],
+    ids=["one left out", "a value", "order of rows", "one twice", "split elsewhere", "new column", "same name", "none"],
+)
+def test_anything_else_is_refused(other):
+    known = known_silos([silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)], KEY, are_names_public=True)
+    with pytest.raises((LedgerError, InputError)):
+        match(other, known, KEY)
+
+
+def test_silos_that_hold_the_same_are_told_apart_by_their_names():
+    twins = [silo("a", 1, 2), silo("b", 1, 2)]
+    known = known_silos(twins, KEY, are_names_public=False)
+    assert match(twins[::-1], known, KEY) == ("user 2", "user 1")
+    with pytest.raises(LedgerError, match="the very same rows"):
+        match([silo("a", 1, 2), silo("c", 1, 2)], known, KEY)
+
+
+def test_tables_that_share_half_their_columns_look_alike():
+    known = known_silos([silo("a", 1, 2)], KEY, are_names_public=True)
+    assert is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8]}), known, KEY)
+    assert not is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8], "z": [0, 9]}), known, KEY)
+
+
+def test_names_of_users_are_not_kept(tmp_path, tools):
+    users = [silo("patient SECRET17", 1, 2), silo("patient SECRET18", 3)]
+    for unit, is_shown in ((Unit.USER, False), (Unit.RECORD, True)):
+        path = tmp_path / unit.value
+        with Ledger.create(path, users, tools.budget, terms=Terms(unit=unit)) as ledger:
+            assert (ledger.silos == tuple(user.name for user in users)) is is_shown
+        everything = b"".join(file.read_bytes() for file in tmp_path.glob(f"{unit.value}*"))
+        assert (b"SECRET17" in everything) is is_shown
+
+
+def test_the_same_data_have_other_marks_in_every_ledger(tmp_path, tools):
+    seen = set()
+    for name in "ab":
+        Ledger.create(tmp_path / name, tools.data, tools.budget).close()
+        key = read_key(tmp_path / f"{name}.key")
+        seen |= KnownSilo.of(tools.data[0], key).columns
+        content = (tmp_path / name).read_bytes()
+        assert key not in content
+        assert key.hex().encode() not in content
+    assert len(seen) == 2 * 3
+
+
+def test_no_cell_in_the_text_of_a_silo():
+    assert repr(SiloColumns("s", {"x": ["SECRET17"]})) == "SiloColumns('s', 1 arrays)"
+
+
+def test_key_file_is_for_its_owner_only(tmp_path):
+    new_key(tmp_path / "key")
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+    (tmp_path / "key").chmod(0o640)
+    with pytest.raises(LedgerError, match="chmod 600"):
+        read_key(tmp_path / "key")
+
+
+@pytest.mark.parametrize("content", ["", "zz", "00" * 31])
+def test_damaged_key_is_refused(tmp_path, content):
+    (tmp_path / "key").write_text(content)
+    (tmp_path / "key").chmod(0o600)
+    with pytest.raises(LedgerError, match="key file"):
+        read_key(tmp_path / "key")
+
+
+def test_changed_data_and_wrong_key_are_told_apart(tmp_path, tools):
+    for name in "ab":
+        Ledger.create(tmp_path / name, tools.data, tools.budget).close()
+    with Ledger.open(tmp_path / "a") as ledger:
+        with pytest.raises(LedgerError, match="belongs to other data"):
+            ledger.confirm([SiloColumns("clinic", {"x": tools.data[0].columns["x"], "y": [1, 1, 1]})])
+        (tmp_path / "a.key").write_bytes((tmp_path / "b.key").read_bytes())
+        with pytest.raises(LedgerError, match="key of another ledger"):
+            ledger.confirm(tools.data)
+        (tmp_path / "a.key").unlink()
+        with pytest.raises(LedgerError, match="restore it from a backup"):
+            ledger.confirm(tools.data)
