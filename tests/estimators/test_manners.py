@@ -50,8 +50,14 @@ def test_a_fit_states_its_privacy(make):
     assert said.strength.value == "certified"
     text = str(said)
     assert "epsilon 1 at delta 1e-05" in text
-    assert "replace-one" in text
+    assert "Protects    every person's up to 2 records (replace-one) from the eavesdropper" in text
+    assert text.splitlines()[0] == (
+        "Covers      the model, from the rows as they were handed over; not steps fitted on these rows before, scores "
+        "computed on them, or choices made by looking at them"
+    )
     plain = said.as_json()
+    assert plain["covers"] in text
+    assert plain["protects"] in text
     assert plain["certified_epsilon"] == said.certified
     assert plain["is_private_release"]
     assert len(model.history_) == 1
@@ -259,7 +265,8 @@ def test_claimed_figures_stand_beside_the_certified_one(table):
 def test_a_user_is_more_than_one_record(table):
     X, y, _, groups = table
     model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), unit="user")
-    assert "all records of a user" in str(model.fit(X, y, groups=groups).privacy_)
+    said = model.fit(X, y, groups=groups).privacy_
+    assert "Protects    all records of one user (replace-one) from the eavesdropper" in str(said)
 
 
 @pytest.mark.parametrize(

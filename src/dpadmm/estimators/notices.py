@@ -10,4 +10,4 @@ class AssumedBoundsWarning(UserWarning):
 
 
 class HopelessPlanWarning(UserWarning):
-    """The planner expects the model to be no better than a constant answer at this budget."""
+    """The planner expects the model to be no better than the majority class (or the mean) at this budget."""

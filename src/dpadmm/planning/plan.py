@@ -16,7 +16,8 @@ class Plan(Blueprint):
     """What will be run, how much noise it carries, what to expect, and why.
 
     expected: the utility that simulations on synthetic data show. signal: norm of the models learned there, against
-    which `noise_std` can be held. is_hopeless: nothing better than the trivial model is to be expected.
+    which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a model that
+    learned nothing.
     """
 
     expected: Forecast

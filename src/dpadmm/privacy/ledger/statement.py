@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from dpadmm.privacy.ledger.meter import Budget, Meter
 from dpadmm.privacy.ledger.tally import Tally, Terms
 from dpadmm.privacy.records import Strength
+from dpadmm.privacy.words import Protected
 
 # The least idealised first; the last that occurs is the strength of the total.
 _FROM_STRONG_TO_WEAK = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVER_ERROR)
@@ -65,13 +66,19 @@ class Statement:
         """The weakest strength among the releases' certificates; an empty ledger is fully certified."""
         return self.strengths[-1] if self.strengths else Strength.FULL
 
+    @property
+    def protected(self) -> Protected:
+        """Whose change the budget hides, in words."""
+        terms = self.terms
+        return Protected(unit=terms.unit, relation=terms.relation, records_per_person=terms.records_per_person)
+
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         planned = "however later noise was chosen" if self.holds_adaptively else "for noise planned beforehand"
         lines = [
             f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
             f"Left       epsilon {self.left_epsilon:.6g}",
-            f"Protects   one {self.terms.unit.value} ({self.terms.relation.value}) from the {self.terms.view.value}",
+            f"Protects   {self.protected} from the {self.terms.view.value}",
             f"Assumes    at most {self.terms.records_per_person} record(s) a person; {self.terms.holding.value}",
             f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
