@@ -12,7 +12,7 @@ from dpadmm.cli.options import TaskWords
 from dpadmm.datasets.labels import BinaryLabel, Label, RealLabel, ThresholdLabel
 from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.errors import InputError
-from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
+from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.silos import Silos
@@ -20,7 +20,7 @@ from dpadmm.reporting.facts import SavedModel
 
 
 @dataclass(frozen=True)
-class Scorer:
+class Scorer(ScoresRowsAlone):
     """The model on encoded rows, as estimators look at it: `predict` gives encoded labels."""
 
     weights: Floats
