@@ -60,6 +60,7 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert "Tables simulated in one place: all tables were on one machine" in said
     assert "Covers the model, from the rows as they were handed over; not steps fitted" in said
     assert "trivial" not in said
+    assert "no ledger: nothing remembers what these data have spent" in said
     assert "above the majority class there" in said
     assert whom in html.unescape(page.read_text())
     assert load_model(place).custody is Custody.ONE_PLACE

@@ -35,6 +35,9 @@ def print_model(model: SavedModel, place: Path, report: Path | None) -> None:
         table.add_row(
             "Budget", f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}"
         )
+    elif said.is_release:
+        words = "no ledger: nothing remembers what these data have spent. Keep one: --ledger FILE --budget EPSILON"
+        table.add_row("Budget", words)
     table.add_row("Model", str(place))
     table.add_row("Report", str(report) if report is not None else f"make one: dpadmm report {place}")
     console.print(table)

@@ -14,7 +14,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.bookkeeping import check_ledger, opened
-from dpadmm.estimators.notices import SimulatedNoiseWarning
+from dpadmm.estimators.notices import NO_LEDGER, NoLedgerWarning, SimulatedNoiseWarning, warn_once
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.validation import boolean, own_words, seed_of
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
@@ -207,6 +207,8 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
     """Release the sum of whole steps with noise and return it as a mean; recorded before it is drawn."""
     if asked.seed is not None:
         _warn_simulated()
+    elif asked.ledger is None:
+        warn_once(NO_LEDGER, NoLedgerWarning, depth=3)
     n = len(whole)
     certificate = bounded_sum(
         n_records=n,
