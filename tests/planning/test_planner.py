@@ -112,6 +112,12 @@ def test_a_hopeless_target_is_called_hopeless():
     assert any("predicting the mean" in warning for warning in regression.warnings)
 
 
+def test_the_plan_counts_a_persons_records():
+    said = plan(replace(TASK, records_per_person=40, silos_per_person=2)).describe()
+    assert "for every person's up to 40 records in each of up to 2 silos (replace-one), against the eaves" in said
+    assert "replacing one person's up to 40 records moves it by at most" in said
+
+
 def test_the_forecast_does_not_pass_off_a_synthetic_majority_class():
     """Its share belongs to invented data; only what was gained over it there is said."""
     expected = plan(TASK).expected
