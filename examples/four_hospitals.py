@@ -53,7 +53,7 @@ def draw(found: dict[str, np.ndarray], epsilons: Sequence[float], runs: int, fol
         axes.fill_between(epsilons, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.15, linewidth=0)
     plain = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y).score(X, y)
     axes.axhline(plain, color="black", linestyle="--", linewidth=1, label="pooled, no privacy")
-    axes.axhline(np.bincount(y).max() / len(y), color="grey", linestyle=":", label="always the commonest answer")
+    axes.axhline(np.bincount(y).max() / len(y), color="grey", linestyle=":", label="always the majority class")
     axes.set_xscale("log")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()

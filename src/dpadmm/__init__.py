@@ -9,6 +9,7 @@ _FROM_ESTIMATORS = (
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "check_pipeline",
     "ledger_data",
     "private_absolute_error",
     "private_accuracy",

@@ -13,6 +13,9 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
+from dpadmm.privacy.records import Relation, Unit
+from dpadmm.privacy.words import Protected
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "c3.json"
 
 
@@ -125,8 +128,14 @@ def test_table_shows_what_json_says(cli, case):
     assert said["certified"]["strength"] in rows["status"]
     for assumption in said["certified"]["assumptions"]:
         assert assumption in table
-    whom = f"Protects one {said['certified']['unit']} (replace-one) from the {said['certified']['view']}"
-    assert whom in table
+    facts = said["certified"]
+    hidden = Protected(
+        unit=Unit(facts["unit"]),
+        relation=Relation(facts["relation"]),
+        records_per_person=facts["records_per_person"],
+        silos_per_person=facts["silos_per_person"],
+    )
+    assert f"Protects {hidden} from the {facts['view']}" in table
     assert "CLAIMED" in table
     assert (said["claimed"] == []) == (said["no_claim"] is not None)
 

@@ -1,6 +1,7 @@
 """`dpadmm fit`: what it saves is certified and recorded, and whatever it refuses costs nothing."""
 
 import errno
+import html
 import json
 import os
 from pathlib import Path
@@ -16,6 +17,7 @@ from dpadmm.cli.fit import ELSEWHERE
 from dpadmm.datasets.schema import Schema
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.reporting import model_file
+from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.model_file import load_model
 
 
@@ -46,11 +48,31 @@ def test_a_model_is_certified_recorded_and_saved(trained, study):
     assert trained.said["command"] == "fit"
 
 
+def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
+    """Who is protected counts all records of a person, and one process is not several silos."""
+    place, page = tmp_path / "m.json", tmp_path / "m.html"
+    words = ("--records-per-person", "40", "--silos-per-person", "2", "--anyway")
+    done = cli.run("fit", *study.words, *words, "--out", str(place), "--report", str(page))
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stdout.split())
+    whom = "every person's up to 40 records in each of up to 2 silos (replace-one)"
+    assert f"Protects {whom} from the eavesdropper" in said
+    assert "Tables simulated in one place: all tables were on one machine" in said
+    assert "Covers the model, from the rows as they were handed over; not steps fitted" in said
+    assert "trivial" not in said
+    assert "no ledger: nothing remembers what these data have spent" in said
+    assert "above the majority class there" in said
+    assert whom in html.unescape(page.read_text())
+    assert load_model(place).custody is Custody.ONE_PLACE
+    facts = cli.ask("report", str(place))
+    assert facts["custody"] == "simulated in one place"
+
+
 def test_nothing_computed_from_records_is_kept_beside_the_release(trained):
     """Public rounds follow from noisy messages; no loss, residual or accuracy of the training is in the file."""
     model = load_model(trained.model)
     assert {curve.name for curve in model.noise + model.history} <= {
-        *("message", "noise", "one record", "movement", "disagreement"),
+        *("message", "noise", "protected change", "movement", "disagreement"),
     }
     assert model.measurements == ()
 

@@ -26,6 +26,8 @@ from dpadmm.estimators import (
 from dpadmm.noise.draws import Origin
 
 simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+# These data are made up, so that exact scores of them may be looked at.
+scored = pytest.mark.filterwarnings("ignore::dpadmm.estimators.PipelineWarning")
 
 
 def test_importing_the_package_stays_light():
@@ -50,8 +52,14 @@ def test_a_fit_states_its_privacy(make):
     assert said.strength.value == "certified"
     text = str(said)
     assert "epsilon 1 at delta 1e-05" in text
-    assert "replace-one" in text
+    assert "Protects    every person's up to 2 records (replace-one) from the eavesdropper" in text
+    assert text.splitlines()[0] == (
+        "Covers      the model, from the rows as they were handed over; not steps fitted on these rows before, scores "
+        "computed on them, or choices made by looking at them"
+    )
     plain = said.as_json()
+    assert plain["covers"] in text
+    assert plain["protects"] in text
     assert plain["certified_epsilon"] == said.certified
     assert plain["is_private_release"]
     assert len(model.history_) == 1
@@ -126,6 +134,7 @@ def test_clone_and_pickle_keep_parameters_and_predictions(make):
     assert back.privacy_ == model.privacy_
 
 
+@scored
 def test_pipelines_and_cross_validation(make):
     build, X, y = make
     chain = make_pipeline(FunctionTransformer(np.tanh), build(epsilon=50.0)).fit(X, y)
@@ -134,6 +143,7 @@ def test_pipelines_and_cross_validation(make):
     assert np.all(np.isfinite(scores))
 
 
+@scored
 def test_groups_are_routed(make, table):
     build, X, y = make
     groups = table[3]
@@ -259,7 +269,8 @@ def test_claimed_figures_stand_beside_the_certified_one(table):
 def test_a_user_is_more_than_one_record(table):
     X, y, _, groups = table
     model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), unit="user")
-    assert "all records of a user" in str(model.fit(X, y, groups=groups).privacy_)
+    said = model.fit(X, y, groups=groups).privacy_
+    assert "Protects    all records of one user (replace-one) from the eavesdropper" in str(said)
 
 
 @pytest.mark.parametrize(

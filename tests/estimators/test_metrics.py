@@ -1,15 +1,22 @@
 """Accounted figures about a model: noise of the right law, exact sums, ledger, refusals."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpadmm import estimators
 from dpadmm.errors import BudgetError, InputError
-from dpadmm.estimators import SimulatedNoiseWarning, ledger_data, private_absolute_error, private_accuracy
+from dpadmm.estimators import PrivateLogisticRegression, SimulatedNoiseWarning, ledger_data
 from dpadmm.noise.draws import Origin
 from dpadmm.privacy.ledger import Budget, Ledger
+
+# The models of these tests score each row by itself.
+private_accuracy = partial(estimators.private_accuracy, scores_rows_alone=True)
+private_absolute_error = partial(estimators.private_absolute_error, scores_rows_alone=True)
 
 
 class Threshold:
@@ -127,7 +134,7 @@ def test_bad_records_are_refused(records):
     with pytest.raises(InputError):
         private_accuracy(Threshold(), X[0], y, epsilon=1.0)
     with pytest.raises(InputError, match="predict"):
-        private_accuracy(object(), X, y, epsilon=1.0)
+        estimators.private_accuracy(object(), X, y, epsilon=1.0)
     with pytest.raises(InputError, match="largest"):
         private_absolute_error(Threshold(True), X, y, epsilon=1.0, largest=0)
     with pytest.raises(InputError, match="finite"):
@@ -165,3 +172,45 @@ def test_predictions_of_another_shape_are_refused(records, shape):
         private_accuracy(Strange(), X, y, epsilon=1.0)
     with pytest.raises(InputError, match="one value per record"):
         private_absolute_error(Strange(), X, y, epsilon=1.0, largest=1.0)
+
+
+class Centred:
+    """Predicts whether the first feature is above the mean of the rows given: one record can flip every answer."""
+
+    def predict(self, X):
+        first = np.asarray(X)[:, 0]
+        return (first > first.mean()).astype(int)
+
+
+def test_a_model_that_looks_at_several_rows_escapes_the_certificate():
+    """Why other models must be declared: one replaced record moves the count of hits by far more than C10's 1."""
+    X = np.linspace(-1, 1, 200)[:, None]
+    other = X.copy()
+    other[0] = 1e6
+    y = (X[:, 0] > 0).astype(int)
+    hits = [np.sum(Centred().predict(table) == y) for table in (X, other)]
+    assert abs(hits[0] - hits[1]) > 50
+
+
+@pytest.mark.parametrize("declared", [False, None, "yes"])
+def test_other_models_are_refused_unless_declared(records, declared):
+    X, y = records
+    with pytest.raises(InputError, match="scores_rows_alone"):
+        estimators.private_accuracy(Threshold(), X, y, epsilon=1.0, scores_rows_alone=declared)
+    with pytest.raises(InputError, match="scores_rows_alone"):
+        estimators.private_absolute_error(Threshold(True), X, y, epsilon=1.0, largest=1.0, scores_rows_alone=declared)
+
+
+def test_the_declaration_is_kept_in_the_statement(records):
+    X, y = records
+    said = private_accuracy(Threshold(), X, y, epsilon=1.0).privacy
+    assert "declared by the caller: Threshold scores each row by itself" in said.assumptions
+    assert "what a record adds depends on that record alone: a model scores each row by itself" in said.assumptions
+
+
+def test_models_of_this_package_need_no_declaration(records):
+    X, y = records
+    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)).fit(X, y)
+    said = estimators.private_accuracy(model, X, y, epsilon=1.0).privacy
+    assert not any("declared" in text for text in said.assumptions)
+    assert str(said).splitlines()[0].startswith("Covers      the accuracy, from the rows as they were handed over")

@@ -34,7 +34,7 @@ def test_a_plan_spends_the_budget_and_says_what_it_is():
         "p-admm",
         "epsilon 1",
         "Noise",
-        "in simulations",
+        "on synthetic data",
         "without privacy",
         "no private record was looked at",
     ):
@@ -110,6 +110,21 @@ def test_a_hopeless_target_is_called_hopeless():
     assert not plan(sizes=(4000,) * 5, dimension=104, loss=Logistic(), epsilon=2.0, delta=1e-5).is_hopeless
     regression = plan(sizes=(100,) * 2, dimension=30, loss=Huber(1.0), epsilon=0.05, delta=1e-5)
     assert any("predicting the mean" in warning for warning in regression.warnings)
+
+
+def test_the_plan_counts_a_persons_records():
+    said = plan(replace(TASK, records_per_person=40, silos_per_person=2)).describe()
+    assert "for every person's up to 40 records in each of up to 2 silos (replace-one), against the eaves" in said
+    assert "replacing one person's up to 40 records moves it by at most" in said
+
+
+def test_the_forecast_does_not_pass_off_a_synthetic_majority_class():
+    """Its share belongs to invented data; only what was gained over it there is said."""
+    expected = plan(TASK).expected
+    said = str(expected)
+    assert f"trivial {expected.trivial:.3f}" not in said
+    assert f"{expected.mean - expected.trivial:.3f} above the majority class there" in said
+    assert "on synthetic data" in said
 
 
 def test_dubious_budgets_and_graphs_that_are_not_used_are_warned_about():

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
 from dpadmm.reporting import model_file
+from dpadmm.reporting.codec import encode
+from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.model_file import check_writable, load_model, save_model
 
 
@@ -26,6 +28,13 @@ def test_a_model_comes_back_as_it_was(model, tmp_path, name):
     assert load_model(place) == model
     assert load_model(place).guarantee.claims[0].epsilon == float("inf")
     assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_of_an_older_version_was_trained_in_one_place(model, tmp_path):
+    document = encode(model)
+    del document["custody"]
+    (tmp_path / "old.json").write_bytes(model_file._signed(document))
+    assert load_model(tmp_path / "old.json").custody is Custody.ONE_PLACE
 
 
 class Bomb:

@@ -10,7 +10,7 @@ import pytest
 
 from dpadmm.privacy.ledger import tally
 from dpadmm.privacy.records import View
-from dpadmm.reporting.facts import Basis, Origin
+from dpadmm.reporting.facts import Basis, Custody, Origin
 from dpadmm.reporting.page import best_guess, merged, report_page
 from dpadmm.reporting.views import COVERED, observers
 
@@ -56,12 +56,66 @@ def test_the_page_says_the_figures(model):
     assert "Not a private release" not in said
 
 
+def test_the_page_says_where_the_records_were(model):
+    """One process that read all tables is not a federation."""
+    said = text(report_page(model))
+    assert "456 in 3 silos; simulated in one place: all tables were on one machine" in said
+    assert "The machine that ran the training all records of all silos in the clear" in said
+    assert "the circles were simulated on one machine" in said
+    apart = text(report_page(replace(model, custody=Custody.FEDERATED)))
+    assert "456 in 3 silos; federated: every silo's own process kept its records" in apart
+    assert "Records stayed inside the circles" in apart
+    assert "The machine that ran the training" not in apart
+    alone = text(report_page(replace(model, silos=model.silos[:1])))
+    assert "228 in 1 silo; read in one place" in alone
+    assert "simulated" not in alone
+    for page in (said, apart, alone):
+        assert "no record left" not in page
+
+
+@pytest.mark.parametrize(
+    ("facts", "headline", "unit"),
+    [
+        ({}, "Protected: one record (replace-one)", "differ in one record look"),
+        (
+            {"records_per_person": 40},
+            "Protected: every person's up to 40 records (replace-one)",
+            "differ in one person's up to 40 records look",
+        ),
+        (
+            {"records_per_person": 40, "silos_per_person": 2},
+            "Protected: every person's up to 40 records in each of up to 2 silos (replace-one)",
+            "differ in one person's up to 40 records in each of up to 2 silos look",
+        ),
+        (
+            {"unit": "user"},
+            "Protected: all records of one user (replace-one)",
+            "differ in all records of one user look",
+        ),
+    ],
+)
+def test_the_headline_counts_a_persons_records(model, facts, headline, unit):
+    said = text(report_page(replace(model, guarantee=replace(model.guarantee, **facts))))
+    assert headline in said
+    assert unit in said
+    assert ("all of them together by any others" in said) == bool(facts)
+    assert "not steps fitted on these rows before" in said
+
+
+def test_the_majority_class_of_synthetic_data_is_not_shown_as_that_of_the_records(model):
+    said = text(report_page(model))
+    assert "constant answer 0.6" not in said
+    assert "0.600" not in said
+    assert "On the synthetic data the model with noise was 0.200 better than the majority class there" in said
+    assert "may be larger or smaller than that of the made-up data" in said
+
+
 def test_simulated_noise_is_called_by_its_name(model):
     said = text(report_page(replace(model, guarantee=replace(model.guarantee, origin=Origin.SIMULATED))))
     assert "Not a private release" in said
     assert "protects nobody" in said
-    assert "record is protected from" not in said
-    rows = observers(View.EAVESDROPPER, has_coordinator=True, is_release=False)
+    assert "Protected:" not in said
+    rows = observers(View.EAVESDROPPER, has_coordinator=True, is_release=False, custody=Custody.FEDERATED)
     assert not any(row.is_covered for row in rows)
 
 
@@ -113,8 +167,8 @@ def test_assumptions_with_braces_and_no_numbers_stay_as_they_are():
 
 def test_views_cover_what_the_ledger_counts():
     assert COVERED == tally._COVERED
-    rows = {row.name: row.is_covered for row in observers(View.PUBLIC, has_coordinator=True, is_release=True)}
-    assert rows == {
+    listed = observers(View.PUBLIC, has_coordinator=True, is_release=True, custody=Custody.FEDERATED)
+    assert {row.name: row.is_covered for row in listed} == {
         "Somebody on the network": False,
         "The coordinator": False,
         "Another silo": False,

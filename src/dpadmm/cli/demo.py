@@ -99,7 +99,10 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
     schema.save(folder / "schema.json")
     tables = read_silos(files, None)
     sizes = ", ".join(f"{name} {len(table.frame)}" for name, table in tables.items())
-    console.print(f"[bold]Four hospitals, one model, no pooled records.[/bold] Tables in {folder}: {sizes}.")
+    console.print(
+        "[bold]Four hospitals, one model.[/bold] They are simulated in one place: this process reads all four tables. "
+        f"Between machines: `dpadmm federate`. Tables in {folder}: {sizes}."
+    )
     training = Training(
         schema=schema,
         tables=tables,
@@ -136,7 +139,7 @@ def _tell(model: "SavedModel", page: Path) -> None:
     console.print("\n[bold]The result[/bold], with secure noise:")
     print_model(model, page.with_name("model.json"), page)
     for text in (
-        f"\nAccuracy [bold]{measured.value:.3f}[/bold] on all {measured.records} records (always the commonest answer: "
+        f"\nAccuracy [bold]{measured.value:.3f}[/bold] on all {measured.records} records (always the majority class: "
         f"{measured.baseline:.3f}). It is shown because this data set is published; on private records it would be a "
         "release of its own, see `dpadmm evaluate --help`.",
         "\n[bold]Who is protected from whom:[/bold] every patient's record, from anyone who sees every message between "

@@ -37,7 +37,7 @@ def federate(
             outcome, public = _rehearse(local, data, schema, by, rounds, epsilon)
         else:
             outcome, public = _run(federation, coordinator, schema)
-        _finish(outcome, public, out, page)
+        _finish(outcome, public, out, page, is_rehearsal=local is not None)
 
 
 def _run(
@@ -76,7 +76,9 @@ def _show(progress: "Progress") -> None:
     typer.echo(f"round {progress.round}/{progress.rounds}{waiting}; epsilon: {spent}")
 
 
-def _finish(outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None) -> None:
+def _finish(
+    outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None, *, is_rehearsal: bool
+) -> None:
     from dpadmm.errors import InputError
 
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
@@ -93,6 +95,8 @@ def _finish(outcome: "FederationOutcome", schema: "Schema | None", out: Path | N
     if page is not None:
         if schema is None:
             raise InputError("The report names the columns: give --schema FILE.")
+        from dpadmm.reporting.facts import Custody
         from dpadmm.reporting.federation import federation_page
 
-        page.write_text(federation_page(outcome, schema), encoding="utf-8")
+        custody = Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED
+        page.write_text(federation_page(outcome, schema, custody), encoding="utf-8")

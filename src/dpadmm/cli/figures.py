@@ -16,6 +16,7 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
 from dpadmm.privacy.methods import Family, Levels, Method
 from dpadmm.privacy.records import Certificate, Unit
+from dpadmm.privacy.words import Protected
 
 CLAIMED = "CLAIMED figures are what a paper prints, evaluated as printed. Nothing certified is computed from them."
 _MEASURES = {
@@ -171,9 +172,14 @@ def print_figures(f: Figures) -> None:
     console.print(noise_words(f), soft_wrap=True)
     console.print(_table(f))
     said = f.statement
-    people = f"; at most {said.records_per_person} record(s) in {said.silos_per_person} silo(s) a person"
-    words = f"Protects one {said.unit.value} ({said.relation.value}) from the {said.view.value}"
-    console.print(words + (people if said.unit is Unit.RECORD else "") + ".", soft_wrap=True)
+    hidden = Protected(
+        unit=said.unit,
+        relation=said.relation,
+        records_per_person=said.records_per_person,
+        silos_per_person=said.silos_per_person,
+    )
+    people = f"; a person has {hidden.people}" if said.unit is Unit.RECORD else ""
+    console.print(f"Protects {hidden} from the {said.view.value}{people}.", soft_wrap=True)
     console.print("Assumptions of the certified figure:")
     for assumption in said.assumptions:
         console.print(f"  - {assumption}", soft_wrap=True, markup=False)

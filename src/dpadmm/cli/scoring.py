@@ -1,5 +1,8 @@
 """A saved model at work: scores, predictions in the table's own words, and how often they are right."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import singledispatch
 
@@ -12,7 +15,8 @@ from dpadmm.cli.options import TaskWords
 from dpadmm.datasets.labels import BinaryLabel, Label, RealLabel, ThresholdLabel
 from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.errors import InputError
-from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
+from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
+from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.silos import Silos
@@ -20,7 +24,7 @@ from dpadmm.reporting.facts import SavedModel
 
 
 @dataclass(frozen=True)
-class Scorer:
+class Scorer(ScoresRowsAlone):
     """The model on encoded rows, as estimators look at it: `predict` gives encoded labels."""
 
     weights: Floats
@@ -98,6 +102,15 @@ def public_score(model: SavedModel, silos: Silos, blank: NDArray[np.bool_]) -> S
     return Score("R^2", 1 - float(((labels - found) ** 2).sum()) / spread, 0.0)
 
 
+@contextmanager
+def _without_python_words() -> Iterator[None]:
+    """Keep Python's words about a missing ledger off the terminal: the commands have options for it, and say so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoLedgerWarning)
+        yield
+
+
+@_without_python_words()
 def private_score(
     model: SavedModel, silos: Silos, words: TaskWords, ledger: ConfirmedLedger | None
 ) -> tuple[str, PrivateScore]:

@@ -4,14 +4,27 @@ from dpadmm.estimators.bookkeeping import ledger_data
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.estimators.encoding import RowEncoding, TargetScale
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
-from dpadmm.estimators.notices import AssumedBoundsWarning, HopelessPlanWarning, SimulatedNoiseWarning
+from dpadmm.estimators.notices import (
+    AssumedBoundsWarning,
+    HopelessPlanWarning,
+    LargeDeltaWarning,
+    NoLedgerWarning,
+    PipelineWarning,
+    SimulatedNoiseWarning,
+)
+from dpadmm.estimators.pipelines import Finding, PipelineCheck, check_pipeline
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.estimators.statement import NoiseSummary, PrivacyStatement
 
 __all__ = [
     "AssumedBoundsWarning",
+    "Finding",
     "HopelessPlanWarning",
+    "LargeDeltaWarning",
+    "NoLedgerWarning",
     "NoiseSummary",
+    "PipelineCheck",
+    "PipelineWarning",
     "PrivacyStatement",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
@@ -20,6 +33,7 @@ __all__ = [
     "RowEncoding",
     "SimulatedNoiseWarning",
     "TargetScale",
+    "check_pipeline",
     "ledger_data",
     "private_absolute_error",
     "private_accuracy",

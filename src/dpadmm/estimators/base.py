@@ -11,12 +11,22 @@ from sklearn.utils.validation import check_is_fitted
 from dpadmm.errors import InputError
 from dpadmm.estimators.bookkeeping import opened, terms_of
 from dpadmm.estimators.encoding import RowEncoding
-from dpadmm.estimators.notices import AssumedBoundsWarning, HopelessPlanWarning, SimulatedNoiseWarning
+from dpadmm.estimators.notices import (
+    NO_LEDGER,
+    AssumedBoundsWarning,
+    HopelessPlanWarning,
+    LargeDeltaWarning,
+    NoLedgerWarning,
+    PipelineWarning,
+    SimulatedNoiseWarning,
+    warn_once,
+)
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import Trained, Wishes, planned, train
 from dpadmm.estimators.validation import Layout, boolean, new_data
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.public_history import PublicRound
+from dpadmm.planning.words import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.records import Unit
 from dpadmm.problems.arrays import Floats, Matrix
@@ -95,7 +105,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if ledger is not None:
                 ledger.check_terms(wishes.terms)
             course = planned(wishes, loss, layout.sizes, encoding.dimension, len(targets))
-            self._warn(wishes, encoding, course.plan)
+            self._warn(wishes, encoding, course.plan, X.shape[0])
             done = train(course, wishes, layout, encoding.encode(X), targets, ledger)
         self.encoding_ = encoding
         self.plan_ = course.plan
@@ -111,8 +121,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         return done, encoding
 
-    def _warn(self, wishes: Wishes, encoding: RowEncoding, plan: Plan) -> None:
+    def _warn(self, wishes: Wishes, encoding: RowEncoding, plan: Plan, n_records: int) -> None:
         """Say what the user should know; every word of it is public."""
+        from dpadmm.estimators.surroundings import leak_around  # which knows this class
+
         if wishes.is_simulated:
             self._notify(
                 "random_state is set, so the noise is simulated and anyone with the seed can take it off. THE RESULT "
@@ -126,7 +138,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 AssumedBoundsWarning,
             )
         if plan.is_hopeless:
-            self._notify(" ".join(plan.warnings), HopelessPlanWarning)
+            self._notify(hopeless_words(plan.task, plan.expected), HopelessPlanWarning)
+        if wishes.target.delta * n_records > 1:
+            self._notify(large_delta_words(wishes.target.delta, n_records), LargeDeltaWarning)
+        if self.ledger is None and not wishes.is_simulated:
+            warn_once(f"{type(self).__name__}: {NO_LEDGER}", NoLedgerWarning, depth=4)
+        leak = leak_around()
+        if leak is not None:
+            warn_once(f"{type(self).__name__}: {leak}", PipelineWarning, depth=4)
 
     def _notify(self, text: str, kind: type[Warning], depth: int = 5) -> None:
         """Warn the caller of fit, `depth` frames above the warning itself."""

@@ -3,7 +3,7 @@
 import math
 import uuid
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.bookkeeping import opened, terms_of
-from dpadmm.estimators.notices import SimulatedNoiseWarning
+from dpadmm.estimators.notices import NO_LEDGER, NoLedgerWarning, SimulatedNoiseWarning, warn_once
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import terms_from
-from dpadmm.estimators.validation import own_words, seed_of
+from dpadmm.estimators.validation import boolean, own_words, seed_of
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
@@ -31,6 +32,10 @@ STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""
 
 _SLOT = Slot("metric")
+
+
+class ScoresRowsAlone:
+    """For models that, by how they are written, score each row by itself: all that C10 can count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +67,23 @@ def private_accuracy(
     max_silos_per_person: int | None = None,
     ledger: Any = None,
     random_state: Any = None,
+    scores_rows_alone: bool = False,
 ) -> PrivateScore:
     """Return the share of correct predictions on private records, with noise (C10).
 
     The count of correct answers gets exact discrete Laplace noise of pure epsilon, or Gaussian noise for (epsilon,
-    delta) if delta is given. The model must not depend on these records but through accounted releases.
+    delta) if delta is given. The model must not depend on these records but through accounted releases, and must score
+    each row by itself: one record then changes one answer, which is what the noise hides.
 
     Parameters
     ----------
-    model: fitted classifier with `predict`. X, y: the records. epsilon > 0; delta None or in (0, 1).
+    model: a fitted estimator of this package; any other with `predict` only with scores_rows_alone=True.
+    X, y: the records. epsilon > 0; delta None or in (0, 1).
     ledger: path of the ledger of these records, or an open one; groups: the silo of each record, as the ledger knows
         them. max_records_per_person, max_silos_per_person: None takes the ledger's, else 1.
     random_state: not None simulates, with a warning.
+    scores_rows_alone: your word that `predict` answers for each row by itself, whatever other rows stand beside it (not
+        so if it centres, ranks or clusters the rows it is given). The statement keeps it as an assumption.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -86,6 +96,7 @@ def private_accuracy(
     """
     labels = _labels(model, X, y)
     asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
+    asked = replace(asked, notes=_row_by_row(model, scores_rows_alone))
     hits = _predictions(model, X, labels) == labels
     return _noisy_mean(hits.astype(np.int64) * STEPS, asked, X, labels, "the accuracy")
 
@@ -103,6 +114,7 @@ def private_absolute_error(
     max_silos_per_person: int | None = None,
     ledger: Any = None,
     random_state: Any = None,
+    scores_rows_alone: bool = False,
 ) -> PrivateScore:
     """Return the mean of `min(|prediction - y|, largest)` on private records, with noise (C10).
 
@@ -112,6 +124,7 @@ def private_absolute_error(
     top = checks.positive("largest", largest)
     target = _labels(model, X, y)
     asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
+    asked = replace(asked, notes=_row_by_row(model, scores_rows_alone))
     found = _predictions(model, X, target)
     with own_words(model):
         errors = np.abs(np.asarray(found, dtype=np.float64) - target.astype(np.float64))
@@ -137,6 +150,7 @@ class _Asked:
     ledger: Any
     seed: int | None
     groups: Any
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -175,6 +189,22 @@ def _labels(model: Any, X: Any, y: Any) -> NDArray[Any]:
     return np.asarray(labels)
 
 
+def _row_by_row(model: Any, is_declared: bool) -> tuple[str, ...]:
+    """Return what is assumed about how the model scores; refuse one that may look at several rows at once (C10).
+
+    Trying it out would not do: a probe on these records reads them, and one on others proves nothing.
+    """
+    if isinstance(model, PrivateLinearModel | ScoresRowsAlone):
+        return ()
+    if boolean("scores_rows_alone", is_declared):
+        return (f"declared by the caller: {type(model).__name__} scores each row by itself",)
+    raise InputError(
+        f"{type(model).__name__} is not an estimator of this package, and the noise hides one answer a record: if "
+        "predict looks at several rows at once (it centres, ranks or clusters them), one record changes many answers. "
+        "Give a model of this package, or say scores_rows_alone=True if predict answers for each row by itself."
+    )
+
+
 def _predictions(model: Any, X: Any, labels: NDArray[Any]) -> NDArray[Any]:
     """Return one prediction per record. A column would be compared with every label, and one record count n times."""
     with own_words(model):
@@ -190,6 +220,8 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
     """Release the sum of whole steps with noise and return it as a mean; recorded before it is drawn."""
     if asked.seed is not None:
         _warn_simulated()
+    elif asked.ledger is None:
+        warn_once(NO_LEDGER, NoLedgerWarning, depth=3)
     n = len(whole)
     certificate = bounded_sum(
         n_records=n,
@@ -207,7 +239,12 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
         total = np.full((1, 1, 1), int(whole.sum()) / STEPS)
         noisy = asked.sampler.perturb(total, release, Draw(_SLOT, 1, Batch.one(COORDINATOR)))
     privacy = PrivacyStatement.of(
-        statement([release]), [release], delta=asked.delta or 0.0, origin=noisy.origin, subject=subject
+        statement([release]),
+        [release],
+        delta=asked.delta or 0.0,
+        origin=noisy.origin,
+        assumptions=asked.notes,
+        subject=subject,
     )
     value = float(np.clip(noisy.values.item() / n, 0.0, 1.0))
     return PrivateScore(value=value, standard_error=std / n, n_records=n, privacy=privacy)

@@ -9,6 +9,7 @@ from dpadmm.noise.draws import Origin
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.records import Relation, Release, Strength, Unit, View
+from dpadmm.privacy.words import Protected, covers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,15 +106,27 @@ class PrivacyStatement:
         return self.origin is Origin.SECURE
 
     @property
-    def _records_words(self) -> str:
-        return "all records of a user" if self.unit is Unit.USER else f"at most {self.records_per_person} record(s)"
+    def protected(self) -> Protected:
+        """Whose change is hidden, in words."""
+        return Protected(
+            unit=self.unit,
+            relation=self.relation,
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+        )
+
+    @property
+    def covers(self) -> str:
+        """What the figure is about, and what it cannot know: an estimator does not see what was done to its rows."""
+        return covers(self.subject)
 
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         lines = [
+            f"Covers      {self.covers}",
             f"Certified   epsilon {self.certified:.6g} at delta {self.delta:.3g} for {self.subject}",
-            f"Protects    one {self.unit.value} ({self.relation.value}) from the {self.view.value}",
-            f"Persons     {self._records_words}, in at most {self.silos_per_person} silo(s)",
+            f"Protects    {self.protected} from the {self.view.value}",
+            f"Persons     {self.protected.people}",
             f"Certificate {self.certificate}; {self.strength.value}",
             f"Noise       {self.noise}; from: {self.origin.value}",
         ]
@@ -127,9 +140,11 @@ class PrivacyStatement:
     def as_json(self) -> dict[str, Any]:
         """Return the statement as plain values."""
         return {
+            "covers": self.covers,
             "certified_epsilon": self.certified,
             "delta": self.delta,
             "claimed": [str(claim) for claim in self.claimed],
+            "protects": str(self.protected),
             "unit": self.unit.value,
             "relation": self.relation.value,
             "view": self.view.value,

@@ -17,7 +17,8 @@ class Forecast:
     """The expected score of the private model, between the worlds that were simulated.
 
     mean, spread: mean and standard deviation over worlds and runs. low, high: mean in the hardest and the easiest
-    world. non_private: the same objective without noise. trivial: always the commonest class (regression: the mean).
+    world. non_private: the same objective without noise. trivial: always the majority class (regression: the mean) of
+    the synthetic worlds, which says nothing about the majority class of anybody's data.
     loss, loss_non_private, loss_trivial: mean losses, on the same records.
     """
 
@@ -38,6 +39,21 @@ class Forecast:
         reach = self.non_private - self.trivial
         return (self.mean - self.trivial) / reach if reach > 0 else 0.0
 
+    @property
+    def gain(self) -> float:
+        """How much better than the simplest answer the private model was, in the simulations."""
+        return self.mean - self.trivial
+
+    @property
+    def gain_non_private(self) -> float:
+        """The same without noise."""
+        return self.non_private - self.trivial
+
+    @property
+    def simplest(self) -> str:
+        """What a model that learned nothing would answer."""
+        return "the majority class" if self.score is Score.ACCURACY else "predicting the mean"
+
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {**{k: v for k, v in vars(self).items() if k != "score"}, "score": self.score.value}
@@ -50,6 +66,6 @@ class Forecast:
     def __str__(self) -> str:
         """Say it in one line."""
         return (
-            f"{self.score.value} {self.mean:.3f} +- {self.spread:.3f} in simulations "
-            f"(without privacy {self.non_private:.3f}, trivial {self.trivial:.3f})"
+            f"{self.score.value} {self.mean:.3f} +- {self.spread:.3f} on synthetic data, {self.gain:.3f} above "
+            f"{self.simplest} there (without privacy {self.non_private:.3f}, {self.gain_non_private:.3f} above)"
         )

@@ -1,12 +1,14 @@
 """A plan: everything that is fixed before the data are touched, with its reasons."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpadmm.planning.blueprint import Blueprint
 from dpadmm.planning.forecast import Forecast
 from dpadmm.planning.settings import Output
 from dpadmm.planning.task import Task
+from dpadmm.privacy.records import Relation
+from dpadmm.privacy.words import Protected
 
 __all__ = ["Output", "Plan"]
 
@@ -16,7 +18,8 @@ class Plan(Blueprint):
     """What will be run, how much noise it carries, what to expect, and why.
 
     expected: the utility that simulations on synthetic data show. signal: norm of the models learned there, against
-    which `noise_std` can be held. is_hopeless: nothing better than the trivial model is to be expected.
+    which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a model that
+    learned nothing.
     """
 
     expected: Forecast
@@ -28,12 +31,19 @@ class Plan(Blueprint):
     def describe(self) -> str:
         """Return the plan as text."""
         task = self.task
+        hidden = Protected(
+            unit=task.unit,
+            relation=Relation.REPLACE_ONE,
+            records_per_person=task.records_per_person,
+            silos_per_person=task.silos_per_person,
+        )
+        change = replace(hidden, silos_per_person=1).change  # a message is one silo's
         lines = [
             f"Task      {task.n_silos} silo(s), {task.n_records} records, d = {task.dimension}, {task.loss}",
-            f"Budget    epsilon {task.target.epsilon:g}, delta {task.target.delta:g}, per {task.unit.value}, against "
-            f"the {task.view.value}",
+            f"Budget    epsilon {task.target.epsilon:g}, delta {task.target.delta:g}, for {hidden}, against the "
+            f"{task.view.value}",
             f"Method    {self.method}, {self.rounds} rounds, ridge {self.mu:.3g}; the result is {self.output.value}",
-            f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; one {task.unit.value} moves it by at "
+            f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; replacing {change} moves it by at "
             f"most {self.sensitivity.mean():.3g}; models have a norm of about {self.signal:.3g}",
             f"Expect    {self.expected}",
             *(f"Because   {reason}" for reason in self.reasons),

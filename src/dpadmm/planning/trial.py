@@ -12,7 +12,7 @@ from dpadmm.problems.losses import Loss, Target
 class Trial:
     """Scores on rows the model has not seen, means over runs.
 
-    score: accuracy or R^2, spread: its standard deviation over runs. best: without privacy. trivial: the commonest
+    score: accuracy or R^2, spread: its standard deviation over runs. best: without privacy. trivial: the majority
     class, or the mean label. loss...: mean losses of the same three. norm: of the private models.
     """
 

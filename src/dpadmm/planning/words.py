@@ -53,17 +53,26 @@ def warnings(task: Task, method: str, is_hopeless: bool, expected: Forecast) -> 
             "penalty, unit or view."
         )
     if is_hopeless:
-        unit = f"{min(task.sizes)} records per silo" if task.unit is Unit.RECORD else f"{task.n_silos} users"
-        trivial = "the majority class" if expected.score.value == "accuracy" else "predicting the mean"
-        found.append(
-            f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {trivial}; pool "
-            "silos, lower d, or raise eps."
-        )
+        found.append(hopeless_words(task, expected))
     if task.target.delta * task.n_records > 1:
-        found.append(
-            f"delta = {task.target.delta:g} is above 1/n = {1 / task.n_records:.2g}: that allows publishing "
-            "somebody's record outright. Choose a delta well below 1/n."
-        )
+        found.append(large_delta_words(task.target.delta, task.n_records))
     if task.target.epsilon > 10:
         found.append(f"eps = {task.target.epsilon:g} protects hardly anybody; use it for comparisons only.")
     return tuple(found)
+
+
+def hopeless_words(task: Task, expected: Forecast) -> str:
+    """Say that nothing is to be expected, and what would help."""
+    unit = f"{min(task.sizes)} records per silo" if task.unit is Unit.RECORD else f"{task.n_silos} users"
+    return (
+        f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {expected.simplest}; "
+        "pool silos, lower d, or raise eps."
+    )
+
+
+def large_delta_words(delta: float, n_records: int) -> str:
+    """Say what a delta above 1/n allows."""
+    return (
+        f"delta = {delta:g} is above 1/n = {1 / n_records:.2g}: that allows publishing somebody's record outright. "
+        "Choose a delta well below 1/n."
+    )

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dpadmm.datasets.schema import Schema
+from dpadmm.privacy.records import Relation, Unit
+from dpadmm.privacy.words import Protected
 
 
 class Origin(Enum):
@@ -23,6 +25,23 @@ class Basis(Enum):
 
     PUBLIC = "data declared public"
     ACCOUNTED = "accounted private metric"
+
+
+class Custody(Enum):
+    """Who held the tables: one machine that read them all and simulated the silos, or each silo its own."""
+
+    ONE_PLACE = "simulated in one place"
+    FEDERATED = "federated"
+
+    def words(self, n_silos: int) -> str:
+        """Say where the records were.
+
+        >>> Custody.ONE_PLACE.words(3)
+        'simulated in one place: all tables were on one machine'
+        """
+        if self is Custody.FEDERATED:
+            return "federated: every silo's own process kept its records"
+        return "read in one place" if n_silos == 1 else f"{self.value}: all tables were on one machine"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +93,39 @@ class Guarantee:
         """Whether the statement is about what left: only secure noise protects anybody."""
         return self.origin is Origin.SECURE
 
+    @property
+    def protected(self) -> Protected:
+        """Whose change is hidden, in words."""
+        return Protected(
+            unit=Unit(self.unit),
+            relation=Relation(self.relation),
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What simulations on public synthetic data of the same shape promised before the data were touched."""
+    """What simulations on public synthetic data of the same shape showed before the data were touched.
+
+    Every figure belongs to the synthetic data. `baseline` is their majority class (R^2: their mean); the majority class
+    of the records is another, private number.
+    """
 
     score: str
     mean: float
     spread: float
     without_noise: float
     baseline: float
+
+    @property
+    def words(self) -> str:
+        """Say what the noise leaves of what was learned there."""
+        simple = "the majority class" if self.score == "accuracy" else "predicting the mean"
+        return (
+            f"On the synthetic data the model with noise was {self.mean - self.baseline:.3f} better than {simple} "
+            f"there, without noise {self.without_noise - self.baseline:.3f}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +189,10 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedModel:
-    """A trained model with all that may be told about it; `coefficients` has one number per encoded feature."""
+    """A trained model with all that may be told about it; `coefficients` has one number per encoded feature.
+
+    Files of older versions do not name a `custody`; they were all written by a training in one place.
+    """
 
     title: str
     created: str
@@ -162,6 +207,7 @@ class SavedModel:
     choice: Choice
     noise: tuple[Curve, ...]
     history: tuple[Curve, ...]
+    custody: Custody = Custody.ONE_PLACE
     spending: Spending | None = None
     measurements: tuple[Measurement, ...] = ()
 

@@ -9,7 +9,7 @@ from dpadmm import __version__
 from dpadmm.algorithms.registry import BY_NAME
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.flower.outcome import FederationOutcome, SiloOutcome
-from dpadmm.reporting.facts import Choice, Curve, Guarantee, Origin, SavedModel, Silo, Wiring
+from dpadmm.reporting.facts import Choice, Curve, Custody, Guarantee, Origin, SavedModel, Silo, Wiring
 from dpadmm.reporting.outcome import now
 from dpadmm.reporting.page import report_page
 
@@ -20,14 +20,17 @@ _LOSS_WORDS = {
 }
 
 
-def federation_page(outcome: FederationOutcome, schema: Schema) -> str:
-    """Return the page as HTML text: every figure is public, an agreed term or a function of messages."""
-    html = report_page(federation_model(outcome, schema), place="federation.json")
+def federation_page(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> str:
+    """Return the page as HTML text: every figure is public, an agreed term or a function of messages.
+
+    A rehearsal has all tables on one machine: its `custody` is `Custody.ONE_PLACE`.
+    """
+    html = report_page(federation_model(outcome, schema, custody), place="federation.json")
     head, end, tail = html.rpartition("</main>")
-    return f"{head}{_sections(outcome.silos)}{end}{tail}"
+    return f"{head}{_sections(outcome.silos, custody)}{end}{tail}"
 
 
-def federation_model(outcome: FederationOutcome, schema: Schema) -> SavedModel:
+def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> SavedModel:
     """Return the facts about a federation's model in the form the report takes."""
     terms, silos = outcome.agreement, outcome.silos
     worst = max(silos, key=lambda silo: silo.epsilon)
@@ -72,6 +75,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema) -> SavedModel:
         ),
         noise=(),
         history=_history(outcome, ks),
+        custody=custody,
     )
 
 
@@ -91,13 +95,14 @@ def _history(outcome: FederationOutcome, ks: tuple[int, ...]) -> tuple[Curve, ..
     return (Curve(name="movement", meaning=meaning, rounds=ks[1:], values=moved),)
 
 
-def _sections(silos: Sequence[SiloOutcome]) -> str:
-    return "".join(_section(silo) for silo in silos)
+def _sections(silos: Sequence[SiloOutcome], custody: Custody) -> str:
+    kept = "its process kept them" if custody is Custody.FEDERATED else "rehearsed on one machine"
+    return "".join(_section(silo, kept) for silo in silos)
 
 
-def _section(silo: SiloOutcome) -> Markup:
+def _section(silo: SiloOutcome, kept: str) -> Markup:
     rows = (
-        ("Records", f"{silo.records} (public; they never left)"),
+        ("Records", f"{silo.records} (a public number; {kept})"),
         ("Releases", f"{silo.releases}"),
         ("Cost to a record", f"ε = {silo.epsilon:.6g} at δ = {silo.delta:.3g}, against the {silo.view}"),
         ("Proof", f"{silo.certificate}; {silo.strength}"),

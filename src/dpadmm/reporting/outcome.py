@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import singledispatch
 
@@ -15,11 +16,13 @@ from dpadmm.planning.public_history import PublicRound
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.ledger.reading import runs_of
 from dpadmm.privacy.records import BareRelease, Release
+from dpadmm.privacy.words import Protected
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.claims import claims_of
 from dpadmm.reporting.facts import (
     Choice,
     Curve,
+    Custody,
     Expected,
     Guarantee,
     Origin,
@@ -60,7 +63,7 @@ def saved_model(
     outcome: Outcome, schema: Schema, names: Sequence[str], title: str, spending: Spending | None = None
 ) -> SavedModel:
     """Return the model of an outcome with everything that may be told about it."""
-    plan = outcome.plan
+    plan, guarantee = outcome.plan, guarantee_of(outcome)
     pairs = zip(names, plan.task.sizes, strict=True)
     return SavedModel(
         title=title,
@@ -72,10 +75,11 @@ def saved_model(
         schema=schema,
         silos=tuple(Silo(name=name, records=size) for name, size in pairs),
         wiring=wiring_of(plan),
-        guarantee=guarantee_of(outcome),
+        guarantee=guarantee,
         choice=choice_of(plan),
-        noise=_noise_curves(outcome),
+        noise=_noise_curves(outcome, guarantee.protected),
         history=_history_curves(outcome.public_history),
+        custody=Custody.ONE_PLACE,
         spending=spending,
     )
 
@@ -146,12 +150,13 @@ def choice_of(plan: Plan) -> Choice:
     )
 
 
-def _noise_curves(outcome: Outcome) -> tuple[Curve, ...]:
+def _noise_curves(outcome: Outcome, protected: Protected) -> tuple[Curve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
     for release in outcome.noise_plan:
         bounds[release.round] = max(bounds.get(release.round, 0.0), _bound(release))
     ks = tuple(each.round for each in rounds)
+    change = replace(protected, silos_per_person=1).change  # a message is one silo's
     return (
         Curve(
             name="message",
@@ -166,8 +171,8 @@ def _noise_curves(outcome: Outcome) -> tuple[Curve, ...]:
             values=tuple(each.noise_norm for each in rounds),
         ),
         Curve(
-            name="one record",
-            meaning="the most that replacing one record can move a message (certified sensitivity)",
+            name="protected change",
+            meaning=f"the most that replacing {change} can move a message (certified sensitivity)",
             rounds=tuple(k for k in ks if k in bounds),
             values=tuple(bounds[k] for k in ks if k in bounds),
         ),

@@ -12,8 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from dpadmm.privacy.records import View
+from dpadmm.privacy.words import covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
-from dpadmm.reporting.facts import Basis, Curve, Measurement, SavedModel, Spending
+from dpadmm.reporting.facts import Basis, Curve, Custody, Measurement, SavedModel, Spending
 from dpadmm.reporting.picture import network_picture
 from dpadmm.reporting.views import COVERED, FROM_WHOM, observers
 
@@ -43,9 +44,12 @@ def report_page(model: SavedModel, spending: Spending | None = None, place: str 
         guarantee=guarantee,
         choice=model.choice,
         picture=network_picture(model.silos, model.wiring, guarantee.view),
-        observers=observers(view, model.wiring.has_coordinator, guarantee.is_release, len(model.silos)),
+        observers=observers(view, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)),
+        protected=guarantee.protected,
+        covers=covers("the model"),
+        custody=model.custody.words(len(model.silos)),
         from_whom=FROM_WHOM[view],
-        messages=_MESSAGE_WORDS[COVERED[view] == frozenset(View)],
+        messages=_message_words(model),
         factor=math.exp(min(guarantee.epsilon, 700.0)),
         guess=best_guess(guarantee.epsilon, guarantee.delta),
         one_in=_one_in(guarantee.delta),
@@ -68,16 +72,26 @@ def report_page(model: SavedModel, spending: Spending | None = None, place: str 
 
 _NOISE_WORDS = (
     "Where the message stands well above the noise, the model learns; where the two meet, messages are mostly noise. "
-    "The noise is far above what replacing one record can move: that is what hides the record."
+    "The noise is far above what the change that is protected can move: that is what hides it."
 )
-_MESSAGE_WORDS = {
-    True: "Envelopes are noisy messages; records stay inside the circles.",
-    False: "Envelopes are messages; records stay inside the circles. Only the published values carry noise.",
-}
 _HISTORY_WORDS = (
     "Computed from the noisy values alone, which the guarantee covers; no loss or accuracy on the "
     "training records is shown, because that would be a further, unaccounted release."
 )
+
+
+def _message_words(model: SavedModel) -> str:
+    """Return what the envelopes are, and where the records were."""
+    is_noisy = COVERED[View(model.guarantee.view)] == frozenset(View)
+    envelopes = "noisy messages" if is_noisy else "messages; only the published values carry noise"
+    if model.custody is Custody.FEDERATED:
+        return f"Envelopes are {envelopes}. Records stayed inside the circles."
+    if len(model.silos) == 1:
+        return f"Envelopes are {envelopes}."
+    return (
+        f"Envelopes are {envelopes}. In this run the circles were simulated on one machine, which read all records; in "
+        "a federation records stay inside the circles."
+    )
 
 
 @cache
@@ -144,14 +158,16 @@ def _figure(heading: str, caption: str, curves: Sequence[Curve]) -> Figure | Non
 
 
 def _scores(model: SavedModel) -> Markup | None:
-    """Return what was expected and what was measured on one scale."""
+    """Return what simulations showed and what was measured on one scale.
+
+    The majority class of the synthetic data is left out: it would be taken for that of the records.
+    """
     expected = model.choice.expected
     marks: list[Mark] = []
     if expected is not None:
         marks = [
-            Mark("constant answer", expected.baseline, "plain"),
-            Mark("expected, with noise", expected.mean, "span", expected.spread),
-            Mark("expected, without", expected.without_noise, "plain"),
+            Mark("synthetic, with noise", expected.mean, "span", expected.spread),
+            Mark("synthetic, without", expected.without_noise, "plain"),
         ]
     same = [m for m in model.measurements if expected is None or m.score == expected.score]
     marks += [Mark(_measured_words(m), m.value, "measured", m.uncertainty) for m in same[-3:]]

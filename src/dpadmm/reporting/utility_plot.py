@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpadmm.planning.curve import UtilityPoint
+from dpadmm.planning.forecast import Score
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 _BAR = 30
@@ -22,7 +23,7 @@ def epsilons_around(epsilon: float) -> tuple[float, ...]:
 
 
 def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
-    """Return a table with one bar per epsilon, from the trivial answer to the model without noise."""
+    """Return a table with one bar per epsilon, from having learned nothing to the model without noise."""
     score = points[0].expected.score.value
     table = Table(
         title=f"Expected {score} against epsilon (simulations on public synthetic data)", title_justify="left"
@@ -30,7 +31,7 @@ def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
     table.add_column("epsilon", justify="right")
     table.add_column(score, justify="right")
     table.add_column("+-", justify="right")
-    table.add_column("trivial" + " " * (_BAR - 20) + "without noise")
+    table.add_column(f"{'nothing learned':<{_BAR - 13}}without noise")
     table.add_column("method")
     for point in points:
         style = "bold" if point.epsilon == epsilon else "dim" if point.is_hopeless else ""
@@ -43,13 +44,14 @@ def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
 
 
 def draw_utility(points: Sequence[UtilityPoint], epsilon: float, path: Path) -> None:
-    """Write the curve with its spread, the model without noise and the trivial answer, as SVG or PNG."""
+    """Write the curve with its spread, the model without noise and the simplest answer, as SVG or PNG."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
     score = points[0].expected.score.value
+    simplest = "majority class" if points[0].expected.score is Score.ACCURACY else "mean"
     x = [point.epsilon for point in points]
     mean = [point.expected.mean for point in points]
     low = [point.expected.mean - point.expected.spread for point in points]
@@ -60,12 +62,14 @@ def draw_utility(points: Sequence[UtilityPoint], epsilon: float, path: Path) -> 
         axes.fill_between(x, low, high, alpha=0.2, color="#1f5fa8", linewidth=0)
         axes.plot(x, mean, "o-", color="#1f5fa8", label="with privacy")
         axes.plot(x, [p.expected.non_private for p in points], "--", color="#3b7d4f", label="without noise")
-        axes.plot(x, [p.expected.trivial for p in points], ":", color="#b3540d", label="trivial answer")
+        axes.plot(
+            x, [p.expected.trivial for p in points], ":", color="#b3540d", label=f"{simplest} of the synthetic data"
+        )
         axes.axvline(epsilon, color="#777777", linewidth=0.8)
         axes.annotate(
             "asked for", (epsilon, axes.get_ylim()[0]), xytext=(4, 4), textcoords="offset points", color="#555"
         )
-        axes.set(xscale="log", xlabel="epsilon", ylabel=f"expected {score}")
+        axes.set(xscale="log", xlabel="epsilon", ylabel=f"{score} on synthetic data")
         axes.set_xticks(x, [f"{value:g}" for value in x])
         axes.minorticks_off()
         for side in ("top", "right"):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dpadmm.privacy.records import View
+from dpadmm.reporting.facts import Custody
 
 COVERED = {
     View.EAVESDROPPER: frozenset(View),
@@ -40,8 +41,13 @@ FROM_WHOM = {
 """Whom the guarantee names, in the words of the page."""
 
 
-def observers(view: View, has_coordinator: bool, is_release: bool, n_silos: int = 2) -> tuple[Observer, ...]:
-    """Return everybody who may be looking; a coordinator or another silo only if there is one."""
+def observers(
+    view: View, has_coordinator: bool, is_release: bool, custody: Custody, n_silos: int = 2
+) -> tuple[Observer, ...]:
+    """Return everybody who may be looking; a coordinator or another silo only if there is one.
+
+    Last comes whoever has the records as they are: with silos simulated in one place, the machine that read them all.
+    """
     absent = {View.COORDINATOR} if not has_coordinator else set()
     absent |= {View.PEER} if n_silos == 1 else set()
     listed = [each for each in View if each not in absent]
@@ -49,5 +55,7 @@ def observers(view: View, has_coordinator: bool, is_release: bool, n_silos: int 
     for each in listed:
         is_covered = is_release and each in COVERED[view]
         rows.append(Observer(*_SEEN[each], is_covered, "protected" if is_covered else "not protected"))
-    own = Observer("The silo that holds the record", "its own records", False, "in the clear")
-    return (*rows, own)
+    holder = ("The silo that holds the record", "its own records")
+    if custody is Custody.ONE_PLACE and n_silos > 1:
+        holder = ("The machine that ran the training", "all records of all silos")
+    return (*rows, Observer(*holder, False, "in the clear"))

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from html import unescape
 
 import pytest
 
 from dpadmm.engines.flower.agreement import NoiseOrigin
 from dpadmm.engines.flower.outcome import outcome_of
+from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.federation import federation_page
 
 
@@ -49,6 +51,10 @@ def test_the_report_has_a_section_for_every_silo(worlds, tmp_path, noise):
     for silo in outcome.silos:
         assert f"<h2>Silo {silo.name}</h2>" in page
         assert f"ε = {silo.epsilon:.6g}" in page
+    assert "federated: every silo's own process kept its records" in unescape(page)
+    rehearsed = unescape(federation_page(outcome, worlds.SCHEMA, Custody.ONE_PLACE))
+    assert "simulated in one place: all tables were on one machine" in rehearsed
+    assert "kept its" not in rehearsed
     assert ("Not a private release" in page) == (noise is NoiseOrigin.TEST)
     plain = json.loads(outcome.as_json())
     assert plain["digest"] == world.agreement.digest

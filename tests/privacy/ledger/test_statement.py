@@ -6,8 +6,8 @@ import json
 import pytest
 
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.records import Strength
+from dpadmm.privacy.ledger import Budget, Ledger, Terms
+from dpadmm.privacy.records import Strength, Unit, View
 
 
 def test_an_empty_ledger_has_spent_nothing(ledger):
@@ -45,6 +45,18 @@ def test_text_names_all_that_a_figure_must(path, tools):
     for part in (f"{expected:.6g} of 1", "1e-05", "one record", "replace-one", "eavesdropper", "certified", "one silo"):
         assert part in text
     assert head in text
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        (Terms(records_per_person=40), "every person's up to 40 records (replace-one) from the eavesdropper"),
+        (Terms(unit=Unit.USER, view=View.PUBLIC), "all records of one user (replace-one) from the public"),
+    ],
+)
+def test_text_counts_a_persons_records(path, tools, terms, words):
+    with Ledger.create(path, tools.data, tools.budget, terms=terms) as ledger:
+        assert f"Protects   {words}" in str(ledger.statement())
 
 
 def test_export_can_be_checked_by_hand(ledger, tmp_path, tools):

@@ -18,6 +18,7 @@ def bounded_sum(
 ) -> Certificate:
     """Bound `sum_m v(record_m)` with `0 <= v <= B` for every conceivable record: `B min(r s, n)`.
 
+    v is a function of one record: a model that looks at several rows at once (centres or ranks them) is no such v.
     `largest` B > 0; r records of a person in each of s silos are replaced; one noise hides all silos. The sum is one
     number, so the bound is the same in both norms. A count (B = 1) is exact in integers; other values must be whole
     multiples of a public step, added as integers.
@@ -41,6 +42,7 @@ def bounded_sum(
             f"neighbours differ in at most {records} record(s) of one person in each of at most {silos} silo(s), "
             "replaced by others",
             f"every record adds a value between 0 and {top:g}, summed without rounding",
+            "what a record adds depends on that record alone: a model scores each row by itself",
             "what is counted was chosen before looking at these records, or is made of accounted releases",
             "the number of records is public",
         ),

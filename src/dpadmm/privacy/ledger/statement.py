@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from dpadmm.privacy.ledger.meter import Budget, Meter
 from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally, Terms
 from dpadmm.privacy.records import Strength
+from dpadmm.privacy.words import Protected
 
 # The least idealised first; the last that occurs is the strength of the total.
 _FROM_STRONG_TO_WEAK = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVER_ERROR)
@@ -65,14 +66,30 @@ class Statement:
         """The weakest strength among the releases' certificates; an empty ledger is fully certified."""
         return self.strengths[-1] if self.strengths else Strength.FULL
 
+    @property
+    def protected(self) -> Protected:
+        """Whose change the budget hides, in words."""
+        terms = self.terms
+        silos = 1 if terms.silos_per_person == EVERY_SILO else terms.silos_per_person
+        return Protected(
+            unit=terms.unit,
+            relation=terms.relation,
+            records_per_person=terms.records_per_person,
+            silos_per_person=silos,
+        )
+
+    @property
+    def _people(self) -> str:
+        return self.protected.people if self.terms.silos_per_person < EVERY_SILO else "a person's records in any silo"
+
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         planned = "however later noise was chosen" if self.holds_adaptively else "for noise planned beforehand"
         lines = [
             f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
             f"Left       epsilon {self.left_epsilon:.6g}",
-            f"Protects   one {self.terms.unit.value} ({self.terms.relation.value}) from the {self.terms.view.value}",
-            f"Assumes    {_people(self.terms)}",
+            f"Protects   {self.protected} from the {self.terms.view.value}",
+            f"Assumes    {self._people}",
             f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]
@@ -82,12 +99,6 @@ class Statement:
                 for spending in self.silos
             ]
         return "\n".join([*lines, f"Head       {self.head} (entry {self.entries})"])
-
-
-def _people(terms: Terms) -> str:
-    silos = terms.silos_per_person
-    held = "one silo" if silos == 1 else f"each of at most {silos} silos" if silos < EVERY_SILO else "every silo"
-    return f"at most {terms.records_per_person} record(s) of a person in {held}"
 
 
 def draw_statement(tally: Tally, budget: Budget, meter: Meter, *, refusals: int, head: str, entries: int) -> Statement:
