@@ -30,6 +30,7 @@ def evaluate(
     ledger: Annotated[Path | None, typer.Option(help="With --epsilon: the ledger of these data.")] = None,
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
     split_by: options.SplitBy = None,
+    header: options.Header = True,
     records_per_person: options.RecordsPerPerson = 1,
     silos_per_person: options.SilosPerPerson = 1,
     missing: options.MissingWord = "error",
@@ -57,7 +58,7 @@ def evaluate(
         saved = load_model(model)
         if record:
             check_writable(model, may_replace=True)
-        tables = read_silos(files, split_by)
+        tables = read_silos(files, split_by, has_header=header)
         books = Books(path=ledger, budget=budget)
         books.check()
         prepared = prepare(saved.schema, tables, options.screening(missing, unlisted, out_of_range))

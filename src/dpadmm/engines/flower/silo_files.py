@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ class SiloFiles:
         budget = Budget(epsilon=epsilon, delta=delta)
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
-        records = read_records(Path(policy.data), Path(policy.schema), policy.drops_incomplete)
+        records = read_records(Path(policy.data), Path(policy.schema), policy.drops_incomplete, policy.has_header)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)  # also one that was there already: logs and Flower's files are in it
         shutil.copyfile(policy.schema, self.schema)
@@ -89,8 +89,8 @@ class SiloFiles:
 class Records:
     """The encoded private table of a silo."""
 
-    features: Matrix
-    labels: Floats
+    features: Matrix = field(repr=False)
+    labels: Floats = field(repr=False)
     row_norm: float
     schema: str
 
@@ -119,18 +119,14 @@ def schema_digest(path: Path) -> str:
     return hashlib.sha256(Schema.load(path).to_json().encode()).hexdigest()
 
 
-def read_records(data: Path, schema: Path, drops_incomplete: bool) -> Records:
+def read_records(data: Path, schema: Path, drops_incomplete: bool, has_header: bool = True) -> Records:
     """Read and encode the table by its public schema."""
-    import pandas as pd
-
     from dpadmm.datasets.policies import Missing
     from dpadmm.datasets.schema import Schema
+    from dpadmm.datasets.tables import read_typed_table
 
     public = Schema.load(schema)
-    try:
-        frame = pd.read_parquet(data) if data.suffix == ".parquet" else pd.read_csv(data)
-    except (OSError, ValueError) as problem:
-        raise InputError(f"The table {data} cannot be read: {problem}.") from problem
+    frame = read_typed_table(data, has_header=has_header)
     encoded = public.encode(frame, missing=Missing.DROP if drops_incomplete else Missing.ERROR)
     digest = hashlib.sha256(public.to_json().encode()).hexdigest()
     return Records(encoded.features, encoded.labels, public.row_norm, digest)
