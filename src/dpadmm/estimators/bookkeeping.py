@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpadmm.errors import InputError
+from dpadmm.estimators.validation import real_table
 from dpadmm.privacy.ledger import Ledger
 
 
@@ -26,7 +27,7 @@ def ledger_data(X: Any, y: Any) -> Mapping[str, Any]:
     """
     labels = _plain_labels(y)
     if not sparse.issparse(X):
-        return {"X": np.asarray(X, dtype=np.float64), "y": labels}
+        return {"X": real_table(X), "y": labels}
     table = sparse.csr_array(X, dtype=np.float64)
     table.sum_duplicates()
     parts = {"X.data": table.data, "X.indices": table.indices, "X.indptr": table.indptr, "X.shape": table.shape}
