@@ -17,6 +17,7 @@ from dpadmm.estimators.notices import SimulatedNoiseWarning
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.validation import own_words, seed_of
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
+from dpadmm.noise.plan import check_reach
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import statement
@@ -185,6 +186,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
         silos_per_person=asked.silos,
     )
     release, std = _release(certificate, asked)
+    check_reach([release], n)
     with opened(asked.ledger, X, y) as ledger:
         if ledger is not None:
             ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=LedgerOrigin.SECURE)
