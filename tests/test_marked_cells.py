@@ -41,11 +41,12 @@ from dpadmm.privacy.ledger import Budget, Ledger
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "'click", DeprecationWarning)
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
+    from typer.main import get_command
 
     from dpadmm.cli.main import app
 
-pytestmark = pytest.mark.xdist_group("marked cells")
+    COMMAND = get_command(app)  # made once: it takes longer than most commands
 
 TEXT, NUMBER, LARGE = "SECRET17", 1234567.0017, 8.170017e17
 MARKS = (
@@ -216,7 +217,7 @@ COMMANDS = {
     ),
     "schema check --split-by": ("schema", "check", "schema.json", "TABLE", "--split-by", "clinic"),
     "plan": ("plan", "TABLE", *RUN[:-1], "--no-curve"),
-    "fit": ("fit", "TABLE", *RUN, "--out", "m.json", "--report", "r.html", "--ledger", "l", "--budget", "9"),
+    "fit": ("fit", "TABLE", *RUN, "--out", "m.json", "--ledger", "l", "--budget", "9"),
     "predict": ("predict", "model.json", "TABLE"),
     "evaluate": ("evaluate", "model.json", "TABLE", "--public", "made up", "--no-record"),
     "evaluate privately": ("evaluate", "model.json", "TABLE", *SPEND, "--ledger", "l", "--budget", "9", "--no-record"),
@@ -251,7 +252,7 @@ class Ear:
         try:
             with warnings.catch_warnings(record=True) as heard:
                 warnings.simplefilter("always")
-                result = CliRunner().invoke(app, list(words), env={"COLUMNS": "300", "TERM": "dumb"})
+                result = CliRunner().invoke(COMMAND, list(words), env={"COLUMNS": "300", "TERM": "dumb"})
         finally:
             logging.getLogger().removeHandler(handler)
         self.exit_code = result.exit_code
@@ -285,7 +286,7 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> str:
         patch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            done = CliRunner().invoke(app, ["fit", "public.csv", *RUN, "--out", "model.json"])
+            done = CliRunner().invoke(COMMAND, ["fit", "public.csv", *RUN, "--out", "model.json"])
         assert done.exit_code == 0, done.output
         return (folder / "model.json").read_text()
 
@@ -382,10 +383,10 @@ def test_a_headerless_file_is_told_by_counts_and_the_remedy_works(ear: Ear) -> N
 # --- what a training leaves behind ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", ["json", "npz"])
+@pytest.mark.parametrize("suffix", ["json", pytest.param("npz", marks=pytest.mark.slow)])
 def test_a_training_and_all_that_follows_leaves_no_cell_behind(ear: Ear, suffix: str) -> None:
     """Patients are the users: their names are cells too, wherever silos are named."""
-    model = f"m.{suffix}"
+    model, _ = f"m.{suffix}", ear.put("good.csv", csv_of(ROWS))
     train = ("fit", "good.csv", *RUN, "--split-by", "patient", "--unit", "user", "--out", model, "--report", "r.html")
     heard = ear.run(*train, "--ledger", "l", "--budget", "9")
     assert ear.exit_code == 0, heard
@@ -458,7 +459,11 @@ def test_a_fault_of_the_program_is_shown_by_its_place(ear: Ear, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "words", [("schema", "init", "table.csv", "--target", "sick"), ("predict", "model.json", "table.csv")]
+    "words",
+    [
+        ("schema", "init", "table.csv", "--target", "sick"),
+        pytest.param(("predict", "model.json", "table.csv"), marks=pytest.mark.slow),
+    ],
 )
 def test_a_process_shows_no_cell(ear: Ear, words: tuple[str, ...]) -> None:
     ear.put("table.csv", CSV_TABLES["headerless"])

@@ -20,7 +20,7 @@ _SAFE = tuple(
         rf"y should be a 1d array, got an array of shape {_SHAPE} instead\.",
         r"y must be real numbers, got values of type [a-z0-9<>U]+\.",
         r"predict must return one value per record, \d+ in all, got \((?:\d+,?\s?)*\)\.",
-        rf"{_CLASS} requires y to be passed, but the target y is None",
+        rf"(?:This )?{_CLASS}(?: estimator)? requires y to be passed, but the target y is None\.?",
         rf"This {_CLASS} instance is not fitted yet\. Call 'fit' with appropriate arguments before using this "
         r"estimator\.",
         r"Unknown label type: [a-z-]+\. Maybe you are trying to fit a classifier, which expects discrete classes on a "
