@@ -655,6 +655,7 @@ def test_no_method_shows_a_cell_of_x(fitted: dict[str, Any], name: str) -> None:
             if hasattr(model, method):
                 heard = heard_from(lambda m=model, f=method: getattr(m, f)(tables()[name]))
                 assert marks_in(heard) == [], (kind, method)
+        assert marks_in(heard_from(lambda m=model: m.score(tables()[name], Y))) == [], kind
         assert marks_in(heard_from(lambda m=model: private_accuracy(m, tables()[name], Y, 1.0))) == [], kind
         assert (
             marks_in(heard_from(lambda m=model: private_absolute_error(m, tables()[name], T, 1.0, largest=9.0))) == []
@@ -664,6 +665,7 @@ def test_no_method_shows_a_cell_of_x(fitted: dict[str, Any], name: str) -> None:
 @pytest.mark.parametrize("name", targets())
 def test_no_metric_shows_a_cell_of_y(fitted: dict[str, Any], name: str) -> None:
     for kind, model in fitted.items():
+        assert marks_in(heard_from(lambda m=model: m.score(frame(), targets()[name]))) == [], kind
         assert marks_in(heard_from(lambda m=model: private_accuracy(m, frame(), targets()[name], 1.0))) == [], kind
         heard = heard_from(lambda m=model: private_absolute_error(m, frame(), targets()[name], 1.0, largest=9.0))
         assert marks_in(heard) == [], kind
@@ -702,6 +704,8 @@ def fuzz(book: Ledger, fitted: dict[str, Any], examples: int) -> None:
             lambda: build(kind, ledger=book).fit(X, other * 6, groups=other * 6),
             lambda: build(kind, ledger=book).fit(X, Y, groups=table),
             lambda: model.predict(given_x),
+            lambda: model.score(given_x, other),
+            lambda: model.score(frame(), other * 6),
             lambda: private_accuracy(model, given_x, other, 1.0),
             lambda: private_absolute_error(model, given_x, other, 1.0, largest=9.0),
         ):
