@@ -1,4 +1,6 @@
-"""What can go wrong, by name. Every message says what came, what is allowed and what to do."""
+"""What can go wrong, by name. Every message says what came, what is allowed and what to do, and quotes no cell."""
+
+from typing import NoReturn
 
 
 class DpadmmError(Exception):
@@ -23,3 +25,23 @@ class LedgerError(DpadmmError):
 
 class ResumeError(DpadmmError):
     """A saved state does not belong to the run that tries to continue it."""
+
+
+def raise_alone(error: Exception) -> NoReturn:
+    """Raise `error` without the one being handled, whose text may quote a private cell.
+
+    `raise ... from None` only hides that one from tracebacks; whoever reports errors may still follow `__context__`.
+
+    >>> try:
+    ...     try:
+    ...         float("a cell")
+    ...     except ValueError:
+    ...         raise_alone(InputError("A cell is no number."))
+    ... except InputError as error:
+    ...     error.__context__ is None and error.__cause__ is None
+    True
+    """
+    try:
+        raise error
+    finally:
+        error.__context__ = None

@@ -25,6 +25,7 @@ def test_every_command_of_the_page_runs(cli, study, tmp_path, monkeypatch):
     shutil.copytree(study.folder, tmp_path, dirs_exist_ok=True)
     for name in ("new.csv", "register.csv"):
         shutil.copy("south.csv", name)
+    Path("raw.csv").write_text("".join(Path("south.csv").read_text().splitlines(keepends=True)[1:]))
     agent = PAdmm(records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)
     data = [SiloColumns("clinic", {"x": [1.0, 2.0]})]
     with Ledger.create("clinic.ledger", data, Budget(epsilon=1.0, delta=1e-5)) as ledger:

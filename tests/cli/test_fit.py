@@ -249,7 +249,7 @@ def test_a_hopeless_target_is_refused_unless_told(cli, study, tmp_path, monkeypa
         (b"age;sex;pressure;sick\n1;F;2;yes\n", "separated by semicolons"),
         (b"age,sex,pressure,sick\n", "has a header but no rows"),
         (b"age,sex,pressure,sick\n1,F,2,yes,9,9\n", "cannot be read as CSV"),
-        (b"age,age,pressure,sick\n1,1,2,yes\n", "lacks the column(s) 'sex'"),
+        (b"age,age,pressure,sick\n1,1,2,yes\n", "has 4 columns but 3 different names"),
         ("age,sex,pressure,sick\n1,F,2,\u00e9\n".encode("latin-1"), "is not UTF-8"),
         (b"\x00\xff\x00", "mine.csv"),
     ],

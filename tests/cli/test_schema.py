@@ -72,7 +72,7 @@ def test_what_cannot_be_drafted(cli, study, tmp_path):
     for words, message in (
         ((study.files[0], "--target", "none"), "no column 'none'"),
         ((study.files[0], str(tmp_path / "b.csv"), "--target", "sick"), "does not have the same columns"),
-        ((study.files[0], "--target", "sick", "--leave-out", "none"), "There is no column 'none'"),
+        ((study.files[0], "--target", "sick", "--leave-out", "none"), "lacks the column(s) 'none'"),
         ((str(tmp_path / "none.csv"), "--target", "sick"), "is not there"),
         ((study.schema, "--target", "sick"), "must end in"),
     ):

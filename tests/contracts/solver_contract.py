@@ -210,7 +210,7 @@ class SolverContract:
         last = functions.n_agents - 1
         sub = subproblem(functions, agents=[last])
         sub.lin[0, 0, 0] = np.nan
-        with pytest.raises(SolverError, match=rf"1 of 3 .*\(worst nan; agents \[{last}\]\)"):
+        with pytest.raises(SolverError, match=rf"1 of 3 .*\(agents \[{last}\]\)"):
             self.make(functions).solve(sub)
 
     def test_penalties_may_change_from_call_to_call(self, functions):
@@ -274,7 +274,7 @@ class SolverContract:
         solver, sub = self.make(functions), subproblem(functions, replicas=1, seed=5)
         self.check(functions, sub, solver.solve(sub))
         sub.lin[0, 0, 0] = np.nan
-        with pytest.raises(SolverError, match=r"\(worst nan; agents \[0\]\)"):
+        with pytest.raises(SolverError, match=r"\(agents \[0\]\)"):
             solver.solve(sub)
 
     def test_inputs_are_left_alone(self, functions):

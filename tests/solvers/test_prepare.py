@@ -62,9 +62,10 @@ class TestRequireConverged:
         solution = self.solution([[0.0, 1e-9]] * 3)
         assert require_converged(solution, 1e-9, self.sub) is solution
 
-    @pytest.mark.parametrize(("bad", "shown"), [(2e-9, r"2\.0e-09"), (np.inf, "inf"), (np.nan, "nan")])
-    def test_raises_for_what_missed_it(self, bad, shown):
-        with pytest.raises(SolverError, match=rf"1 of 6 .*1\.0e-09 \(worst {shown}; agents \[9\]\)"):
+    @pytest.mark.parametrize("bad", [2e-9, np.inf, np.nan])
+    def test_raises_for_what_missed_it(self, bad):
+        """By how much is a fact about the records, and not told."""
+        with pytest.raises(SolverError, match=r"1 of 6 .*1\.0e-09 \(agents \[9\]\)"):
             require_converged(self.solution([[0, 0], [0, bad], [1e-9, 0]]), 1e-9, self.sub)
 
     def test_seats(self):

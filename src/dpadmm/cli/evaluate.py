@@ -53,6 +53,7 @@ def evaluate(
     ] = None,
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
     split_by: options.SplitBy = None,
+    header: options.Header = True,
     records_per_person: options.RecordsPerPerson = None,
     silos_per_person: options.SilosPerPerson = None,
     missing: options.MissingWord = "error",
@@ -83,7 +84,7 @@ def evaluate(
         saved = load_model(model)
         if record:
             check_writable(model, may_replace=True)
-        tables = read_silos(files, split_by)
+        tables = read_silos(files, split_by, has_header=header)
         policies = options.screening(missing, unlisted, out_of_range)
         if public is not None:
             apart = _apart(saved, tables, ledger) if declare is None else DECLARATIONS[declare]

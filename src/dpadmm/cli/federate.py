@@ -1,16 +1,26 @@
 """`dpadmm federate`: run a federation, or rehearse one on this machine."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
 
 if TYPE_CHECKING:
     from dpadmm.datasets.schema import Schema
     from dpadmm.engines.flower.coordinator import Progress
     from dpadmm.engines.flower.outcome import FederationOutcome
+
+
+class Table(NamedTuple):
+    """A table to rehearse with, and how it is dealt out."""
+
+    data: Path | None
+    schema: Path | None
+    by: str | None
+    has_header: bool
 
 
 def federate(
@@ -22,6 +32,7 @@ def federate(
     data: Annotated[Path | None, typer.Option(help="Rehearsal: a table to deal out; else breast cancer.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Rehearsal: its schema; in a federation: for the report.")] = None,
     by: Annotated[str | None, typer.Option(help="Rehearsal: column that says whose row it is.")] = None,
+    header: options.Header = True,
     rounds: Annotated[int, typer.Option(help="Rehearsal: rounds of P-ADMM.")] = 10,
     epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
     out: Annotated[Path | None, typer.Option(help="Write the outcome as JSON.")] = None,
@@ -34,7 +45,7 @@ def federate(
         if (local is None) == (federation is None):
             raise InputError("Give a FEDERATION.toml, or --local N for a rehearsal on this machine.")
         if local is not None:
-            outcome, public = _rehearse(local, data, schema, by, rounds, epsilon)
+            outcome, public = _rehearse(local, Table(data, schema, by, header), rounds, epsilon)
         else:
             outcome, public = _run(federation, coordinator, schema)
         _finish(outcome, public, out, page, is_rehearsal=local is not None)
@@ -55,13 +66,11 @@ def _run(
     return outcome, None if schema is None else Schema.load(schema)
 
 
-def _rehearse(
-    silos: int, data: Path | None, schema: Path | None, by: str | None, rounds: int, epsilon: float
-) -> "tuple[FederationOutcome, Schema | None]":
+def _rehearse(silos: int, table: Table, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
     from dpadmm.engines.flower.rehearsal import prepared, running, temporary_place
     from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
 
-    tables, public = rehearsal_tables(silos, data, schema, by)
+    tables, public = rehearsal_tables(silos, table.data, table.schema, table.by, has_header=table.has_header)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: nobody is protected.")
     with temporary_place() as place:
         terms = p_admm_terms(public, rounds, epsilon)

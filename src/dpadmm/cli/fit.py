@@ -26,6 +26,7 @@ def fit(
     schema: options.SchemaFile = None,
     target: Annotated[str | None, typer.Option(help="Column to predict; must be the schema's label.")] = None,
     split_by: options.SplitBy = None,
+    header: options.Header = True,
     out: Annotated[Path, typer.Option(help="Model file to write, .json or .npz.", rich_help_panel=_OUTPUT)] = Path(
         "model.json"
     ),
@@ -86,7 +87,7 @@ def fit(
         filled = _schema(schema, target, files)
         if report is not None:
             check_writable(report, may_replace=force)
-        tables = read_silos(files, split_by)
+        tables = read_silos(files, split_by, has_header=header)
         training = Training(
             schema=filled,
             tables=tables,

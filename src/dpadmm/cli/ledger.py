@@ -94,6 +94,7 @@ def migrate(
     out: Annotated[Path, typer.Argument(metavar="NEW", help="The new ledger to write.")],
     tables: options.Files,
     split_by: options.SplitBy = None,
+    header: options.Header = True,
     silos_per_person: Annotated[
         int | None,
         typer.Option(help="Most silos with the same person. Default: as the earlier ledger assumed."),
@@ -111,7 +112,7 @@ def migrate(
         from dpadmm.privacy.ledger import Ledger
         from dpadmm.privacy.ledger import migrate as carry_over
 
-        data = ledger_data(read_silos(tables, split_by))
+        data = ledger_data(read_silos(tables, split_by, has_header=header))
         carry_over(file, out, data, silos_per_person=silos_per_person)
         with Ledger.open(out) as ledger:
             said = ledger.statement()

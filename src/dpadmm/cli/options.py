@@ -54,6 +54,13 @@ SilosPerPerson = Annotated[
 SplitBy = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Make a silo of each value of this column of the one file.")
 ]
+Header = Annotated[
+    bool,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a CSV file names the columns. Without: column1, column2, ... from the left.",
+    ),
+]
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", help="Public bounds and categories; draft one with `dpadmm schema init`."),

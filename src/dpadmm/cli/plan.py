@@ -27,6 +27,7 @@ def plan(
     dimension: Annotated[int | None, typer.Option(help="Encoded features; instead of --schema.")] = None,
     schema: options.SchemaFile = None,
     split_by: options.SplitBy = None,
+    header: options.Header = True,
     predict: Annotated[
         Literal["classes", "number"], typer.Option(help="Without a schema: what the target is.")
     ] = "classes",
@@ -65,7 +66,8 @@ def plan(
         )
         if plot is not None:
             _check_plot(plot, force)
-        task = _task(words, files or [], sizes, dimension, schema, split_by, is_real=predict == "number")
+        counts = _sizes(files or [], sizes, split_by, has_header=header)
+        task = _task(words, counts, dimension, schema, is_real=predict == "number")
         _show(task, words, plot, has_curve=curve or plot is not None, is_json=json)
 
 
@@ -78,22 +80,12 @@ def _check_plot(plot: Path, force: bool) -> None:
 
 
 def _task(
-    words: options.TaskWords,
-    files: list[Path],
-    sizes: str | None,
-    dimension: int | None,
-    schema: Path | None,
-    split_by: str | None,
-    *,
-    is_real: bool,
+    words: options.TaskWords, counts: tuple[int, ...], dimension: int | None, schema: Path | None, *, is_real: bool
 ) -> "Task":
     from dpadmm.datasets.labels import RealLabel
 
-    if (sizes is None) is (not files):
-        raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")
     if (dimension is None) is (schema is None):
         raise InputError("Give the number of encoded features as --dimension D, or --schema FILE, and not both.")
-    counts = _counts(sizes) if sizes is not None else _counted(files, split_by)
     if schema is None:
         return words.task(counts, dimension or 0, 1.0, is_real)
     from dpadmm.datasets.draft import load_schema
@@ -102,17 +94,21 @@ def _task(
     return words.task(counts, filled.dimension, filled.row_norm, isinstance(filled.label, RealLabel))
 
 
+def _sizes(files: list[Path], sizes: str | None, split_by: str | None, *, has_header: bool) -> tuple[int, ...]:
+    from dpadmm.cli.tables import read_silos
+
+    if (sizes is None) is (not files):
+        raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")
+    if sizes is not None:
+        return _counts(sizes)
+    return tuple(len(table.frame) for table in read_silos(files, split_by, has_header=has_header).values())
+
+
 def _counts(sizes: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in sizes.split(","))
     except ValueError as error:
         raise InputError(f"--sizes takes whole numbers with commas, such as 228,171,113; got {sizes!r}.") from error
-
-
-def _counted(files: list[Path], split_by: str | None) -> tuple[int, ...]:
-    from dpadmm.cli.tables import read_silos
-
-    return tuple(len(table.frame) for table in read_silos(files, split_by).values())
 
 
 def _show(task: "Task", words: options.TaskWords, plot: Path | None, *, has_curve: bool, is_json: bool) -> None:

@@ -15,6 +15,7 @@ def predict(
     model: Model,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows to predict, CSV or Parquet.")],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; else they are printed.")] = None,
+    header: options.Header = True,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -28,14 +29,14 @@ def predict(
     with clear_failures():
         from dpadmm.cli.figures import print_json
         from dpadmm.cli.scoring import predictions
-        from dpadmm.cli.tables import read_table
+        from dpadmm.datasets.tables import read_table
         from dpadmm.reporting.model_file import check_writable, load_model, write_file
 
         saved = load_model(model)
         if out is not None:
             check_writable(out, may_replace=force)
         policies = options.screening(missing, unlisted, out_of_range)
-        table = predictions(saved, read_table(file), str(file), policies)
+        table = predictions(saved, read_table(file, has_header=header), str(file), policies)
         text = table.to_csv(index=False)
         if out is not None:
             write_file(out, text.encode())

@@ -24,6 +24,7 @@ def init(
         list[str] | None, typer.Option(metavar="COLUMN", help="Column not to learn from; may be repeated.")
     ] = None,
     split_by: options.SplitBy = None,
+    header: options.Header = True,
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -31,6 +32,9 @@ def init(
 
     Fill the placeholders in from public knowledge (an age lies between 0 and 120), delete columns that should not be
     used, then run `dpadmm schema check`.
+
+    The names come from the first line of the files. A line that lacks the target, or in which a name looks like a
+    value, may be somebody's record: it is refused, and nothing of it is shown. If it is one, say --no-header.
     """
     with clear_failures():
         from dpadmm.cli.tables import column_types
@@ -39,11 +43,17 @@ def init(
 
         if out is not None:
             check_writable(out, may_replace=force)
-        tables = {str(file): column_types(file) for file in files}
+        tables = {str(file): column_types(file, has_header=header) for file in files}
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
-        types = _common(tables, apart)
+        types = _common(tables, apart, has_header=header)
         text = draft_schema(types, target, Task(predict))
         left = unfilled(text)
+        if header and not json:
+            typer.echo(
+                f"The names of the {len(types)} columns in the draft are the first line of the file(s). See that it is "
+                "a header and no record before you pass the draft on.",
+                err=True,
+            )
         if out is not None:
             write_file(out, f"{text}\n".encode())
         if json:
@@ -66,6 +76,7 @@ def check(
         typer.Argument(metavar="[FILE...]", help="Tables to try it on; nothing leaves, nothing is spent."),
     ] = None,
     split_by: options.SplitBy = None,
+    header: options.Header = True,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -81,7 +92,7 @@ def check(
             from dpadmm.cli.tables import read_silos
             from dpadmm.cli.training import prepare
 
-            tables = read_silos(files, split_by)
+            tables = read_silos(files, split_by, has_header=header)
             prepared = prepare(filled, tables, options.screening(missing, unlisted, out_of_range))
             for note in prepared.notes:
                 typer.echo(f"Note (for the data's holder, not for publication): {note}", err=True)
@@ -96,22 +107,20 @@ def check(
             typer.echo(f"{name}: {size} rows can be used.")
 
 
-def _common(tables: dict[str, dict[str, Any]], apart: set[str]) -> dict[str, Any]:
+def _common(tables: dict[str, dict[str, Any]], apart: set[str], *, has_header: bool) -> dict[str, Any]:
     """Return the columns that all files share, with a type that fits all of them."""
     from dpadmm.datasets.draft import ColumnType
+    from dpadmm.datasets.tables import lacks, remedy
 
     first, *others = tables.values()
     for file, types in tables.items():
         if set(types) != set(first):
-            differ = sorted(set(types) ^ set(first))
             raise InputError(
-                f"{file} does not have the same columns as the first file: {', '.join(map(repr, differ))}."
+                f"{file} does not have the same columns as the first file: it has {len(types)}, the first "
+                f"{len(first)}, and {len(set(types) & set(first))} names are in both. {remedy(has_header)}"
             )
-    strange = sorted(apart - set(first))
-    if strange:
-        raise InputError(
-            f"There is no column {', '.join(map(repr, strange))}; there are {', '.join(map(repr, first))}."
-        )
+    if not apart <= set(first):
+        raise InputError(f"{lacks(next(iter(tables)), sorted(apart), first)} {remedy(has_header)}")
     same = {name: kind if all(o[name] is kind for o in others) else ColumnType.TEXT for name, kind in first.items()}
     return {name: kind for name, kind in same.items() if name not in apart}
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
@@ -30,6 +31,7 @@ def init(
         bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
     ] = False,
     drop_incomplete: Annotated[bool, typer.Option("--drop-incomplete", help="Leave out rows with gaps.")] = False,
+    header: options.Header = True,
     records_per_person: Annotated[int, typer.Option(help="Most records of one person here.")] = 1,
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory."""
@@ -48,6 +50,7 @@ def init(
             trusts_coordinator=trust_coordinator,
             drops_incomplete=drop_incomplete,
             records_per_person=records_per_person,
+            has_header=header,
         )
         files = SiloFiles(directory)
         files.create(policy, budget_epsilon, delta)

@@ -1,7 +1,7 @@
-"""Users' tables: CSV cells as text, Parquet cells as stored, and every fault of a file told in words."""
+"""Users' tables as silos: one per file, or one per value of a column."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +9,18 @@ import numpy as np
 import pandas as pd
 
 from dpadmm.datasets.draft import ColumnType
+from dpadmm.datasets.tables import CSV, check_header, lacks, read_table, read_typed_table, remedy
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 
-_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-_PARQUET = (".parquet", ".pq")
 _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Read one file. CSV cells stay text (empty ones missing), so that what they mean is the schema's to say."""
-    return _read(path, text_only=True)
-
-
-def column_types(path: Path) -> dict[str, ColumnType]:
-    """Return the names of the columns and the types of their cells: whether all of them are numbers."""
-    frame = _read(path, text_only=False)
+def column_types(path: Path, *, has_header: bool = True) -> dict[str, ColumnType]:
+    """Return the names of the columns and the types of their cells; refuse names that look like a record."""
+    frame = read_typed_table(path, has_header=has_header)
+    if has_header and path.name.lower().endswith(CSV):
+        check_header(path, list(frame.columns), frame)
     kinds = {name: frame[name].dtype for name in frame.columns}
     return {
         str(name): _TYPES.get(kind.kind, ColumnType.TEXT if _is_text(kind) else ColumnType.OTHER)
@@ -36,80 +32,32 @@ def _is_text(kind: Any) -> bool:
     return bool(pd.api.types.is_string_dtype(kind) or isinstance(kind, pd.CategoricalDtype) or kind.kind == "O")
 
 
-def _read(path: Path, *, text_only: bool) -> pd.DataFrame:
-    if not path.is_file():
-        raise InputError(f"{path} is not there or not a file. Give the path of a CSV or Parquet file.")
-    name = path.name.lower()
-    if name.endswith(_CSV):
-        frame = _read_csv(path, "\t" if ".tsv" in name else ",", text_only)
-    elif name.endswith(_PARQUET):
-        frame = _read_parquet(path)
-    else:
-        raise InputError(f"{path} must end in {', '.join(_CSV + _PARQUET)}. Save the table in one of these formats.")
-    frame.columns = frame.columns.map(lambda column: str(column).strip())
-    twice = sorted(set(frame.columns[frame.columns.duplicated()]))
-    if twice:
-        raise InputError(f"{path} has more than one column named {', '.join(map(repr, twice))}. Rename all but one.")
-    return frame
-
-
-def _read_csv(path: Path, separator: str, text_only: bool) -> pd.DataFrame:
-    try:
-        frame = pd.read_csv(
-            path,
-            sep=separator,
-            dtype=str if text_only else None,
-            skipinitialspace=True,
-            index_col=False,
-            low_memory=False,
-            encoding="utf-8-sig",
-        )
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text. Save it as CSV with UTF-8 encoding.") from error
-    except pd.errors.EmptyDataError as error:
-        raise InputError(f"{path} is empty. It needs a header line and at least one row.") from error
-    except (pd.errors.ParserError, pd.errors.ParserWarning, OSError, EOFError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as CSV: {' '.join(str(error).split())}.") from error
-    if frame.shape[1] == 1 and ";" in str(frame.columns[0]):
-        raise InputError(f"{path} looks separated by semicolons. Save it with commas, or as .tsv with tabs.")
-    return frame
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(path).reset_index(drop=True)
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {' '.join(str(error).split())}.") from error
-
-
 @dataclass(frozen=True)
 class SiloTable:
     """The rows of one silo; their index counts the rows of the file they came from, which `where` names."""
 
-    frame: pd.DataFrame
+    frame: pd.DataFrame = field(repr=False)
     where: str
 
 
-def read_silos(files: Sequence[Path], split_by: str | None) -> dict[str, SiloTable]:
-    """Return one table per silo: a file each, or one file split by the values of a column."""
+def read_silos(files: Sequence[Path], split_by: str | None, *, has_header: bool = True) -> dict[str, SiloTable]:
+    """Return one table per silo: a file each, or one file split by the values of a column, which are public names."""
     if not files:
         raise InputError("At least one file is needed: one per silo, or one with --split-by COLUMN.")
     if split_by is None:
         names = _names(files)
-        tables = (SiloTable(read_table(file), str(file)) for file in files)
+        tables = (SiloTable(read_table(file, has_header=has_header), str(file)) for file in files)
         return dict(zip(names, tables, strict=True))
     if len(files) != 1:
         raise InputError(f"--split-by takes one file, got {len(files)}. Without it, each file is a silo.")
-    frame = read_table(files[0])
+    frame = read_table(files[0], has_header=has_header)
     if split_by not in frame.columns:
-        raise InputError(
-            f"{files[0]} has no column {split_by!r} to split by; it has {', '.join(map(repr, frame.columns))}."
-        )
+        raise InputError(f"--split-by: {lacks(str(files[0]), [split_by], frame.columns)} {remedy(has_header)}")
     empty = np.flatnonzero(frame[split_by].isna().to_numpy()) + 1
     if len(empty):
         raise InputError(
             f"{files[0]}, row {empty[0]}, column {split_by!r}: the cell is empty in {len(empty)} row(s), so their silo "
-            "is unknown. Fill them in. Rows are counted from 1, after the header."
+            "is unknown. Fill them in. Rows are counted from 1, a header left out."
         )
     groups = frame[split_by].astype(str)
     parts = {str(name): frame[groups == name].drop(columns=split_by) for name in sorted(groups.unique())}
@@ -126,6 +74,6 @@ def _names(files: Sequence[Path]) -> list[str]:
 def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
     """Return the tables as the silos that a ledger is made for: every column, used or not."""
     return tuple(
-        SiloColumns(silo, {str(name): table.frame[name].to_numpy(dtype=object) for name in table.frame.columns})
+        SiloColumns(silo, {str(name): table.frame[name].to_numpy() for name in table.frame.columns})
         for silo, table in tables.items()
     )

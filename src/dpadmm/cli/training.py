@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ class Prepared:
     """Encoded silos, which of their rows are blank, and notes about awkward cells for the data's holder alone."""
 
     silos: Silos
-    blank: NDArray[np.bool_]
+    blank: NDArray[np.bool_] = field(repr=False)
     notes: tuple[str, ...]
 
 

@@ -11,7 +11,7 @@ from dpadmm.datasets.dataset import Dataset, data_folder, find_file
 from dpadmm.datasets.labels import BinaryLabel
 from dpadmm.datasets.policies import Missing, OutOfRange, Unknown
 from dpadmm.datasets.schema import Schema
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
 
 
 class Source(Enum):
@@ -118,8 +118,10 @@ def _read(file: Path, skip: int) -> pd.DataFrame:
         table = pd.read_csv(
             file, header=None, skiprows=skip, skipinitialspace=True, na_values=["?"], keep_default_na=False
         )
-    except (OSError, EOFError, ValueError, zlib.error) as problem:
-        raise InputError(f"{str(file)!r} cannot be read as an Adult file: {problem}.") from problem
+    except (OSError, EOFError, ValueError, zlib.error):
+        raise_alone(
+            InputError(f"{str(file)!r} cannot be read as an Adult file: damaged or another file. Download it again.")
+        )
     if table.shape[1] != len(COLUMN_NAMES):
         raise InputError(f"{str(file)!r} has {table.shape[1]} columns; an Adult file has {len(COLUMN_NAMES)}.")
     return table.set_axis(list(COLUMN_NAMES), axis=1)

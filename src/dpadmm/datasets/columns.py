@@ -5,8 +5,8 @@ messages travel to logs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral
+from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpadmm import checks
 from dpadmm.datasets.policies import OutOfRange
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats
 
 Category: TypeAlias = str | int
@@ -26,9 +26,9 @@ Codes: TypeAlias = NDArray[np.intp]
 class Cells:
     """One encoded column: row r has the value `values[r]` in its feature `codes[r]` (-1: none)."""
 
-    codes: Codes
-    values: Floats
-    clipped: NDArray[np.bool_]
+    codes: Codes = field(repr=False)
+    values: Floats = field(repr=False)
+    clipped: NDArray[np.bool_] = field(repr=False)
 
     def take(self, rows: NDArray[np.bool_]) -> "Cells":
         """Return the marked rows only."""
@@ -191,15 +191,36 @@ def lookup(name: str, values: pd.Series, categories: Sequence[Category]) -> Code
         cells = cells.astype(object)
     try:
         return np.asarray(pd.Index(list(categories)).get_indexer(pd.Index(cells)), dtype=np.intp)
-    except TypeError as problem:
-        raise InputError(f"Column {name!r} must hold text or whole numbers, not lists or objects.") from problem
+    except (TypeError, ValueError):
+        raise_alone(InputError(f"Column {name!r} must hold text or whole numbers, not lists or objects."))
+
+
+def floats_of(cells: pd.Series) -> pd.Series:
+    """Return cells of any kind as floats, NaN where a cell is no real number (dates are none either).
+
+    >>> floats_of(pd.Series(["1.5", "a", None, [2]], dtype=object)).tolist()
+    [1.5, nan, nan, nan]
+    """
+    if cells.dtype.kind in "mMc":
+        return pd.Series(np.nan, index=cells.index)
+    try:
+        return pd.to_numeric(cells, errors="coerce").astype(float)
+    except (TypeError, ValueError, ArithmeticError):  # a list, an object or a number too large among them
+        return pd.Series([_float_of(cell) for cell in cells.astype(object)], index=cells.index, dtype=float)
+
+
+def _float_of(cell: Any) -> float:
+    try:
+        return float(cell) if isinstance(cell, str | Real) else float("nan")
+    except (ValueError, ArithmeticError):
+        return float("nan")
 
 
 def as_numbers(name: str, values: pd.Series) -> Floats:
     """Return the cells as finite floats, or say how many are no numbers."""
     if values.dtype.kind in "mMc":
         raise InputError(f"Column {name!r} holds {values.dtype}; real numbers are needed. Convert it first.")
-    converted = np.asarray(pd.to_numeric(values, errors="coerce").to_numpy(), dtype=np.float64)
+    converted = np.asarray(floats_of(values).to_numpy(), dtype=np.float64)
     bad = np.isnan(converted)
     if bad.any():
         raise InputError(

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,13 @@ class Dataset:
     """
 
     name: str
-    features: Matrix
-    labels: Floats
+    features: Matrix = field(repr=False)
+    labels: Floats = field(repr=False)
     row_norm: float
     description: str
     origin: str
     schema: Schema | None = None
-    groups: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = field(default=None, repr=False)
     report: EncodingReport | None = None
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dpadmm.datasets import schema_json
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.tables import NO_HEADER
 from dpadmm.errors import InputError
 
 MARK = "FILL IN"
@@ -55,10 +56,10 @@ def draft_schema(types: Mapping[str, ColumnType], target: str, task: Task = Task
           "lower": "FILL IN: the lowest value it can take, ...
     """
     if target not in types:
-        raise InputError(f"There is no column {target!r} to predict; there are {', '.join(map(repr, types))}.")
+        raise InputError(f"There is no column {target!r} to predict among the {len(types)} columns. {NO_HEADER}")
     columns = [_draft(name, kind) for name, kind in types.items() if name != target and kind is not ColumnType.OTHER]
     if not columns:
-        raise InputError(f"There is no column to learn from beside the target {target!r}.")
+        raise InputError(f"There is no column to learn from beside the target {target!r}. Leave fewer columns out.")
     record = {
         "format": schema_json.FORMAT,
         "version": schema_json.VERSION,

@@ -11,7 +11,7 @@ from dpadmm.datasets.dataset import Dataset, data_folder, find_file
 from dpadmm.datasets.labels import ThresholdLabel
 from dpadmm.datasets.policies import Missing, OutOfRange, Unknown
 from dpadmm.datasets.schema import Schema
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 
@@ -79,8 +79,12 @@ def _read(folder: Path, hospital: str) -> pd.DataFrame:
     file = find_file(folder, f"processed.{hospital}.data")
     try:
         table = pd.read_csv(file, header=None, na_values=["?"], dtype=np.float64)
-    except (OSError, EOFError, ValueError, zlib.error) as problem:
-        raise InputError(f"{str(file)!r} cannot be read as a heart disease file: {problem}.") from problem
+    except (OSError, EOFError, ValueError, zlib.error):
+        raise_alone(
+            InputError(
+                f"{str(file)!r} cannot be read as a heart disease file: damaged or another file. Download it again."
+            )
+        )
     if table.shape[1] != len(COLUMN_NAMES):
         raise InputError(f"{str(file)!r} has {table.shape[1]} columns; a heart disease file has {len(COLUMN_NAMES)}.")
     table = table.set_axis(list(COLUMN_NAMES), axis=1)

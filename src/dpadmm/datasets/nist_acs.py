@@ -10,7 +10,7 @@ from dpadmm.datasets.dataset import Dataset, data_folder, find_file
 from dpadmm.datasets.labels import ThresholdLabel
 from dpadmm.datasets.policies import Missing, OutOfRange, Unknown
 from dpadmm.datasets.schema import Schema
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
 
 ADULT_AGE = 18
 NOT_APPLICABLE = "N"
@@ -79,8 +79,8 @@ def load_nist_acs(path: str | Path | None = None) -> Dataset:
 def _read(file: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(file, dtype=str, keep_default_na=False)
-    except (OSError, EOFError, ValueError, zlib.error) as problem:
-        raise InputError(f"{str(file)!r} cannot be read as a table: {problem}.") from problem
+    except (OSError, EOFError, ValueError, zlib.error):
+        raise_alone(InputError(f"{str(file)!r} cannot be read as a table: damaged or another file. Download it again."))
 
 
 def _adults_with_income(table: pd.DataFrame, file: Path) -> pd.DataFrame:

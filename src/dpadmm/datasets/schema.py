@@ -1,7 +1,7 @@
 """A schema: what a table may hold, stated in public before anybody looks at the private rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from dpadmm.datasets import schema_json
 from dpadmm.datasets.columns import Cells, Column
 from dpadmm.datasets.labels import Label
 from dpadmm.datasets.policies import EncodingReport, Layout, Missing, OutOfRange, Unknown
+from dpadmm.datasets.tables import lacks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.silos import row_norms
@@ -27,8 +28,8 @@ SPARSE_SHARE = 0.25
 class EncodedFeatures:
     """Encoded rows: `features` (n, d), the positions `kept` of these rows in the table, and a report."""
 
-    features: Matrix
-    kept: NDArray[np.intp]
+    features: Matrix = field(repr=False)
+    kept: NDArray[np.intp] = field(repr=False)
     report: EncodingReport
 
 
@@ -36,7 +37,7 @@ class EncodedFeatures:
 class Encoded(EncodedFeatures):
     """Encoded rows with their labels (n,)."""
 
-    labels: Floats
+    labels: Floats = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -229,12 +230,8 @@ def _check_frame(frame: pd.DataFrame, needed: tuple[str, ...]) -> None:
         raise InputError(f"The table must be a pandas DataFrame, got {type(frame).__name__}.")
     if len(frame) == 0:
         raise InputError("The table has no rows; at least one is needed.")
-    lacking = [name for name in needed if name not in frame.columns]
-    if lacking:
-        raise InputError(
-            f"The table lacks the column(s) {', '.join(map(repr, lacking))} of the schema; "
-            f"it has {', '.join(map(repr, frame.columns))}."
-        )
+    if any(name not in frame.columns for name in needed):
+        raise InputError(f"{lacks('The table', needed, frame.columns)} Rename its columns, or correct the schema.")
     twice = [name for name in needed if (frame.columns == name).sum() > 1]
     if twice:
         raise InputError(f"The table has more than one column named {', '.join(map(repr, twice))}.")

@@ -15,10 +15,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpadmm.datasets.columns import Categorical, Category, Column, Numeric, lookup
+from dpadmm.datasets.columns import Categorical, Category, Column, Numeric, floats_of, lookup
 from dpadmm.datasets.labels import BinaryLabel, Label, RealLabel, ThresholdLabel
 from dpadmm.datasets.policies import OutOfRange, Unknown
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.tables import NO_HEADER, lacks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
@@ -62,9 +63,9 @@ class Screening:
 class Screened:
     """Encoded rows (n, d), their labels (empty without), which rows were blanked, and notes for the data's holder."""
 
-    features: Matrix
-    labels: Floats
-    blank: Mask
+    features: Matrix = field(repr=False)
+    labels: Floats = field(repr=False)
+    blank: Mask = field(repr=False)
     notes: tuple[str, ...]
 
 
@@ -72,10 +73,10 @@ class Screened:
 class _Judged:
     """One column: cells the schema can encode, and which of the given cells were awkward."""
 
-    cells: pd.Series
-    missing: Mask
-    unlisted: Mask
-    outside: Mask
+    cells: pd.Series = field(repr=False)
+    missing: Mask = field(repr=False)
+    unlisted: Mask = field(repr=False)
+    outside: Mask = field(repr=False)
     allowed: str
     is_label: bool = False
 
@@ -107,7 +108,7 @@ class _Findings:
         tail = f" And {rest} more columns." if rest else ""
         listed = "\n".join([f"{len(self.faults)} columns cannot be used as they are:", *shown])
         text = shown[0] if len(self.faults) == 1 else listed
-        raise InputError(f"{text}{tail} (Rows are counted from 1, after the header.)")
+        raise InputError(f"{text}{tail} (Rows are counted from 1, a header left out.)")
 
 
 def encode_table(
@@ -151,12 +152,13 @@ def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
 
 def _check_columns(schema: Schema, frame: pd.DataFrame, where: str, is_labelled: bool) -> None:
     needed = [column.name for column in schema.columns] + ([schema.label.name] if is_labelled else [])
-    lacking = [name for name in needed if name not in frame.columns]
-    if lacking:
+    if any(name not in frame.columns for name in needed):
         raise InputError(
-            f"{where} lacks the column(s) {', '.join(map(repr, lacking))} of the schema; it has "
-            f"{', '.join(map(repr, frame.columns))}. Rename them in the file, or correct the schema."
+            f"{lacks(where, needed, frame.columns)} Rename them in the file, or correct the schema. {NO_HEADER}"
         )
+    twice = [name for name in needed if (frame.columns == name).sum() > 1]
+    if twice:
+        raise InputError(f"{where} has more than one column named {', '.join(map(repr, twice))}. Rename all but one.")
     if len(frame) == 0:
         raise InputError(f"{where} has a header but no rows. Leave it out, or give it at least one record.")
 
@@ -234,8 +236,7 @@ def _empty(cells: pd.Series) -> Mask:
 def _numbers(name: str, cells: pd.Series, findings: _Findings) -> tuple[pd.Series, Mask]:
     """Return the cells as floats, NaN where empty; text, dates and infinities are faults that no policy covers."""
     missing = _empty(cells)
-    is_date = cells.dtype.kind in "mMc"
-    numbers = pd.Series(np.nan, index=cells.index) if is_date else pd.to_numeric(cells, errors="coerce").astype(float)
+    numbers = floats_of(cells)
     strange = ~np.isfinite(numbers.to_numpy()) & ~missing
     if strange.any():
         remedy = "Write numbers with a decimal point and without units, or declare the column categorical."
@@ -253,7 +254,7 @@ def _bounded(numbers: pd.Series, missing: Mask, lower: float, upper: float, *, i
 def _listed(name: str, cells: pd.Series, categories: Sequence[Category], *, is_label: bool) -> _Judged:
     missing = _empty(cells)
     if isinstance(categories[0], int):
-        kept = cells.astype(float) if cells.dtype.kind == "b" else pd.to_numeric(cells, errors="coerce").astype(float)
+        kept = cells.astype(float) if cells.dtype.kind == "b" else floats_of(cells)
         none: Category = min(int(c) for c in categories) - 1
         known = kept.where(np.isfinite(kept), none)
     else:

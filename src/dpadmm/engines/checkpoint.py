@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ class Checkpoint:
     """
 
     round: int
-    state: tuple[Floats, ...]
-    inbox: Floats
-    tail: Floats
+    state: tuple[Floats, ...] = field(repr=False)
+    inbox: Floats = field(repr=False)
+    tail: Floats = field(repr=False)
     tail_from: int
     passport: str
 

@@ -72,9 +72,9 @@ class Run:
     broadcast, and far less noisy in a private run.
     """
 
-    models: Floats
-    estimate: Floats
-    tail_average: Floats
+    models: Floats = field(repr=False)
+    estimate: Floats = field(repr=False)
+    tail_average: Floats = field(repr=False)
     rounds: int
     ending: Ending
     history: History = field(repr=False)

@@ -27,6 +27,8 @@ _TINY = 1e-300  # a row with no larger entry is as good as zero
 
 _HUGE = 1e300
 
+_MOST_WEIGHT = 1e6  # norm of a model of encoded rows, far beyond what rows of norm 1 need
+
 _EXAMPLE = "Give (low, high), each a number for all features or one number per feature."
 
 
@@ -72,6 +74,7 @@ class RowEncoding:
             norm_bound, centre, half_width = norm_bound / np.sqrt(3), low / 2 + high / 2, high / 2 - low / 2
         if row_norm is not None:
             norm_bound = checks.positive("row_norm", row_norm)
+        _check_scale(float(norm_bound), centre, half_width)
         return cls(
             centre,
             half_width,
@@ -173,6 +176,18 @@ class TargetScale:
     def decode(self, coef: Floats, intercept: float) -> tuple[Floats, float]:
         """Return a model of the scaled target as one of the target itself."""
         return coef * self.half_width, intercept * self.half_width + self.middle
+
+
+def _check_scale(norm_bound: float, centre: Floats, half_width: Floats) -> None:
+    """Refuse bounds whose rows or coefficients 64-bit numbers cannot hold; the run would be paid for by then."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        slopes = _MOST_WEIGHT / norm_bound / half_width
+        is_held = np.isfinite(slopes).all() and np.isfinite(slopes @ np.abs(centre))
+    if not is_held:
+        raise InputError(
+            f"row_norm {norm_bound:g} is too small, or the feature_bounds are too close together, for 64-bit numbers "
+            "to hold the coefficients. Rescale the features."
+        )
 
 
 def _pair(name: str, bounds: Any, advice: str) -> tuple[Any, Any]:

@@ -19,6 +19,7 @@ from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import terms_from
 from dpadmm.estimators.validation import boolean, own_words, seed_of
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
+from dpadmm.noise.plan import check_reach
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import statement
@@ -230,6 +231,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
         silos_per_person=asked.terms.silos_per_person,
     )
     release, std = _release(certificate, asked)
+    check_reach([release], n)
     with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
             ledger.check_terms(asked.terms)

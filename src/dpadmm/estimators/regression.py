@@ -9,7 +9,7 @@ from dpadmm import checks
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.encoding import TargetScale
 from dpadmm.estimators.notices import AssumedBoundsWarning
-from dpadmm.estimators.validation import training_data
+from dpadmm.estimators.validation import own_words, training_data
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber
 
@@ -109,6 +109,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def predict(self, X: Any) -> Floats:
         """Return `X coef + intercept`."""
         return self._linear(X)[:, 0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the R^2 on these data. It has no noise: for private records there is `private_absolute_error`."""
+        with own_words(self):
+            return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         """Noise and clipped targets cost accuracy on the small sets of scikit-learn's own checks."""

@@ -198,7 +198,7 @@ def train(
     parts = [rows[part] for part in layout.rows]
     outcomes = []
     for problem, target in enumerate(targets):
-        silos = Silos.from_parts(parts, [target[part] for part in layout.rows], row_norm=1.0, names=layout.names)
+        silos = Silos.from_parts(parts, [target[part] for part in layout.rows], row_norm=1.0)
         outcomes.append(carry_out(plan, silos, wishes.sampler(problem), progress=False))
     return Trained(
         models=np.array([outcome.model for outcome in outcomes]),

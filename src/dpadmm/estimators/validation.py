@@ -5,12 +5,13 @@ Everything here is done before anything is computed, drawn or recorded.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -18,7 +19,8 @@ from sklearn.utils.validation import validate_data
 
 from dpadmm import checks
 from dpadmm.algorithms.registry import BY_NAME
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
+from dpadmm.estimators.complaints import complaint
 from dpadmm.networks.graph import Network
 from dpadmm.networks.topologies import complete, path, ring, star
 from dpadmm.planning.settings import RECIPES
@@ -36,23 +38,17 @@ class InputTypeError(InputError, TypeError):
 
 @contextmanager
 def own_words(estimator: BaseEstimator) -> Iterator[None]:
-    """Turn scikit-learn's complaints about data into ours, with its words, which say what came and what to do.
+    """Turn complaints about data, of scikit-learn or of a model, into ours.
 
-    One of its complaints quotes a cell; cells are private and messages travel to logs, so that one is put in our words.
+    Many of theirs quote cells, or names of columns, which may be somebody's record; see `complaints`.
     """
-    name = type(estimator).__name__
     try:
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
-    except TypeError as problem:
-        raise InputTypeError(f"{name} cannot use these data: {problem}") from problem
-    except (ValueError, OverflowError) as problem:
-        if "could not convert string" in str(problem):
-            raise InputError(
-                f"{name} cannot use these data: a cell is text and not a number. Encode text as numbers first."
-            ) from None
-        raise InputError(f"{name} cannot use these data: {problem}") from problem
+    except Exception as problem:  # noqa: BLE001 - whatever it is, its text may quote a cell
+        kind = InputTypeError if isinstance(problem, TypeError) else InputError
+        raise_alone(kind(f"{type(estimator).__name__} cannot use these data: {complaint(problem)}"))
 
 
 def training_data(estimator: BaseEstimator, X: Any, y: Any, *, is_numeric: bool) -> tuple[Matrix, NDArray[Any]]:
@@ -62,6 +58,14 @@ def training_data(estimator: BaseEstimator, X: Any, y: Any, *, is_numeric: bool)
         if is_numeric and target.dtype.kind not in "biuf":
             raise ValueError(f"y must be real numbers, got values of type {target.dtype}.")
     return table, target
+
+
+def real_table(X: Any) -> NDArray[np.float64]:
+    """Return X as float64 numbers as it is, or say what is wrong with it."""
+    try:
+        return np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError, ArithmeticError) as problem:
+        raise_alone(InputError(f"X cannot be read as numbers: {complaint(problem)}"))
 
 
 def new_data(estimator: BaseEstimator, X: Any) -> Matrix:
@@ -157,8 +161,8 @@ def seed_of(random_state: Any) -> int | None:
 class Layout:
     """Which rows are whose: the rows of every silo, in the order of the silos' names."""
 
-    rows: tuple[Ints, ...]
-    names: tuple[str, ...]
+    rows: tuple[Ints, ...] = field(repr=False)
+    names: tuple[str, ...] = field(repr=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -170,7 +174,10 @@ class Layout:
         """Return the layout that `groups` (n,) names; without groups there is one silo."""
         if groups is None:
             return cls((np.arange(n_records),), ("silo 0",))
-        labels = np.asarray(groups)
+        try:
+            labels = np.asarray(groups)
+        except (TypeError, ValueError):
+            raise_alone(InputError(f"groups must name the silo of each of the {n_records} records, in one list."))
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.shape != (n_records,):
@@ -179,12 +186,12 @@ class Layout:
             )
         if labels.dtype.kind not in "biufUSOM":
             raise InputError(f"groups must be numbers or text, got values of type {labels.dtype}.")
-        if np.any([label is None or label != label for label in labels.tolist()]):
+        if np.any(pd.isna(labels)):
             raise InputError("groups hold missing values; name the silo of every record.")
         try:
             names, which = np.unique(labels, return_inverse=True)
-        except TypeError as problem:
-            raise InputError("groups must be all numbers or all text, got a mixture.") from problem
+        except (TypeError, ValueError):
+            raise_alone(InputError("groups must be all numbers or all text, got a mixture."))
         rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
         return cls(tuple(rows), tuple(str(name) for name in names))
 
@@ -192,7 +199,10 @@ class Layout:
 def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     """Return the classes in order and whether they were given; reading them off y touches the data."""
     if classes is None:
-        found = np.unique(y)
+        try:
+            found = np.unique(y)
+        except (TypeError, ValueError):
+            raise_alone(InputError("y must hold labels of one kind, all numbers or all text."))
         if len(found) < 2:
             raise InputError(
                 "A classifier needs at least 2 classes, but y holds 1 class only. If others may occur, name all of "
@@ -205,8 +215,8 @@ def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     try:
         known = np.unique(given)
         strange = ~np.isin(y, known)
-    except TypeError as problem:
-        raise InputError("classes must be labels of one kind, all numbers or all text.") from problem
+    except (TypeError, ValueError):
+        raise_alone(InputError("classes must be labels of one kind, all numbers or all text."))
     if len(known) != len(given):
         raise InputError(f"classes must be distinct, got {classes!r:.60}.")
     if np.any(strange):

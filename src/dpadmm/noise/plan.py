@@ -4,7 +4,7 @@ The plan is fixed before the data are touched. `PlannedNoise` draws it as the ru
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Origin, Sampler, Slot
 from dpadmm.noise.promises import Family, Promise, Row, bounds_by_round, last_round
 from dpadmm.noise.schedules import Constant, Schedule
-from dpadmm.noise.secure import grid_for
+from dpadmm.noise.secure import MOST_REACH, grid_for
 from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import Statement, statement
 from dpadmm.privacy.calibration import (
@@ -84,6 +84,22 @@ class NoisePlan:
                 yield from (replace(row[None], agent=agent) for agent in (*sorted(named), *fresh))
             else:
                 yield from row.values()
+
+
+def check_reach(plan: Iterable[Release], n_records: int) -> None:
+    """Refuse noise so small that 64-bit multiples of its grid cannot hold a message; from public facts alone.
+
+    One record moves a message by the certified bound at most, so all n of them by n times that. The sampler would
+    refuse such a message as well, but only in the run, after it is paid for.
+    """
+    for release in plan:
+        if isinstance(release, BareRelease) or release.certificate.grid is None:
+            continue
+        if n_records * release.certificate.bound > MOST_REACH * release.certificate.grid:
+            raise InputError(
+                f"epsilon leaves so little noise beside {n_records} records that 64-bit numbers cannot hold a message "
+                "on the grid of secure noise. Choose a smaller epsilon. Nothing was spent."
+            )
 
 
 def calibrated(

@@ -38,6 +38,8 @@ MOST_RATIO = 2**40
 
 _CHOSEN_BITS = 24  # rounding then adds sqrt(d) 2^-24 noise scales to the sensitivity; the cost does not depend on it
 _MOST_MULTIPLE = 2.0**62
+MOST_REACH = 2.0**58
+"""How many grids a message may be expected to measure: 64-bit numbers hold 2^62, and runs overshoot."""
 
 
 def grid_for(noise_scale: float) -> float:
@@ -162,8 +164,8 @@ def _multiples(values: Values, grid: float) -> NDArray[np.int64]:
         multiples = np.rint(values / grid)
     if np.max(np.abs(multiples)) > _MOST_MULTIPLE:
         raise InputError(
-            f"A value of {np.max(np.abs(values)):.3g} exceeds 2^62 grids of {grid:.3g}. Nothing was drawn: "
-            "check that the run has not diverged."
+            f"A value to be released exceeds 2^62 grids of {grid:.3g}, and 64-bit numbers cannot hold it. Nothing was "
+            "drawn: check that the run has not diverged."
         )
     return multiples.astype(np.int64)
 

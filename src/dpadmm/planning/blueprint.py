@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.plan import NoisePlan, calibrated
+from dpadmm.noise.plan import NoisePlan, calibrated, check_reach
 from dpadmm.noise.schedules import Schedule
 from dpadmm.planning.levels import bound_of, level_of
 from dpadmm.planning.settings import (
@@ -90,13 +90,15 @@ class Blueprint:
         )
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
         has_grid = is_secure and not recipe_of(self.method).is_pure
-        return calibrated(
+        planned = calibrated(
             self.algorithm.promises(setting),
             budget_of(task, self.method),
             self.schedule,
             silos_per_person=task.silos_per_person,
             secure_dimension=task.dimension if has_grid else None,
         )
+        check_reach(planned, task.n_records)
+        return planned
 
     def statement(self) -> Statement:
         """Return what carrying it out will cost."""

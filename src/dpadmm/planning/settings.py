@@ -163,7 +163,11 @@ def budget_of(task: Task, method: str) -> Target | PureTarget:
 
 
 def solver_tolerance(task: Task) -> float:
-    """Return the gradient norm to solve to: 1e-4 of what one record can move, so that it costs no noise (C7)."""
+    """Return the gradient norm to solve to: 1e-4 of what one record can move, so that it costs no noise (C7).
+
+    Never less than 64-bit numbers of the gradients' size can reach: that would fail after the run was paid for.
+    """
     constants = task.functions().constants
     one_record = 2.0 * constants.record_gradient / task.n_records
-    return float(np.clip(1e-4 * one_record, 1e-12, 1e-7))
+    size = max(1.0, constants.record_gradient)
+    return float(np.clip(1e-4 * one_record, 1e-12 * size, 1e-7 * size))

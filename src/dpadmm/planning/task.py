@@ -13,6 +13,8 @@ from dpadmm.privacy.records import Unit, View
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
 
+_LEAST = 1e-100
+
 
 @dataclass(frozen=True)
 class Task:
@@ -55,7 +57,7 @@ class Task:
             raise InputError("sizes must name at least one silo, got none.")
         object.__setattr__(self, "sizes", tuple(checks.count("every size", size) for size in sizes))
         checks.count("dimension", self.dimension)
-        checks.positive("row_norm", self.row_norm)
+        _moderate("row_norm", self.row_norm)
         checks.count("records_per_person", self.records_per_person)
         if checks.count("silos_per_person", self.silos_per_person) > len(sizes):
             raise InputError(f"silos_per_person must be at most the {len(sizes)} silos, got {self.silos_per_person}.")
@@ -72,6 +74,7 @@ class Task:
                 f"{type(self.loss).__name__} has no bounded slope, so no guarantee exists. Use Huber(threshold) for "
                 "regression, Logistic() or SmoothedHinge() for classification."
             )
+        _moderate("the loss's slope", self.loss.slope_bound)
         if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
             raise InputError(f"unit and view must be a Unit and a View, got {self.unit!r} and {self.view!r}.")
         if self.unit is Unit.FUNCTION:
@@ -100,3 +103,9 @@ class Task:
     def functions(self, mu: float = 0.0) -> PublicFunctions:
         """Return the silos' functions as far as they are public: sizes and constants, no values."""
         return PublicFunctions(np.array(self.sizes, dtype=np.int64), self.dimension, self.loss, self.row_norm, mu)
+
+
+def _moderate(name: str, value: float) -> None:
+    """Refuse numbers whose squares 64-bit numbers cannot hold: they would fail in a run that is paid for."""
+    if not _LEAST <= checks.positive(name, value) <= 1 / _LEAST:
+        raise InputError(f"{name} must be between {_LEAST:g} and {1 / _LEAST:g}, got {value!r}. Rescale the problem.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import Constants
 
@@ -98,8 +98,8 @@ class QuadraticAgents:
 def _as_floats(name: str, values: Floats) -> Floats:
     try:
         return np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"{name}: expected numbers, got something else ({problem}).") from problem
+    except (TypeError, ValueError):
+        raise_alone(InputError(f"{name}: expected numbers, got something else."))
 
 
 def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:

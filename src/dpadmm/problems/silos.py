@@ -1,14 +1,14 @@
 """Silos: the records of all agents, stacked, with the public promise about their size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from dpadmm import checks
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
@@ -33,11 +33,11 @@ class Silos:
     (2, [2, 1], 2)
     """
 
-    features: Matrix
-    labels: Floats
-    offsets: Ints
+    features: Matrix = field(repr=False)
+    labels: Floats = field(repr=False)
+    offsets: Ints = field(repr=False)
     row_norm: float
-    names: tuple[str, ...]
+    names: tuple[str, ...] = field(repr=False)
 
     @classmethod
     def from_parts(
@@ -84,11 +84,11 @@ class Silos:
         cls, features: Matrix, labels: Floats, offsets: Ints, row_norm: float, names: Sequence[str]
     ) -> "Silos":
         norms = row_norms(features)
-        worst = int(np.argmax(norms))
-        if norms[worst] > row_norm * (1 + ROW_NORM_SLACK):
-            silo = names[int(np.searchsorted(offsets, worst, side="right")) - 1]
+        long = norms > row_norm * (1 + ROW_NORM_SLACK)
+        if long.any():
+            silo = names[int(np.searchsorted(offsets, int(np.argmax(long)), side="right")) - 1]
             raise InputError(
-                f"{silo} has a row of norm {norms[worst]:.6g}, above the declared row_norm {row_norm:g}. "
+                f"{silo} has a row that is longer than the declared row_norm {row_norm:g}. "
                 "Scale or clip the rows, or declare a larger public bound."
             )
         return cls(features, labels, offsets, row_norm, names)  # type: ignore[arg-type]
@@ -156,6 +156,8 @@ def row_norms(features: Matrix) -> Floats:
 def _checked_features(name: str, table: Any) -> Matrix:
     if sparse.issparse(table):
         _refuse_complex(name, table)
+        if table.dtype.kind not in "biuf":
+            raise InputError(f"{name}: expected numbers, got something else. Encode text as numbers first.")
     features = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else _as_floats(name, table)
     if features.ndim != 2:
         raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimension(s).")
@@ -182,8 +184,8 @@ def _as_floats(name: str, values: Any) -> Floats:
     try:
         array = np.asarray(values)
         floats = array if np.iscomplexobj(array) else np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"{name}: expected numbers, got something else ({problem}).") from problem
+    except (TypeError, ValueError):
+        raise_alone(InputError(f"{name}: expected numbers, got something else. Encode text as numbers first."))
     _refuse_complex(name, array)
     return floats
 

@@ -15,7 +15,7 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.public_history import PublicRound
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.ledger.reading import runs_of
-from dpadmm.privacy.records import BareRelease, Release
+from dpadmm.privacy.records import BareRelease, Release, Unit
 from dpadmm.privacy.words import Protected
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.claims import claims_of
@@ -64,7 +64,7 @@ def saved_model(
 ) -> SavedModel:
     """Return the model of an outcome with everything that may be told about it."""
     plan, guarantee = outcome.plan, guarantee_of(outcome)
-    pairs = zip(names, plan.task.sizes, strict=True)
+    pairs = zip(public_names(names, plan.task.unit), plan.task.sizes, strict=True)
     return SavedModel(
         title=title,
         created=now(),
@@ -82,6 +82,15 @@ def saved_model(
         custody=Custody.ONE_PLACE,
         spending=spending,
     )
+
+
+def public_names(names: Sequence[str], unit: Unit) -> Sequence[str]:
+    """Return the names under which silos are told: where each is a person, their numbers.
+
+    >>> public_names(["Meier", "Roth"], Unit.USER)
+    ['user 1', 'user 2']
+    """
+    return [f"user {i}" for i in range(1, len(names) + 1)] if unit is Unit.USER else names
 
 
 def now() -> str:

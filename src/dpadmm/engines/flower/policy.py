@@ -35,6 +35,7 @@ class Policy:
     Parameters
     ----------
     name: the silo's name in every agreement. data, schema: its files. drops_incomplete: leave out rows with gaps.
+    has_header: whether the first line of a CSV table names its columns; else they are column1, column2, ...
     methods: what may run. least_noise: least ratio of noise to sensitivity of any single release, >= 0.
     coordinators: public keys that may ask; empty: whoever the approved terms name.
     trusts_coordinator: whether bare messages may go to the coordinator (noise is then the coordinator's).
@@ -53,13 +54,14 @@ class Policy:
     noise: NoiseOrigin = NoiseOrigin.SECURE
     records_per_person: int = 1
     silos_per_person: int = 1
+    has_header: bool = True
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.non_negative("least_noise", self.least_noise)
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
-        for flag in ("trusts_coordinator", "drops_incomplete"):
+        for flag in ("trusts_coordinator", "drops_incomplete", "has_header"):
             if not isinstance(getattr(self, flag), bool):  # the text "false" would count as true
                 raise InputError(f"{flag} must be true or false, without quotes; got {getattr(self, flag)!r}.")
         for listed in ("methods", "coordinators"):

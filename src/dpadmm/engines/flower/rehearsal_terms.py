@@ -20,12 +20,11 @@ _DEAL_SEED = 20_241
 
 
 def rehearsal_tables(
-    silos: int, data: Path | None, schema: Path | None, by: str | None
+    silos: int, data: Path | None, schema: Path | None, by: str | None, *, has_header: bool = True
 ) -> "tuple[dict[str, pd.DataFrame], Schema]":
     """Return one table per silo: the user's, dealt by a column or at random; or breast cancer, from scikit-learn."""
-    import pandas as pd
-
     from dpadmm.datasets.schema import Schema
+    from dpadmm.datasets.tables import lacks, read_typed_table, remedy
 
     checks.count("silos", silos, least=2)
     if data is None:
@@ -37,10 +36,10 @@ def rehearsal_tables(
     else:
         if schema is None:
             raise InputError("A table needs its public schema: --schema FILE.")
-        frame, public = pd.read_csv(data), Schema.load(schema)
+        frame, public = read_typed_table(data, has_header=has_header), Schema.load(schema)
     if by is not None:
         if by not in frame.columns:
-            raise InputError(f"The table has no column {by!r} to deal the rows by.")
+            raise InputError(f"--by: {lacks('The table', [by], frame.columns)} {remedy(has_header)}")
         tables = {str(name): part for name, part in frame.groupby(by)}
     else:
         order = np.random.default_rng(_DEAL_SEED).permutation(len(frame))

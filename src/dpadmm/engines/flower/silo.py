@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import singledispatchmethod
 from pathlib import Path
@@ -46,8 +46,8 @@ class Due:
     """What a round starts from: the last answered round, the state after it, and the checked inbox."""
 
     last: int | None
-    state: State | None
-    inbox: Floats | None
+    state: State | None = field(repr=False)
+    inbox: Floats | None = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,9 @@ class Silo:
         except (OSError, MemoryError):
             raise  # the machine's failure, not the step's
         except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
-            _log.warning("round %d could not be released: %s", request.round, failure)
-            self._note("refused", f"round {request.round} ended the run here: {type(failure).__name__}: {failure}")
+            said = reason_of(failure)
+            _log.warning("round %d could not be released: %s", request.round, said)
+            self._note("refused", f"round {request.round} ended the run here: {said}")
             state, reply = None, self._key.seal(Refused(asked, ENDED).encode())
         self._store(request, asked, state, reply)
         return reply
@@ -365,7 +366,7 @@ class Silo:
         except OSError as problem:
             raise Refusal(f"The table of {self.policy.name} cannot be read.") from problem
         if self._read is None or self._read[0] != stamp:
-            self._read = stamp, read_records(data, schema, self.policy.drops_incomplete)
+            self._read = stamp, read_records(data, schema, self.policy.drops_incomplete, self.policy.has_header)
             self._seated.clear()
         return self._read[1]
 
@@ -385,6 +386,12 @@ def _public_reason(refusal: DpadmmError) -> str:
     if isinstance(refusal, BudgetError):
         return "The budget of this silo does not allow it."
     return f"{type(refusal).__name__}; the reason is in the silo's own log."
+
+
+def reason_of(failure: Exception) -> str:
+    """Return a failure for the log: errors of ours quote no cell, the text of any other may."""
+    kind = type(failure).__name__
+    return f"{kind}: {failure}" if isinstance(failure, DpadmmError) else f"{kind}, whose text may quote a record"
 
 
 def _now() -> str:

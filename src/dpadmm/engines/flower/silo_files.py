@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +74,7 @@ class SiloFiles:
         budget = Budget(epsilon=epsilon, delta=delta)
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
-        records = read_records(Path(policy.data), Path(policy.schema), policy.drops_incomplete)
+        records = read_records(Path(policy.data), Path(policy.schema), policy.drops_incomplete, policy.has_header)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)  # also one that was there already: logs and Flower's files are in it
         shutil.copyfile(policy.schema, self.schema)
@@ -92,11 +92,11 @@ class SiloFiles:
 class Records:
     """The encoded private table of a silo."""
 
-    features: Matrix
-    labels: Floats
+    features: Matrix = field(repr=False)
+    labels: Floats = field(repr=False)
     row_norm: float
     schema: str
-    columns: Mapping[str, Any]
+    columns: Mapping[str, Any] = field(repr=False)
 
     @property
     def number(self) -> int:
@@ -123,19 +123,15 @@ def schema_digest(path: Path) -> str:
     return hashlib.sha256(Schema.load(path).to_json().encode()).hexdigest()
 
 
-def read_records(data: Path, schema: Path, drops_incomplete: bool) -> Records:
+def read_records(data: Path, schema: Path, drops_incomplete: bool, has_header: bool = True) -> Records:
     """Read and encode the table by its public schema."""
-    import pandas as pd
-
     from dpadmm.datasets.policies import Missing
     from dpadmm.datasets.schema import Schema
+    from dpadmm.datasets.tables import read_typed_table
 
     public = Schema.load(schema)
-    try:
-        frame = pd.read_parquet(data) if data.suffix == ".parquet" else pd.read_csv(data)
-    except (OSError, ValueError) as problem:
-        raise InputError(f"The table {data} cannot be read: {problem}.") from problem
+    frame = read_typed_table(data, has_header=has_header)
     encoded = public.encode(frame, missing=Missing.DROP if drops_incomplete else Missing.ERROR)
     digest = hashlib.sha256(public.to_json().encode()).hexdigest()
-    columns = {str(name): frame[name].to_numpy(dtype=object) for name in frame.columns}
+    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     return Records(encoded.features, encoded.labels, public.row_norm, digest, columns)

@@ -45,9 +45,9 @@ class SiloColumns:
             raise InputError(
                 f"The data of a silo must be a non-empty mapping of names to arrays, got {type(self.columns).__name__}."
             )
-        lengths = {_rows(name, values) for name, values in self.columns.items()}
+        lengths = {_rows(values) for values in self.columns.values()}
         if len(lengths) > 1:
-            raise InputError(f"The columns of silo {self.name!r} differ in length: {sorted(lengths)} rows.")
+            raise InputError(f"The columns of a silo must have equally many rows, got {sorted(lengths)}.")
 
     def __repr__(self) -> str:
         """Show no cell."""
@@ -58,8 +58,8 @@ class SiloColumns:
         """Hashes of all columns, to be kept in memory only: whoever has one can test guesses of the data."""
         return frozenset(
             hashlib.blake2b(content, digest_size=32, person=b"dpadmm column").digest()
-            for name, values in self.columns.items()
-            for content in _contents(name, values)
+            for values in self.columns.values()
+            for content in _contents(values)
         )
 
 
@@ -160,14 +160,14 @@ def _mark(content: bytes, key: bytes, person: bytes) -> str:
     return hashlib.blake2b(content, key=key, digest_size=_MARK_BYTES, person=person).hexdigest()
 
 
-def _rows(name: str, values: Any) -> int:
+def _rows(values: Any) -> int:
     shape = values.shape if sparse.issparse(values) else np.shape(values)
     if len(shape) not in (1, 2):
-        raise InputError(f"Column {name!r} must be a vector, or a matrix of several columns, got shape {shape}.")
+        raise InputError(f"The columns of a silo must be vectors, or matrices of several, got shape {shape}.")
     return int(shape[0])
 
 
-def _contents(name: str, values: Any) -> Iterable[bytes]:
+def _contents(values: Any) -> Iterable[bytes]:
     """Yield the canonical bytes of every column."""
     if sparse.issparse(values):
         table = sparse.csc_array(values, dtype=np.float64, copy=True)
@@ -178,15 +178,15 @@ def _contents(name: str, values: Any) -> Iterable[bytes]:
         return
     array = np.asarray(values)
     for column in array[:, None].T if array.ndim == 1 else array.T:
-        yield _column_bytes(name, column)
+        yield _column_bytes(column)
 
 
-def _column_bytes(name: str, column: NDArray[Any]) -> bytes:
+def _column_bytes(column: NDArray[Any]) -> bytes:
     if column.dtype.kind in "biuf":
         numbers: NDArray[Any] | None = column.astype(np.float64)
         texts: list[str] = []
     else:
-        texts = _texts(name, column)
+        texts = _texts(column)
         numbers = _as_numbers(texts)
     if numbers is not None:
         return _number_bytes(len(numbers), np.arange(len(numbers)), numbers)
@@ -207,20 +207,20 @@ def _number_bytes(n_rows: int, places: NDArray[Any], numbers: NDArray[Any]) -> b
     return b"number" + n_rows.to_bytes(8, "little") + b"".join(part.tobytes() for part in kept)
 
 
-def _texts(name: str, column: NDArray[Any]) -> list[str]:
+def _texts(column: NDArray[Any]) -> list[str]:
     """Return the cells as stripped text, '' where empty."""
     if column.dtype.kind in "UM":
         return [str(cell).strip() for cell in column.tolist()]
     if column.dtype.kind != "O":
         raise InputError(
-            f"Column {name!r} has values of type {column.dtype}; a ledger takes booleans, numbers, dates and text. "
-            "Convert the rest to one of these."
+            f"A column has values of type {column.dtype}; a ledger takes booleans, numbers, dates and text. Convert "
+            "the rest to one of these."
         )
     import pandas as pd  # late: only tables of mixed cells need it
 
     pairs = list(zip(column.tolist(), np.asarray(pd.isna(column)), strict=True))
     if not all(gone or isinstance(cell, str | Real | date) for cell, gone in pairs):
-        raise InputError(f"Column {name!r} holds cells that are neither numbers, dates nor text. Convert them.")
+        raise InputError("A column holds cells that are neither numbers, dates nor text. Convert them.")
     return ["" if gone else str(cell).strip() for cell, gone in pairs]
 
 
