@@ -219,7 +219,7 @@ COMMANDS = {
     "plan": ("plan", "TABLE", *RUN[:-1], "--no-curve"),
     "fit": ("fit", "TABLE", *RUN, "--out", "m.json", "--ledger", "l", "--budget", "9"),
     "predict": ("predict", "model.json", "TABLE"),
-    "evaluate": ("evaluate", "model.json", "TABLE", "--public", "made up", "--no-record"),
+    "evaluate": ("evaluate", "model.json", "TABLE", "--public", "made up", "--declare", "published", "--no-record"),
     "evaluate privately": ("evaluate", "model.json", "TABLE", *SPEND, "--ledger", "l", "--budget", "9", "--no-record"),
     "silo init": (
         *("silo", "init", "silo", "--data", "TABLE", "--schema", "schema.json"),
@@ -373,7 +373,7 @@ def test_a_headerless_file_is_told_by_counts_and_the_remedy_works(ear: Ear) -> N
         ("plan", "table.csv", *RUN[:-1], "--no-curve", "--no-header"),
         ("fit", "table.csv", *RUN, "--out", "m.json", "--no-header"),
         ("predict", "m.json", "table.csv", "--no-header"),
-        ("evaluate", "m.json", "table.csv", "--public", "made up", "--no-header"),
+        ("evaluate", "m.json", "table.csv", "--public", "made up", "--declare", "published", "--no-header"),
     ):
         heard = ear.run(*words)
         assert ear.exit_code == 0, heard
@@ -394,7 +394,7 @@ def test_a_training_and_all_that_follows_leaves_no_cell_behind(ear: Ear, suffix:
         (*train, "--force", "--json", "--ledger", "l"),
         ("predict", model, "good.csv"),
         ("predict", model, "good.csv", "--json"),
-        ("evaluate", model, "good.csv", "--public", "made up"),
+        ("evaluate", model, "good.csv", "--public", "made up", "--declare", "published"),
         ("report", model, "--out", "again.html"),
         ("ledger", "show", "l"),
         ("ledger", "show", "l", "--json"),
@@ -796,7 +796,7 @@ def test_absurd_public_numbers_are_refused_before_anything_is_spent(tmp_path: Pa
     Ledger.create(path, ledger_data(X, target), Budget(epsilon=1e300, delta=1e-3)).close()
     with pytest.raises(InputError):
         build(kind, ledger=path, **options).fit(X, target)
-    with Ledger.open(path, data=ledger_data(X, target)) as book:
+    with Ledger.open(path) as book:
         assert book.statement().releases == 0
 
 
@@ -805,7 +805,7 @@ def test_an_absurd_metric_is_refused_before_anything_is_spent(tmp_path: Path, fi
     Ledger.create(path, ledger_data(frame(), Y), Budget(epsilon=1e300, delta=1e-3)).close()
     with pytest.raises(InputError):
         private_accuracy(model, frame(), Y, 1e40, ledger=path)
-    with Ledger.open(path, data=ledger_data(frame(), Y)) as book:
+    with Ledger.open(path) as book:
         assert book.statement().releases == 0
 
 
