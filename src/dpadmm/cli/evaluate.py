@@ -103,6 +103,8 @@ def evaluate(
             print_json({"command": "evaluate", "recorded_in": place and str(place)} | encode(found))
         else:
             print_line(_words(found))
+            if public is None and ledger is None:
+                print_line("No ledger: nothing remembers what these data have spent. Keep one with --ledger FILE.")
 
 
 def _check_basis(

@@ -39,6 +39,12 @@ def show(file: File, expected_head: Head = None, json: Json = False) -> None:
             _print_json({"command": "ledger show", **_as_json(said, runs)})
         else:
             _print_statement(said, runs)
+            if ledger.is_earlier_format:
+                typer.echo(
+                    "Written in an earlier format, which counted silos by position: a silo may have spent more than is "
+                    "shown. Nothing can be added to it; carry it over with `dpadmm ledger migrate`.",
+                    err=True,
+                )
 
 
 @app.command()

@@ -152,6 +152,12 @@ class Ledger:
         return self._account.tally.terms
 
     @property
+    def is_earlier_format(self) -> bool:
+        """Whether the file has an earlier format: it can be read, not written, and may undercount."""
+        with store.clear_errors(self._path):
+            return store.is_earlier(self._connection)
+
+    @property
     def silos(self) -> tuple[str, ...]:
         """The names under which the ledger knows its silos."""
         return tuple(silo.name for silo in self._account.silos)
