@@ -23,3 +23,13 @@ def clear_failures() -> Iterator[None]:
         first, *rest = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()] or [""]
         typer.echo("\n  - ".join([f"Error: {first}", *rest]), err=True)
         raise typer.Exit(EXIT_CODE) from error
+
+
+@contextmanager
+def clear_federation_failures() -> Iterator[None]:
+    """As `clear_failures`; where the extra is not installed, say so before anything is read, made or asked."""
+    with clear_failures():
+        from dpadmm.engines.flower.keys import need_extra
+
+        need_extra()
+        yield
