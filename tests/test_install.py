@@ -7,6 +7,7 @@ from the registry that pip is set up for.
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -77,18 +78,22 @@ def lower_bounds() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a clean copy of the checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    copy = folder / "checkout"
-    copy.mkdir()
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a clean copy of the checkout."""
+    copy = tmp_path_factory.mktemp("checkout")
     for name in SOURCES:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, copy / name)
-    succeed(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder / "dist", copy, folder=folder)
-    (made,) = (folder / "dist").glob("dpadmm-*.whl")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path) -> Path:
+    """Build the wheel as the documents say."""
+    succeed(sys.executable, "-m", "pip", "wheel", "--no-deps", ".", folder=checkout)
+    (made,) = checkout.glob("*.whl")
     return made
 
 
@@ -103,6 +108,31 @@ def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pyt
     succeed(folder / "venv/bin/pip", "install", "--disable-pip-version-check", *pins, wheel, folder=folder)
     (folder / "work").mkdir()
     return Installed(folder / "venv", folder / "work")
+
+
+def pip_commands() -> list[str]:
+    """Return what the documents say to type, in console blocks and within sentences."""
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    lines = [re.findall(r"(?:^\$ |`)(pip [^`\n]+)", each.read_text(), flags=re.MULTILINE) for each in documents]
+    return sorted({command for found in lines for command in found})
+
+
+@pytest.mark.parametrize("command", pip_commands())
+def test_the_documented_commands_find_all_they_need(command, checkout, wheel, tmp_path):
+    """What is installed is tried below; here the newest packages are looked up, with the extras, and left alone."""
+    _, action, *words = shlex.split(command)
+    is_wheel = action == "wheel"
+    more = ["--wheel-dir", str(tmp_path)] if is_wheel else ["--dry-run", "--ignore-installed"]
+    said = succeed(sys.executable, "-m", "pip", action, *more, *words, folder=checkout)
+    if is_wheel:
+        assert wheel.name in (ROOT / "docs" / "index.md").read_text()
+    else:
+        assert "Would install" in said
+        assert ("flwr-" in said) == ("federation" in command)
+
+
+def test_the_documents_say_how_to_install():
+    assert {"pip install .", "pip install '.[federation]'", "pip wheel --no-deps ."} == set(pip_commands())
 
 
 def test_the_core_brings_no_extra(installed):
