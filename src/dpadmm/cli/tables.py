@@ -1,5 +1,6 @@
 """Users' tables: CSV cells as text, Parquet cells as stored, and every fault of a file told in words."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,15 +56,18 @@ def _read(path: Path, *, text_only: bool) -> pd.DataFrame:
 
 def _read_csv(path: Path, separator: str, text_only: bool) -> pd.DataFrame:
     try:
-        frame = pd.read_csv(
-            path,
-            sep=separator,
-            dtype=str if text_only else None,
-            skipinitialspace=True,
-            index_col=False,
-            low_memory=False,
-            encoding="utf-8-sig",
-        )
+        with warnings.catch_warnings():
+            # pandas only warns of a row with more cells than the header, and drops them.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                path,
+                sep=separator,
+                dtype=str if text_only else None,
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
+                encoding="utf-8-sig",
+            )
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text. Save it as CSV with UTF-8 encoding.") from error
     except pd.errors.EmptyDataError as error:
