@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
-# Long commands that have tests, or runs, of their own.
-ELSEWHERE = ("make ", "pre-commit ")
+# Long commands that have tests, or runs, of their own; those of pip are in test_install.py.
+ELSEWHERE = ("make ", "pre-commit ", "pip ")
 # These pages are one session each, run from top to bottom in tests/cli: test_documentation.py, test_quickstart.py.
 SESSIONS = ("command-line.md", "quickstart.md")
 ROOMS = ("src", "tests", "examples", "benchmarks")
@@ -49,7 +49,7 @@ def commands():
 @pytest.mark.parametrize("command", list(commands()))
 def test_commands_run(command, tmp_path):
     words = shlex.split(command)
-    assert words[0] == "dpadmm", f"only dpadmm and make commands are shown, got {command!r}"
+    assert words[0] == "dpadmm", f"only dpadmm, make and pip commands are shown, got {command!r}"
     program = Path(sys.executable).parent / "dpadmm"
     done = run([program, *words[1:]], tmp_path)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,6 @@ import pytest
 with warnings.catch_warnings():
     # typer 0.20 still imports names that click 8.5 has deprecated; that is theirs to mend, and happens on import only.
     warnings.filterwarnings("ignore", "'click", DeprecationWarning)
-    from click.testing import Result
     from typer.testing import CliRunner
 
     from dpadmm.cli.main import app
@@ -80,11 +79,11 @@ class Tools:
     """What the tests share, by name."""
 
     cases: dict[str, Case]
-    run: Callable[..., Result]
+    run: Callable[..., Any]
     ask: Callable[..., Any]
 
 
-def run(*words: str) -> Result:
+def run(*words: str) -> Any:
     """Run a command in this process."""
     return CliRunner().invoke(app, list(words), env={"COLUMNS": "300", "TERM": "dumb"})
 

@@ -254,6 +254,7 @@ def test_a_hopeless_target_is_refused_unless_told(cli, study, tmp_path, monkeypa
         (b"\x00\xff\x00", "mine.csv"),
     ],
 )
+@pytest.mark.filterwarnings("default")  # as for users: a mere warning of pandas must not pass
 def test_files_that_are_no_tables(cli, study, tmp_path, monkeypatch, content, message):
     monkeypatch.chdir(tmp_path)
     Path("mine.csv").write_bytes(content)

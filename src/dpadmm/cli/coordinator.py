@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.failures import clear_federation_failures
 
 app = typer.Typer(help="Bring silos together: certificates, registered nodes, a SuperLink.", no_args_is_help=True)
 
@@ -21,7 +21,7 @@ def init(
     insecure: Annotated[bool, typer.Option("--insecure", help="No certificates: plain HTTP, loopback only.")] = False,
 ) -> None:
     """Make a coordinator: a signing key, a private CA and a server certificate."""
-    with clear_failures():
+    with clear_federation_failures():
         from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 
         key = CoordinatorFiles(directory).create(host or ["127.0.0.1", "localhost"], is_insecure=insecure)
@@ -37,7 +37,7 @@ def register(
     name: Annotated[str, typer.Option(help="The silo's name.")],
 ) -> None:
     """Let a silo's node connect; the SuperLink must be running."""
-    with clear_failures():
+    with clear_federation_failures():
         from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 
         CoordinatorFiles(directory).control().register(public_key, name)
@@ -51,7 +51,7 @@ def run(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 9092,
 ) -> None:
     """Serve the SuperLink and the server app until interrupted; a SuperLink that dies is started again."""
-    with clear_failures():
+    with clear_federation_failures():
         from dpadmm.engines.flower.conductor import run_coordinator
         from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 

@@ -45,3 +45,13 @@ def clear_failures() -> Iterator[None]:
             err=True,
         )
         raise_alone(typer.Exit(FAULT))
+
+
+@contextmanager
+def clear_federation_failures() -> Iterator[None]:
+    """As `clear_failures`; where the extra is not installed, say so before anything is read, made or asked."""
+    with clear_failures():
+        from dpadmm.engines.flower.keys import need_extra
+
+        need_extra()
+        yield

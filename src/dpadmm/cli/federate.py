@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.failures import clear_federation_failures
 
 if TYPE_CHECKING:
     from dpadmm.datasets.schema import Schema
@@ -39,7 +39,7 @@ def federate(
     page: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
 ) -> None:
     """Run the terms to their end, from where they stopped: live progress, the public model, each silo's cost."""
-    with clear_failures():
+    with clear_federation_failures():
         from dpadmm.errors import InputError
 
         if (local is None) == (federation is None):

@@ -9,7 +9,6 @@ from dataclasses import MISSING, Field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -52,26 +51,30 @@ def _order(each: Field[Any]) -> tuple[bool, bool]:
 
 
 class MethodGroup(TyperGroup):
-    """A group whose sub-commands are the methods; `extra` and `act` are given by `method_app`."""
+    """A group whose sub-commands are the methods; `extra` and `act` are given by `method_app`.
+
+    Contexts and commands are of click's types, which older versions of typer import and newer ones contain: they are
+    not named here.
+    """
 
     extra: Callable[[type["Method"]], list[inspect.Parameter]]
     act: Action
     verb: str
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the methods in the order of the registry."""
         from dpadmm.privacy.methods import METHODS
 
         return list(METHODS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Build the command of one method; None for a name that is none."""
         from dpadmm.privacy.methods import METHODS
 
         method = METHODS.get(cmd_name)
         return None if method is None else self._command(method)
 
-    def _command(self, method: type["Method"]) -> click.Command:
+    def _command(self, method: type["Method"]) -> Any:
         act, own = type(self).act, settings_of(method)
 
         def run(**values: Any) -> None:

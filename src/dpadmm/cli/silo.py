@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.failures import clear_federation_failures
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
@@ -35,7 +35,7 @@ def init(
     records_per_person: Annotated[int, typer.Option(help="Most records of one person here.")] = 1,
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory."""
-    with clear_failures():
+    with clear_federation_failures():
         from dpadmm.engines.flower.policy import FULLY_CERTIFIED, Policy
         from dpadmm.engines.flower.silo_files import SiloFiles
         from dpadmm.engines.flower.tls import create_node_key
@@ -66,7 +66,7 @@ def show(
     directory: Directory, log: Annotated[bool, typer.Option("--log", help="Show the silo's log.")] = False
 ) -> None:
     """Show what the coordinator needs to know of this silo, its ledger, and on demand its log."""
-    with clear_failures():
+    with clear_federation_failures():
         from dpadmm.engines.flower.silo import Silo
         from dpadmm.privacy.ledger.reading import open_for_reading
 
@@ -87,7 +87,7 @@ def approve(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Show the terms of a federation and what they cost this silo, and let them be run."""
-    with clear_failures():
+    with clear_federation_failures():
         from dpadmm.engines.flower.agreement import read_federation
         from dpadmm.engines.flower.methods import terms_of
         from dpadmm.engines.flower.silo import Silo
@@ -122,7 +122,7 @@ def run(
     insecure: Annotated[bool, typer.Option("--insecure", help="Plain HTTP, on the loopback only.")] = False,
 ) -> None:
     """Serve this silo until interrupted: a node that answers approved, signed requests and nothing else."""
-    with clear_failures():
+    with clear_federation_failures():
         import logging
 
         from dpadmm.engines.flower.node import run_silo

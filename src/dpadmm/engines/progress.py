@@ -23,6 +23,9 @@ def progress_bar(
     """Yield a function that advances the bar; the bar goes to stderr and vanishes when the work ends."""
     console = console if console is not None else Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not (is_wanted and console.is_terminal)) as bar:
+    if not (is_wanted and console.is_terminal):  # a disabled bar of some versions of rich prints an empty line
+        yield lambda: None
+        return
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total, completed=done)
         yield lambda: bar.advance(task)

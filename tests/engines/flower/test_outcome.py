@@ -36,7 +36,7 @@ def test_without_the_extra_there_is_a_clear_error(tmp_path):
         f"CoordinatorFiles(Path({str(tmp_path / 'c')!r})).create(['127.0.0.1'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert "pip install 'dpadmm[federation]'" in done.stderr
+    assert "pip install '.[federation]'" in done.stderr
     assert not (tmp_path / "c").exists()
 
 

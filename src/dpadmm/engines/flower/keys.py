@@ -13,7 +13,10 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_NEED = "Federations need the extra: pip install 'dpadmm[federation]'."
+NEEDS_EXTRA = (
+    "Federations need the extra `federation`, which is not installed: "
+    "run pip install '.[federation]' in a checkout of dpadmm."
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def need_extra() -> None:
     """Raise `InputError` if the packages of the extra are not installed."""
     _tools()
     if find_spec("flwr") is None:
-        raise InputError(_NEED)
+        raise InputError(NEEDS_EXTRA)
 
 
 def _tools() -> tuple[Any, Any]:
@@ -105,5 +108,5 @@ def _tools() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as problem:
-        raise InputError(_NEED) from problem
+        raise InputError(NEEDS_EXTRA) from problem
     return ed25519, serialization

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from dpadmm.engines.flower.keys import NEEDS_EXTRA
 from dpadmm.errors import DpadmmError, InputError
 
 _PR_SET_PDEATHSIG = 1
@@ -47,7 +48,7 @@ def command(name: str) -> str:
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
-        raise InputError(f"{name} is not installed. Federations need the extra: pip install 'dpadmm[federation]'.")
+        raise InputError(f"The command {name} is not there. {NEEDS_EXTRA}")
     return found
 
 

@@ -1,0 +1,53 @@
+"""Without the extra `federation` everything but federations works, and those say what to install."""
+
+import subprocess
+import sys
+
+import pytest
+
+FEDERATION = {
+    "silo init": "silo init north --data north.csv --schema schema.json --budget-epsilon 2 --delta 1e-5",
+    "silo show": "silo show north",
+    "silo approve": "silo approve north federation.toml --yes",
+    "silo run": "silo run north --superlink 127.0.0.1:9092 --insecure",
+    "coordinator init": "coordinator init coordinator",
+    "coordinator register": "coordinator register coordinator node.pub --name north",
+    "coordinator run": "coordinator run coordinator",
+    "federate": "federate federation.toml --coordinator coordinator",
+    "federate --local": "federate --local 2",
+}
+IMPORT_THE_CORE = """
+import pkgutil, sys
+for name in ("flwr", "cryptography", "httpx"):
+    sys.modules[name] = None  # importing it fails, as where it is not installed
+import dpadmm
+names = [module.name for module in pkgutil.walk_packages(dpadmm.__path__, "dpadmm.")]
+core = [name for name in names if not name.startswith("dpadmm.engines.flower.")]
+for name in core:
+    __import__(name)
+print(len(core))
+"""
+
+
+def test_the_core_imports_nothing_of_the_extra():
+    done = subprocess.run([sys.executable, "-c", IMPORT_THE_CORE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 200
+
+
+@pytest.mark.parametrize("words", FEDERATION.values(), ids=FEDERATION)
+def test_federation_commands_say_what_to_install(cli, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    result = cli.run(*words.split())
+    assert result.exit_code == 2
+    assert "pip install '.[federation]'" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", ["silo --help", "silo init --help", "coordinator run --help", "federate --help"])
+def test_their_help_can_be_read(cli, monkeypatch, words):
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    assert cli.run(*words.split()).exit_code == 0

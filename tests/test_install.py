@@ -1,0 +1,179 @@
+"""The wheel in an empty environment: the newest dependencies, then the lowest that pyproject.toml allows.
+
+Each installs the core alone, without constraints.txt, and runs the commands in a home of its own. The packages come
+from the registry that pip is set up for.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("install")]
+
+ROOT = Path(__file__).parent.parent
+# What hatchling reads; caches and results of the checkout stay behind.
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
+EXTRA = ("flwr", "cryptography", "httpx")
+SCHEMA = {
+    "format": "dpadmm-schema",
+    "version": 1,
+    "row_norm": 0.5,
+    "constant": None,
+    "label": {"kind": "binary", "name": "sick", "positive": ["yes"], "negative": ["no"]},
+    "columns": [
+        {"kind": "numeric", "name": "age", "lower": 0, "upper": 120, "typical": 55},
+        {"kind": "categorical", "name": "sex", "categories": ["F", "M"]},
+    ],
+}
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the variables of this process without those that lead back to it, or to its caches and constraints."""
+    leads_back = ("PYTHON", "VIRTUAL_ENV", "XDG_", "NUMBA_", "PIP_CONSTRAINT", "COV_", "PYTEST_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(leads_back)} | more
+
+
+def call(*words: str | Path, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=900, env=environment(**more))
+
+
+def succeed(*words: str | Path, folder: Path, **more: str) -> str:
+    done = call(*words, folder=folder, **more)
+    assert done.returncode == 0, f"{' '.join(map(str, words))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the wheel, and an empty folder and home to work in."""
+
+    venv: Path
+    folder: Path
+
+    def dpadmm(self, *words: str) -> subprocess.CompletedProcess[str]:
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        return call(self.venv / "bin" / "dpadmm", *words, folder=self.folder, HOME=str(home), COLUMNS="200")
+
+    def versions(self) -> dict[str, str]:
+        listed = succeed(self.venv / "bin" / "pip", "list", "--format", "json", folder=self.folder)
+        return {each["name"].lower(): each["version"] for each in json.loads(listed)}
+
+
+def lower_bounds() -> dict[str, str]:
+    """Return the lowest version of each direct dependency; one that names none fails."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    matches = {line: re.fullmatch(r"([\w-]+)>=([\d.]+)(,.*)?", line) for line in declared}
+    assert all(matches.values()), [line for line, match in matches.items() if match is None]
+    return {match[1]: match[2] for match in matches.values() if match is not None}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a clean copy of the checkout."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path) -> Path:
+    """Build the wheel as the documents say."""
+    succeed(sys.executable, "-m", "pip", "wheel", "--no-deps", ".", folder=checkout)
+    (made,) = checkout.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module", params=["newest", "lowest"])
+def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    folder = tmp_path_factory.mktemp(request.param)
+    succeed(sys.executable, "-m", "venv", folder / "venv", folder=folder)
+    pins: list[str] = []
+    if request.param == "lowest":
+        (folder / "lowest.txt").write_text("".join(f"{name}=={low}\n" for name, low in lower_bounds().items()))
+        pins = ["--constraint", "lowest.txt", "--only-binary", ":all:"]
+    succeed(folder / "venv/bin/pip", "install", "--disable-pip-version-check", *pins, wheel, folder=folder)
+    (folder / "work").mkdir()
+    return Installed(folder / "venv", folder / "work")
+
+
+def pip_commands() -> list[str]:
+    """Return what the documents say to type, in console blocks and within sentences."""
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    lines = [re.findall(r"(?:^\$ |`)(pip [^`\n]+)", each.read_text(), flags=re.MULTILINE) for each in documents]
+    return sorted({command for found in lines for command in found})
+
+
+@pytest.mark.parametrize("command", pip_commands())
+def test_the_documented_commands_find_all_they_need(command, checkout, wheel, tmp_path):
+    """What is installed is tried below; here the newest packages are looked up, with the extras, and left alone."""
+    _, action, *words = shlex.split(command)
+    is_wheel = action == "wheel"
+    more = ["--wheel-dir", str(tmp_path)] if is_wheel else ["--dry-run", "--ignore-installed"]
+    said = succeed(sys.executable, "-m", "pip", action, *more, *words, folder=checkout)
+    if is_wheel:
+        assert wheel.name in (ROOT / "docs" / "index.md").read_text()
+    else:
+        assert "Would install" in said
+        assert ("flwr-" in said) == ("federation" in command)
+
+
+def test_the_documents_say_how_to_install():
+    assert {"pip install .", "pip install '.[federation]'", "pip wheel --no-deps ."} == set(pip_commands())
+
+
+def test_the_core_brings_no_extra(installed):
+    assert not installed.versions().keys() & set(EXTRA)
+
+
+def test_help_and_version(installed):
+    for words in (["--help"], ["--version"], ["account", "p-admm", "--help"], ["algorithms"]):
+        done = installed.dpadmm(*words)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+        assert done.stderr == ""
+
+
+def test_the_demonstration(installed):
+    done = installed.dpadmm("demo", "--out", "demo")
+    assert done.returncode == 0, done.stderr
+    assert "<svg" in (installed.folder / "demo/report.html").read_text()
+    assert "Warning" not in done.stderr
+
+
+def test_fit_and_predict(installed):
+    rows = [f"{20 + i % 60},{'FM'[i % 2]},{'yes' if i % 60 > 35 else 'no'}\n" for i in range(200)]
+    for name in ("north", "south"):
+        (installed.folder / f"{name}.csv").write_text("age,sex,sick\n" + "".join(rows))
+    (installed.folder / "new.csv").write_text("age,sex\n30,F\n80,M\n")
+    (installed.folder / "schema.json").write_text(json.dumps(SCHEMA))
+    budget = ("--schema", "schema.json", "--epsilon", "2", "--delta", "1e-5")
+    trained = installed.dpadmm("fit", "north.csv", "south.csv", *budget, "--out", "model.json", "--json")
+    assert trained.returncode == 0, trained.stderr
+    assert json.loads(trained.stdout)["command"] == "fit"
+    assert "Warning" not in trained.stderr
+    guessed = installed.dpadmm("predict", "model.json", "new.csv")
+    assert guessed.returncode == 0, guessed.stderr
+    assert guessed.stdout.splitlines()[0].startswith("sick")
+    assert len(guessed.stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize("words", ["federate --local 2", "coordinator init coordinator", "silo show north"])
+def test_federations_say_what_to_install(installed, words):
+    done = installed.dpadmm(*words.split())
+    assert done.returncode == 2
+    assert "pip install '.[federation]'" in done.stderr
+    assert "Traceback" not in done.stderr
