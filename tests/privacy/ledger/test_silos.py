@@ -13,7 +13,7 @@ from scipy import sparse
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import Ledger, SiloColumns, Terms
 from dpadmm.privacy.ledger.keys import new_key, read_key
-from dpadmm.privacy.ledger.silos import KnownSilo, is_like, known_silos, match
+from dpadmm.privacy.ledger.silos import KnownData, KnownSilo
 from dpadmm.privacy.records import Unit
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)
@@ -120,12 +120,12 @@ def silo(name, *values):
 
 def test_silos_are_recognised_by_what_they_hold():
     data = [silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)]
-    known = known_silos(data, KEY, are_names_public=True)
-    assert match([data[2], data[0], data[1]], known, KEY) == ("c", "a", "b")
+    known = KnownData.of(data, KEY, are_names_public=True)
+    assert known.match([data[2], data[0], data[1]], KEY) == ("c", "a", "b")
     renamed = [silo("x", 3), silo("y", 4, 5), silo("z", 1, 2)]
-    assert match(renamed, known, KEY) == ("b", "c", "a")
+    assert known.match(renamed, KEY) == ("b", "c", "a")
     fewer_columns = [SiloColumns(each.name, {"y": each.columns["y"]}) for each in data]
-    assert match(fewer_columns, known, KEY) == ("a", "b", "c")
+    assert known.match(fewer_columns, KEY) == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(
@@ -143,23 +143,38 @@ def test_silos_are_recognised_by_what_they_hold():
     ids=["one left out", "a value", "order of rows", "one twice", "split elsewhere", "new column", "same name", "none"],
 )
 def test_anything_else_is_refused(other):
-    known = known_silos([silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)], KEY, are_names_public=True)
+    known = KnownData.of([silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)], KEY, are_names_public=True)
     with pytest.raises((LedgerError, InputError)):
-        match(other, known, KEY)
+        known.match(other, KEY)
 
 
 def test_silos_that_hold_the_same_are_told_apart_by_their_names():
     twins = [silo("a", 1, 2), silo("b", 1, 2)]
-    known = known_silos(twins, KEY, are_names_public=False)
-    assert match(twins[::-1], known, KEY) == ("user 2", "user 1")
-    with pytest.raises(LedgerError, match="the very same rows"):
-        match([silo("a", 1, 2), silo("c", 1, 2)], known, KEY)
+    known = KnownData.of(twins, KEY, are_names_public=False)
+    assert known.match(twins[::-1], KEY) == ("user 2", "user 1")
+    with pytest.raises(LedgerError, match="the very same values"):
+        known.match([silo("a", 1, 2), silo("c", 1, 2)], KEY)
+
+
+def test_small_silos_whose_columns_look_alike_are_still_the_same_data_or_not():
+    """One-row silos: (1, 0) with label 1 and (0, 1) with label 0 have the same set of values, in other columns."""
+    users = [SiloColumns(f"u{i}", {"a": [i % 2], "b": [1 - i % 2], "y": [i % 2]}) for i in range(4)]
+    known = KnownData.of(users, KEY, are_names_public=False)
+    assert known.match(users[::-1], KEY) == ("user 4", "user 3", "user 2", "user 1")
+    flipped = SiloColumns("u0", {"a": [1], "b": [0], "y": [1]})
+    with pytest.raises(LedgerError, match="other data"):
+        known.match([flipped, *users[1:]], KEY)
+    swapped = [SiloColumns("u0", users[1].columns), SiloColumns("u1", users[0].columns), *users[2:]]
+    with pytest.raises(LedgerError, match="other data"):
+        known.match(swapped, KEY)
+    with pytest.raises(LedgerError, match="other data"):  # no column goes through all of them
+        known.match([SiloColumns("u0", {"z": [0], "b": [1]}), *users[1:3], SiloColumns("u3", {"q": [1]})], KEY)
 
 
 def test_tables_that_share_half_their_columns_look_alike():
-    known = known_silos([silo("a", 1, 2)], KEY, are_names_public=True)
-    assert is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8]}), known, KEY)
-    assert not is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8], "z": [0, 9]}), known, KEY)
+    known = KnownData.of([silo("a", 1, 2)], KEY, are_names_public=True)
+    assert known.is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8]}), KEY)
+    assert not known.is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8], "z": [0, 9]}), KEY)
 
 
 def test_names_of_users_are_not_kept(tmp_path, tools):

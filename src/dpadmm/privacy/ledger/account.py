@@ -12,7 +12,7 @@ from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.chain import Entry, Kind, Reader
 from dpadmm.privacy.ledger.codec import decode_release, encode_release
 from dpadmm.privacy.ledger.meter import Budget
-from dpadmm.privacy.ledger.silos import KnownSilo
+from dpadmm.privacy.ledger.silos import KnownData
 from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally, Terms
 from dpadmm.privacy.records import Relation, Release, Unit, View
 
@@ -60,7 +60,7 @@ def _silo_of(content: Mapping[str, Any], release: Release) -> str | None:
     return None if release.agent < 0 else f"position {release.agent}"
 
 
-def first_content(budget: Budget, terms: Terms, silos: Iterable[KnownSilo]) -> dict[str, Any]:
+def first_content(budget: Budget, terms: Terms, data: KnownData) -> dict[str, Any]:
     """Return what the first entry says about the ledger; `Account.opened_by` reads it."""
     return {
         "budget": asdict(budget),
@@ -69,7 +69,7 @@ def first_content(budget: Budget, terms: Terms, silos: Iterable[KnownSilo]) -> d
         "view": terms.view.value,
         "records_per_person": terms.records_per_person,
         "silos_per_person": terms.silos_per_person,
-        "silos": [silo.content() for silo in silos],
+        **data.content(),
     }
 
 
@@ -90,7 +90,7 @@ class Account:
 
     tally: Tally
     budget: Budget
-    silos: tuple[KnownSilo, ...]
+    data: KnownData
     created: dict[str, Any]
     reader: Reader = field(default_factory=Reader)
     refusals: int = 0
@@ -103,8 +103,7 @@ class Account:
             raise LedgerError("The ledger has no first entry: it is damaged. Restore it from a backup.")
         with _readable(first.seq):
             terms = _terms_of(content)
-            silos = tuple(KnownSilo.read(each) for each in content.get("silos", ()))
-            return cls(Tally(terms), Budget(**content["budget"]), silos, content)
+            return cls(Tally(terms), Budget(**content["budget"]), KnownData.read(content), content)
 
     def absorb(self, entries: Iterable[Entry]) -> None:
         """Fold further entries in, checking the chain.

@@ -13,7 +13,7 @@ from dpadmm.privacy.ledger.account import Account, check_history, first_content,
 from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer
 from dpadmm.privacy.ledger.keys import key_check, new_key, write_new
 from dpadmm.privacy.ledger.meter import Budget
-from dpadmm.privacy.ledger.silos import SiloColumns, known_silos
+from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
 from dpadmm.privacy.ledger.tally import Terms
 from dpadmm.privacy.records import Unit
 
@@ -50,13 +50,13 @@ def create(
         )
     check_silos(terms.silos_per_person, len(data))
     are_names_public = terms.unit is not Unit.USER  # a user's name is a person's
-    known_silos(data, bytes(32), are_names_public=are_names_public)  # refuses unusable data before anything is written
+    KnownData.of(data, bytes(32))  # refuses unusable data before anything is written
     key = new_key(key_path(path))
     made = [key_path(path)]
     try:
-        silos = known_silos(data, key, are_names_public=are_names_public)
+        known = KnownData.of(data, key, are_names_public=are_names_public)
         writer = Writer(0, GENESIS)
-        first = {**first_content(budget, terms, silos), "key_check": key_check(key)}
+        first = {**first_content(budget, terms, known), "key_check": key_check(key)}
         entries = [writer.next(kind, content) for kind, content in ((Kind.CREATED, first), *carried)]
         write_new(anchor_path(path), chain.anchor_text(writer.seq, writer.digest))
         made += [anchor_path(path), draft]

@@ -20,7 +20,7 @@ from dpadmm.privacy.ledger.chain import Entry, Kind, Writer
 from dpadmm.privacy.ledger.confirmed import ConfirmedLedger, check_text
 from dpadmm.privacy.ledger.keys import is_same, key_check, read_key, write_new
 from dpadmm.privacy.ledger.meter import Budget, Composer, Meter
-from dpadmm.privacy.ledger.silos import SiloColumns, is_like, match
+from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.statement import Receipt, Statement, draw_statement
 from dpadmm.privacy.ledger.tally import Pile, Tally, Terms
 
@@ -160,7 +160,7 @@ class Ledger:
     @property
     def silos(self) -> tuple[str, ...]:
         """The names under which the ledger knows its silos."""
-        return tuple(silo.name for silo in self._account.silos)
+        return tuple(silo.name for silo in self._account.data.silos)
 
     @property
     def budget(self) -> Budget:
@@ -185,7 +185,7 @@ class Ledger:
         if not is_same(key_check(key), self._account.created["key_check"]):
             raise LedgerError(f"{files.key_path(self._path)} is the key of another ledger. Restore the right one.")
         try:
-            names = match(data, self._account.silos, key)
+            names = self._account.data.match(data, key)
         except LedgerError as problem:
             raise LedgerError(f"{self._path}: {problem}") from None
         return ConfirmedLedger(self, names, is_pooled)
@@ -194,7 +194,7 @@ class Ledger:
         """Return whether any of these tables looks like one of the ledger's: half of its columns or more are there."""
         self._guard()
         key = read_key(files.key_path(self._path))
-        return any(is_like(each, self._account.silos, key) for each in data)
+        return any(self._account.data.is_like(each, key) for each in data)
 
     def _reserve(self, asks: list[Ask]) -> Receipt:
         refusal: DpadmmError | None = None

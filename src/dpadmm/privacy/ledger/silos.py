@@ -54,13 +54,13 @@ class SiloColumns:
         return f"SiloColumns({self.name!r}, {len(self.columns)} arrays)"
 
     @cached_property
-    def digests(self) -> frozenset[bytes]:
-        """Hashes of all columns, to be kept in memory only: whoever has one can test guesses of the data."""
-        return frozenset(
-            hashlib.blake2b(content, digest_size=32, person=b"dpadmm column").digest()
-            for values in self.columns.values()
-            for content in _contents(values)
-        )
+    def digests(self) -> Mapping[str, bytes]:
+        """Hashes of all columns by name, to be kept in memory only: whoever has one can test guesses of the data."""
+        return {
+            f"{name}[{place}]": hashlib.blake2b(content, digest_size=32, person=b"dpadmm column").digest()
+            for name, values in self.columns.items()
+            for place, content in enumerate(_contents(values))
+        }
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class KnownSilo:
         return cls(
             name=data.name if shown_as is None else shown_as,
             label=_mark(data.name.encode(), key, b"dpadmm silo"),
-            columns=frozenset(_mark(digest, key, b"dpadmm column") for digest in data.digests),
+            columns=frozenset(_mark(digest, key, b"dpadmm column") for digest in data.digests.values()),
         )
 
     def content(self) -> dict[str, Any]:
@@ -89,62 +89,89 @@ class KnownSilo:
         """Return what `content` wrote."""
         return cls(content["name"], content["label"], frozenset(content["columns"]))
 
-    def holds(self, other: "KnownSilo") -> bool:
-        """Return whether all columns of `other` are among the recorded ones."""
-        return other.columns <= self.columns
+
+@dataclass(frozen=True)
+class KnownData:
+    """What a ledger keeps of its data: its silos, and marks of the columns that go through all of them.
+
+    A silo's own marks say which silo it is; the common columns say that the data are the same, also where silos are so
+    small that their columns look alike.
+    """
+
+    silos: tuple[KnownSilo, ...]
+    common: frozenset[str]
+
+    @classmethod
+    def of(cls, data: Sequence[SiloColumns], key: bytes, *, are_names_public: bool = True) -> "KnownData":
+        """Return the marks of the silos; names that are not public are replaced by numbers."""
+        _check_names(data)
+        shown = [None if are_names_public else f"user {i + 1}" for i in range(len(data))]
+        silos = tuple(KnownSilo.of(each, key, name) for each, name in zip(data, shown, strict=True))
+        return cls(silos, _common(data, key))
+
+    def content(self) -> dict[str, Any]:
+        """Return it as plain values for the log."""
+        return {"silos": [silo.content() for silo in self.silos], "columns": sorted(self.common)}
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "KnownData":
+        """Return what `content` wrote; earlier formats kept nothing of the kind."""
+        return cls(
+            tuple(KnownSilo.read(each) for each in content.get("silos", ())), frozenset(content.get("columns", ()))
+        )
+
+    def match(self, data: Sequence[SiloColumns], key: bytes) -> tuple[str, ...]:
+        """Return, for each silo of `data` in order, the name of the recorded silo whose data these are.
+
+        Contents decide. Silos with the same contents are told apart by their names, which must then be the recorded
+        ones. `LedgerError` unless every silo is one of the recorded ones and each recorded one is there.
+        """
+        _check_names(data)
+        if len(data) != len(self.silos):
+            raise LedgerError(
+                f"The ledger was made for {len(self.silos)} silo(s), but {len(data)} came. Give all silos as they "
+                "were, split as they were: a person must be counted in the same silo every time."
+            )
+        found = [self._one_of(KnownSilo.of(each, key)) for each in data]
+        by_name = dict(zip(found, data, strict=True))
+        if len(by_name) < len(self.silos):
+            raise _other_data()
+        common = _common([by_name[silo.name] for silo in self.silos], key)
+        if not common or not common <= self.common:
+            raise _other_data()
+        return tuple(found)
+
+    def is_like(self, data: SiloColumns, key: bytes) -> bool:
+        """Return whether half of the columns or more are those of one of the recorded silos."""
+        given = KnownSilo.of(data, key)
+        return any(2 * len(given.columns & silo.columns) >= len(given.columns) for silo in self.silos)
+
+    def _one_of(self, given: KnownSilo) -> str:
+        fitting = [silo for silo in self.silos if given.columns <= silo.columns]
+        if len(fitting) > 1:
+            fitting = [silo for silo in fitting if silo.label == given.label]
+            if not fitting:
+                raise LedgerError(
+                    "Several silos of the ledger hold the very same values as one that came, under other names. Use "
+                    "the names that the silos had when the ledger was made, so that it is known which one pays."
+                )
+        if not fitting:
+            raise _other_data()
+        return fitting[0].name
 
 
-def known_silos(data: Sequence[SiloColumns], key: bytes, *, are_names_public: bool) -> tuple[KnownSilo, ...]:
-    """Return what a new ledger keeps of its silos; names that are not public are replaced by numbers."""
-    check_names(data)
-    shown = [None if are_names_public else f"user {i + 1}" for i in range(len(data))]
-    return tuple(KnownSilo.of(each, key, name) for each, name in zip(data, shown, strict=True))
+def _common(data: Sequence[SiloColumns], key: bytes) -> frozenset[str]:
+    """Return the marks of the columns that all silos have, each taken through the silos in this order."""
+    names = set.intersection(*(set(each.digests) for each in data))
+    return frozenset(_mark(b"".join(each.digests[name] for each in data), key, b"dpadmm common") for name in names)
 
 
-def check_names(data: Sequence[SiloColumns]) -> None:
+def _check_names(data: Sequence[SiloColumns]) -> None:
     """Refuse no silo at all, and silos that share a name."""
     if not data or not all(isinstance(each, SiloColumns) for each in data):
         raise InputError("The data of a ledger are one SiloColumns per silo, at least one; see ledger_data.")
     if max(Counter(each.name for each in data).values()) > 1:
         raise InputError("Two silos have the same name. Name them apart, and keep the names for later runs.")
-
-
-def match(data: Sequence[SiloColumns], known: Sequence[KnownSilo], key: bytes) -> tuple[str, ...]:
-    """Return, for each silo of `data` in order, the name of the recorded silo whose data these are.
-
-    Contents decide. Silos with the same contents are told apart by their names, which must then be the recorded ones.
-    `LedgerError` unless every silo is one of the recorded ones and each recorded one is there.
-    """
-    check_names(data)
-    if len(data) != len(known):
-        raise LedgerError(
-            f"The ledger was made for {len(known)} silo(s), but {len(data)} came. Give all silos as they were, split "
-            "as they were: a person must be counted in the same silo every time."
-        )
-    found = [_one_of(KnownSilo.of(each, key), known) for each in data]
-    if len(set(found)) < len(known):
-        raise _other_data()
-    return tuple(found)
-
-
-def is_like(data: SiloColumns, known: Sequence[KnownSilo], key: bytes) -> bool:
-    """Return whether half of the columns or more are those of one of the recorded silos."""
-    given = KnownSilo.of(data, key)
-    return any(2 * len(given.columns & silo.columns) >= len(given.columns) for silo in known)
-
-
-def _one_of(given: KnownSilo, known: Sequence[KnownSilo]) -> str:
-    fitting = [silo for silo in known if silo.holds(given)]
-    if len(fitting) > 1:
-        fitting = [silo for silo in fitting if silo.label == given.label]
-        if not fitting:
-            raise LedgerError(
-                "Several silos of the ledger hold the very same rows as one that came, under other names. Use the "
-                "names that the silos had when the ledger was made, so that it is known which one pays."
-            )
-    if not fitting:
-        raise _other_data()
-    return fitting[0].name
 
 
 def _other_data() -> LedgerError:
