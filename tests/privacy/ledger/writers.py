@@ -31,8 +31,6 @@ CERTIFICATE = Certificate(
 def release_all(path: Path, writer: int, sent: int) -> None:
     """Reserve and send one message after the other until the budget refuses."""
     with Ledger.open(path, compose=compose) as ledger:
-        if writer % 2:  # write back at every commit, so that kills come there too
-            ledger._connection.execute("PRAGMA wal_autocheckpoint = 1")
         for round_ in range(10_000):
             release = GaussianRelease(certificate=CERTIFICATE, noise_std=1.0, agent=writer, round=round_)
             try:

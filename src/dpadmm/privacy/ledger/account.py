@@ -148,6 +148,13 @@ def read_account(connection: sqlite3.Connection) -> Account:
     return account
 
 
+def check_keys(connection: sqlite3.Connection, path: Path, account: Account) -> None:
+    """Raise `LedgerError` unless there is a key for every release: a lost one would let it be paid for twice."""
+    (number,) = connection.execute("SELECT COUNT(*) FROM keys").fetchone()
+    if number != account.tally.releases:
+        raise LedgerError(f"{path}: the table of keys does not match the entries. Restore it from a backup.")
+
+
 def check_history(
     connection: sqlite3.Connection, path: Path, anchor: tuple[int, str] | None, expected_head: str | None
 ) -> None:
@@ -157,7 +164,7 @@ def check_history(
         if entry is None or entry.digest != anchor[1]:
             raise LedgerError(
                 f"{path} does not contain entry {anchor[0]} that was recorded in it: it is an older copy, it was "
-                "edited, or its -wal file was lost. Releases may be missing from it. Put the newest files back."
+                "edited, or its journal was lost. Releases may be missing from it. Put the newest files back."
             )
     if expected_head is not None:
         known = connection.execute("SELECT 1 FROM entries WHERE digest = ?", (expected_head,)).fetchone()

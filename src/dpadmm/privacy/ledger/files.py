@@ -9,7 +9,7 @@ from typing import Any
 
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import chain, store
-from dpadmm.privacy.ledger.account import Account, check_history, first_content, read_account
+from dpadmm.privacy.ledger.account import Account, check_history, check_keys, first_content, read_account
 from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer
 from dpadmm.privacy.ledger.keys import key_check, new_key, write_new
 from dpadmm.privacy.ledger.meter import Budget
@@ -86,7 +86,7 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
             "the true one. Restore it, or pass expected_head from the last statement."
         )
     with store.clear_errors(path):
-        with closing(store.connect(path, "mode=ro", timeout)) as reading:
+        with closing(store.connect_for_reading(path, timeout)) as reading, store.transaction(reading, "BEGIN"):
             store.validate(reading, path)
             if store.is_earlier(reading):
                 raise LedgerError(
@@ -96,6 +96,7 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
                     "or migrate() in Python."
                 )
             account = read_account(reading)
+            check_keys(reading, path, account)
             check_history(reading, path, anchor, expected_head)
         connection = store.open_for_writing(path, timeout)
         try:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from dpadmm import checks
 from dpadmm.errors import BudgetError, DpadmmError, LedgerError
 from dpadmm.privacy.ledger import chain, files, store
-from dpadmm.privacy.ledger.account import Account, Ask, conflict, read_account
+from dpadmm.privacy.ledger.account import Account, Ask, check_history, conflict, read_account
 from dpadmm.privacy.ledger.chain import Entry, Kind, Writer
 from dpadmm.privacy.ledger.confirmed import ConfirmedLedger, check_text
 from dpadmm.privacy.ledger.keys import is_same, key_check, read_key, write_new
@@ -373,12 +373,18 @@ class Ledger:
                 raise LedgerError(f"{self._path} was edited while it was open. Restore it from a backup.")
             self._account.absorb(store.read_entries(self._connection, reader.seq))
 
+    def _check_anchor(self) -> None:
+        """Refuse to write to a log that lacks what the anchor remembers: another process's entries would be lost."""
+        anchor = chain.read_anchor(files.anchor_path(self._path))
+        check_history(self._connection, self._path, anchor, None)
+
     @contextmanager
     def _writing(self) -> Iterator[Writer]:
         """Hold the file alone from reading what is spent to the synced commit, then move the anchor."""
         self._guard()
         with store.clear_errors(self._path), store.transaction(self._connection):
             self._refresh()
+            self._check_anchor()
             writer = Writer(self._account.reader.seq, self._account.reader.digest)
             yield writer
         chain.write_anchor(files.anchor_path(self._path), writer.seq, writer.digest)

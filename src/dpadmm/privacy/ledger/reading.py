@@ -35,28 +35,22 @@ def open_for_reading(
 ) -> Ledger:
     """Open a ledger for reading only, checked like `Ledger.open`; nothing can be reserved and no budget changed.
 
-    A file that nobody has open is read as it is. Beside a write-ahead log (`-wal`: open elsewhere, or left by a crash)
-    SQLite's own read lock is used, so that the newest entries are seen.
+    SQLite's read lock keeps writers away for the moment of reading. A file of an earlier format that nobody has open
+    (no write-ahead log, `-wal`, beside it) is read as it is.
     """
     place = Path(os.path.realpath(path))
     if not place.is_file():
         raise LedgerError(f"{place} is not there or not a file. Give the path of a ledger.")
-    if not place.with_name(place.name + "-wal").exists():
-        try:
-            return _open(place, "mode=ro&immutable=1", expected_head, timeout_seconds)
-        except LedgerError:
-            # Another process may have begun to write meanwhile; if not, the same error comes again.
-            if not place.with_name(place.name + "-wal").exists():
-                raise
-    return _open(place, "mode=ro", expected_head, timeout_seconds)
-
-
-def _open(place: Path, mode: str, expected_head: str | None, timeout: float) -> Ledger:
+    is_at_rest = not place.with_name(place.name + "-wal").exists()
     anchor = chain.read_anchor(anchor_path(place))  # before the log, which can only be ahead of it
     with store.clear_errors(place):
-        connection = store.connect(place, mode, timeout)
+        if is_at_rest and store.is_earlier_file(place):
+            connection = store.connect(place, "mode=ro&immutable=1", timeout_seconds)
+        else:
+            connection = store.connect_for_reading(place, timeout_seconds)
         try:
-            account = _checked(connection, place, anchor, expected_head)
+            with store.transaction(connection, "BEGIN"):
+                account = _checked(connection, place, anchor, expected_head)
         except BaseException:
             connection.close()
             raise

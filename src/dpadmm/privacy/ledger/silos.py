@@ -25,6 +25,9 @@ _MARK_BYTES = 8
 _MANTISSA_BITS = 40
 """Relative differences below 2^-40 are rounding of a number's text form, not other data."""
 
+_EXACT = 2**53
+"""Whole numbers up to this are exact as floats."""
+
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -209,7 +212,7 @@ def _contents(values: Any) -> Iterable[bytes]:
 
 
 def _column_bytes(column: NDArray[Any]) -> bytes:
-    if column.dtype.kind in "biuf":
+    if column.dtype.kind in "biuf" and not _is_beyond_floats(column):
         numbers: NDArray[Any] | None = column.astype(np.float64)
         texts: list[str] = []
     else:
@@ -225,10 +228,11 @@ def _number_bytes(n_rows: int, places: NDArray[Any], numbers: NDArray[Any]) -> b
     """Return rows and rounded values of what is not zero; so a sparse column is its dense self."""
     is_set = numbers != 0
     values = np.where(np.isnan(numbers[is_set]), np.nan, numbers[is_set])  # one NaN, whatever its payload
+    is_whole = np.rint(values) == values
     parts, powers = np.frexp(values)
     rounded = np.rint(np.ldexp(parts, _MANTISSA_BITS))
-    carried = np.abs(rounded) == 2.0**_MANTISSA_BITS  # 0.999...9 rounds up to the next power of two
-    rounded = np.where(carried, rounded / 2, rounded)
+    carried = (np.abs(rounded) == 2.0**_MANTISSA_BITS) & ~is_whole  # 0.999...9 rounds up to the next power of two
+    rounded = np.where(is_whole, np.ldexp(parts, _MANTISSA_BITS), np.where(carried, rounded / 2, rounded))
     powers = np.where(np.isfinite(values), powers + carried, 0)
     kept = (places[is_set].astype("<i8"), rounded.astype("<f8"), powers.astype("<i8"))
     return b"number" + n_rows.to_bytes(8, "little") + b"".join(part.tobytes() for part in kept)
@@ -236,7 +240,7 @@ def _number_bytes(n_rows: int, places: NDArray[Any], numbers: NDArray[Any]) -> b
 
 def _texts(column: NDArray[Any]) -> list[str]:
     """Return the cells as stripped text, '' where empty."""
-    if column.dtype.kind in "UM":
+    if column.dtype.kind in "UMiu":
         return [str(cell).strip() for cell in column.tolist()]
     if column.dtype.kind != "O":
         raise InputError(
@@ -246,7 +250,7 @@ def _texts(column: NDArray[Any]) -> list[str]:
     import pandas as pd  # late: only tables of mixed cells need it
 
     pairs = list(zip(column.tolist(), np.asarray(pd.isna(column)), strict=True))
-    if not all(gone or isinstance(cell, str | Real | date) for cell, gone in pairs):
+    if not all(gone or isinstance(cell, str | Real | np.bool_ | date) for cell, gone in pairs):
         raise InputError("A column holds cells that are neither numbers, dates nor text. Convert them.")
     return ["" if gone else str(cell).strip() for cell, gone in pairs]
 
@@ -256,6 +260,15 @@ def _as_numbers(texts: list[str]) -> NDArray[np.float64] | None:
     if all(text.lower() in _TRUTH for text in texts if text):
         return np.array([_TRUTH[text.lower()] if text else np.nan for text in texts])
     try:
-        return np.array([text or "nan" for text in texts], dtype=np.float64)
+        numbers = np.array([text or "nan" for text in texts], dtype=np.float64)
     except ValueError:
         return None
+    is_large = np.nanmax(np.abs(numbers), initial=0.0) > _EXACT and all(text.lstrip("+-").isdigit() for text in texts)
+    return None if is_large else numbers  # long identifiers: a float would take different ones for equal
+
+
+def _is_beyond_floats(column: NDArray[Any]) -> bool:
+    """Return whether whole numbers are so large that floats would take different ones for equal."""
+    if column.dtype.kind not in "iu" or column.size == 0:
+        return False
+    return max(abs(int(column.max())), abs(int(column.min()))) > _EXACT

@@ -1,4 +1,7 @@
-"""The file: SQLite in write-ahead mode, synced at every commit, with an append-only table of entries.
+"""The file: SQLite with a rollback journal, synced at every commit, with an append-only table of entries.
+
+No lock is held between transactions. In write-ahead mode a connection keeps one all the time, which a fork, or reading
+the file in the same process, takes away unnoticed: entries were then lost. So that mode is not used.
 
 A file is looked at without locks or side files first, then validated through a read-only connection, and opened for
 writing only when both are content; so a foreign or damaged file is left as it was found.
@@ -45,6 +48,8 @@ def clear_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        if "closed database" in str(error):
+            raise LedgerError(f"This ledger object of {path} is closed. Open it again: Ledger.open(path).") from error
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         what = _WHAT_TO_DO.get(code, "The file may be damaged or closed; nothing was recorded.")
         raise LedgerError(f"{path}: {error}. {what}") from error
@@ -76,8 +81,7 @@ def create_file(path: Path, entries: Iterable[Entry]) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(connect(path, "mode=rw", 5.0)) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
+        _make_durable(connection, path)
         with transaction(connection):
             for statement in _ENTRIES + _KEYS:
                 connection.execute(statement)
@@ -85,8 +89,24 @@ def create_file(path: Path, entries: Iterable[Entry]) -> None:
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _application_id(path: Path, mode: str, timeout: float) -> int:
-    with closing(connect(path, mode, timeout)) as connection:
+def connect_for_reading(path: Path, timeout: float) -> sqlite3.Connection:
+    """Open `path` to read it. A transaction that a crash cut short is undone first, which needs the right to write."""
+    connection = connect(path, "mode=ro", timeout)
+    try:
+        _version(connection)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+            raise
+        return connect(path, "mode=rw", timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _application_id(connection: sqlite3.Connection) -> int:
+    with closing(connection):
         return int(connection.execute("PRAGMA application_id").fetchone()[0])
 
 
@@ -100,12 +120,12 @@ def inspect(path: Path, timeout: float) -> None:
         raise LedgerError(f"{path} is not there or not a file. Create a ledger, or give the path of one.")
     with clear_errors(path):
         try:
-            found = _application_id(path, "mode=ro&immutable=1", 0.0)
+            found = _application_id(connect(path, "mode=ro&immutable=1", 0.0))
         except sqlite3.DatabaseError as error:
-            # While its log is written back, or if that was cut short, the file alone is torn: look at it with its log.
+            # While it is written, or if that was cut short, the file alone is torn: look at it with its journal.
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
                 raise
-            found = _application_id(path, "mode=ro", timeout)
+            found = _application_id(connect_for_reading(path, timeout))
     if found != APPLICATION_ID:
         raise LedgerError(
             f"{path} is not a ledger (application id {found:#x}, a ledger has {APPLICATION_ID:#x}). "
@@ -125,6 +145,12 @@ def validate(connection: sqlite3.Connection, path: Path) -> None:
         raise LedgerError(f"{path} is damaged ({'; '.join(complaints)}). Restore it from a backup.")
 
 
+def is_earlier_file(path: Path) -> bool:
+    """Return whether the file at rest has an earlier format; those used a write-ahead log."""
+    with closing(connect(path, "mode=ro&immutable=1", 0.0)) as connection:
+        return is_earlier(connection)
+
+
 def is_earlier(connection: sqlite3.Connection) -> bool:
     """Return whether the file has an earlier format, which can be read only."""
     return _version(connection) < VERSION
@@ -136,11 +162,27 @@ def _version(connection: sqlite3.Connection) -> int:
 
 def open_for_writing(path: Path, timeout: float) -> sqlite3.Connection:
     """Return a connection that syncs at every commit."""
+    if path.stat().st_nlink > 1:
+        raise LedgerError(
+            f"{path} has several names (hard links), under which its journals would not be seen. Keep one name, and "
+            "make backups by copying."
+        )
     connection = connect(path, "mode=rw", timeout)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache as well
+    try:
+        _make_durable(connection, path)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
+    """Have every commit synced: journal, file, and the directory from which the journal is deleted."""
+    (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+    if mode != "delete":
+        raise LedgerError(f"{path} is open elsewhere in journal mode {mode!r}. Close it there and try again.")
+    connection.execute("PRAGMA synchronous = EXTRA")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache as well
 
 
 @contextmanager
