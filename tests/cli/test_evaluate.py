@@ -76,13 +76,14 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
     ("words", "message"),
     [
         ("", "Say what allows the figure"),
-        ("--public test --epsilon 1 --delta 1e-5", "Say what allows the figure"),
+        ("--public test --epsilon 1 --delta 1e-5", "exclude each other"),
         ("--epsilon 1", "--epsilon needs --delta"),
         ("--epsilon 0 --delta 1e-5", "epsilon must be greater than 0"),
         ("--public test --declare held-out --budget 1", "public data spend nothing"),
         ("--public test", "--declare held-out"),
-        ("--public test --declare held-out --ledger study.ledger", "give either --ledger"),
-        ("--public test --ledger study.ledger", "These are training records"),
+        ("--public test --declare published --ledger study.ledger", "need no ledger"),
+        ("--public test --ledger study.ledger", "--declare held-out"),
+        ("--public test --declare held-out --ledger study.ledger", "These are training records"),
         ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare belongs to --public"),
         ("--epsilon 1 --delta 1e-5 --ledger new", "--budget EPSILON"),
         ("--public test --declare published --split-by age", "takes one file"),
@@ -115,17 +116,15 @@ def test_the_training_ledger_tells_training_records_from_others(cli, study, copy
         frame = pd.read_csv(file)
         renamed.append(str(tmp_path / f"new-{len(renamed)}.csv"))
         frame.to_csv(renamed[-1], index=False)
-    refused = cli.run("evaluate", str(model), *renamed[::-1], "--public", "hi", "--ledger", str(ledger))
+    held_out = ("--public", "hi", "--declare", "held-out", "--ledger")
+    refused = cli.run("evaluate", str(model), *renamed[::-1], *held_out, str(ledger))
     assert refused.exit_code == 2
     assert "These are training records" in refused.stderr
     other = pd.concat([pd.read_csv(file) for file in study.files]).sample(frac=0.5, random_state=0)
     other.to_csv(tmp_path / "other.csv", index=False)
-    words = ("evaluate", str(model), str(tmp_path / "other.csv"), "--public", "hi", "--ledger")
+    words = ("evaluate", str(model), str(tmp_path / "other.csv"), *held_out)
     said = cli.ask(*words, str(ledger))
-    assert (
-        said["declaration"]
-        == "The tables were compared with the ledger of the training data, study.ledger: none of them is in it."
-    )
+    assert said["declaration"] == "Declared by whoever measured: none of these rows was used to train the model."
     foreign = tmp_path / "foreign.ledger"
     fitted = cli.run(
         "evaluate",
@@ -143,7 +142,7 @@ def test_the_training_ledger_tells_training_records_from_others(cli, study, copy
     assert fitted.exit_code == 0
     mistaken = cli.run(*words, str(foreign))
     assert mistaken.exit_code == 2
-    assert "expected head" in mistaken.stderr
+    assert "is not the ledger that the model was trained with" in mistaken.stderr
 
 
 def test_what_the_ledger_assumes_is_not_asked_again(cli, study, tmp_path):

@@ -204,6 +204,38 @@ def test_other_data_are_refused_on_every_use(make, table, tmp_path, no_noise):
         build(ledger=path, random_state=0).fit(X, y)
 
 
+def test_only_paths_and_ledgers_are_taken(make, table, tmp_path, no_noise):
+    """A confirmed ledger has seen some data, not these: it would have switched the check off."""
+    build, X, y = make
+    data = ledger_data(X, y)
+    with Ledger.create(tmp_path / "b", data, Budget(epsilon=9.0, delta=1e-5)) as book:
+        with pytest.raises(InputError, match="must be a path"):
+            build(ledger=book.confirm(data)).fit(X[::-1], y)
+        fitted = PrivateLogisticRegression(delta=1e-5)
+        with pytest.raises(InputError, match="must be a path"):
+            private_accuracy(fitted, X[::-1], y, 1.0, ledger=book.confirm(data), scores_rows_alone=True)
+
+
+def test_users_of_a_ledger_without_them_are_not_believed(table, tmp_path, no_noise):
+    X, y = table[:2]
+    data, terms = ledger_data(X, y), Terms(unit=Unit.USER, view=View.PUBLIC)
+    with Ledger.create(tmp_path / "b", data, Budget(epsilon=9.0, delta=1e-5), terms=terms) as book:
+        model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book)
+        with pytest.raises(InputError, match="does not know who they are"):
+            model.fit(X, y, groups=np.arange(len(y)) // 3)
+        assert book.statement().releases == 0
+
+
+def test_a_metric_counts_people_of_one_silo_wherever_they_are(table, tmp_path):
+    X, y, _, groups = table
+    terms = Terms(records_per_person=2)
+    with Ledger.create(tmp_path / "b", ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5), terms=terms) as book:
+        model = PrivateLogisticRegression(
+            epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book
+        ).fit(X, y)
+        assert private_accuracy(model, X, y, 1.0, groups=groups, ledger=book).privacy.records_per_person == 2
+
+
 def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
     """Six user-level fits with the users in another order each were admitted: 1.002 counted of 1.2, 2.706 true."""
     X, y = table[:2]

@@ -12,7 +12,7 @@ from dpadmm.noise.draws import Origin
 from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, Terms
-from dpadmm.privacy.records import View
+from dpadmm.privacy.records import Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.regularisers import L1
 
@@ -114,6 +114,51 @@ def test_one_ledger_per_silo_and_the_coordinators_noise_in_each(make_silos, tmp_
             assert book.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
             assert book.statement().releases == 6
             book.close()
+
+
+def test_a_ledger_must_have_been_shown_the_silos_of_the_run(make_silos, tmp_path):
+    silos = make_silos(SIZES)
+    data, budget = data_of(silos), Budget(epsilon=9.0, delta=1e-5)
+    with (
+        Ledger.create(tmp_path / "one", data[:1], budget) as one,
+        Ledger.create(tmp_path / "all", data, budget) as whole,
+    ):
+        for wrong in (one.confirm(data[:1]), whole.confirm(data[::-1]), [one.confirm(data[:1])] * 3):
+            with pytest.raises(InputError, match="Show it the data of the run"):
+                carry_out(made(), silos, MuteSecure(), wrong, progress=False)
+
+
+def test_one_silo_split_between_agents_is_pooled_whatever_the_caller_says(make_silos, tmp_path):
+    """A person's two records may be with two agents: the aggregate's certificate for one silo undercounted them."""
+    silos = make_silos(SIZES)
+    data = [SiloColumns("all", {"x": silos.features, "y": silos.labels})]
+    terms = Terms(view=View.PUBLIC, records_per_person=2)
+    with Ledger.create(tmp_path / "l", data, Budget(epsilon=9.0, delta=1e-5), terms=terms) as ledger:
+        public = made(view=View.PUBLIC, records_per_person=2, sizes=SIZES)
+        aggregate = any(release.agent < 0 for release in public.noise_plan(True))
+        if aggregate:
+            with pytest.raises(InputError, match="2 silos per person"):
+                carry_out(public, silos, MuteSecure(), ledger.confirm(data), progress=False)
+        confirmed = ledger.confirm(data).for_run(SIZES)
+        assert confirmed.is_pooled
+    with (
+        Ledger.create(tmp_path / "u", data, Budget(epsilon=9.0, delta=1e-5), terms=Terms(unit=Unit.USER)) as ledger,
+        pytest.raises(InputError, match="does not know who they are"),
+    ):
+        carry_out(made(unit=Unit.USER), silos, MuteSecure(), ledger.confirm(data), progress=False)
+
+
+def test_no_ledger_is_charged_if_another_refuses(make_silos, tmp_path):
+    silos = make_silos(SIZES)
+    data = data_of(silos)
+    budgets = [Budget(epsilon=9.0, delta=1e-5)] * 2 + [Budget(epsilon=0.1, delta=1e-5)]
+    books = [Ledger.create(tmp_path / f"{i}", [data[i]], budget) for i, budget in enumerate(budgets)]
+    confirmed = [book.confirm([data[i]]) for i, book in enumerate(books)]
+    with pytest.raises(BudgetError):
+        carry_out(made(), silos, MuteSecure(), confirmed, progress=False, run="trial")
+    assert [book.statement().releases for book in books] == [0, 0, 0]
+    for book in books:
+        book.close()
 
 
 def test_a_run_name_is_used_once(make_silos, tmp_path):

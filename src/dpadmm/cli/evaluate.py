@@ -68,8 +68,8 @@ def evaluate(
 
     A figure computed from private records is a release of its own. So either declare the data public (--public WHY), or
     spend --epsilon and --delta on a noisy figure, recorded in --ledger. The training records may be measured by the
-    second way only, with their own ledger; so --public wants the training data's --ledger to compare with, or a
-    declaration (--declare) that is recorded in the model file and its report.
+    second way only, with their own ledger; so --public wants a declaration (--declare), which is recorded in the model
+    file and its report. With the training data's --ledger beside it, their tables are recognised and refused.
 
     Example: dpadmm evaluate model.json new.csv --public "released by the registry" --declare held-out
     """
@@ -87,8 +87,9 @@ def evaluate(
         tables = read_silos(files, split_by, has_header=header)
         policies = options.screening(missing, unlisted, out_of_range)
         if public is not None:
-            apart = _apart(saved, tables, ledger) if declare is None else DECLARATIONS[declare]
-            found = public_measurement(saved, prepare(saved.schema, tables, policies), public, apart)
+            _check_apart(saved, tables, ledger)
+            said = DECLARATIONS[declare] if declare is not None else ""
+            found = public_measurement(saved, prepare(saved.schema, tables, policies), public, said)
         else:
             books = Books(path=ledger, budget=budget)
             books.check()
@@ -115,7 +116,9 @@ def _check_basis(
     ledger: Path | None,
     budget: float | None,
 ) -> None:
-    if (public is None) is (epsilon is None):
+    if public is not None and epsilon is not None:
+        raise InputError("--public and --epsilon exclude each other: the data are public, or the figure is paid for.")
+    if public is None and epsilon is None:
         raise InputError(
             'Say what allows the figure: --public "WHY" for data that are not private, or --epsilon E --delta D for a '
             "noisy figure of private data."
@@ -130,31 +133,32 @@ def _check_basis(
         raise InputError('--public needs a reason, for instance --public "published by the registry in 2020".')
     if (budget, delta) != (None, None):
         raise InputError("--budget and --delta belong to --epsilon; public data spend nothing.")
-    if (declare is None) is (ledger is None):
+    if declare is None:
         raise InputError(
-            "The exact figure of training records would tell about them. With --public, give either --ledger, the "
-            "ledger of the training data, to compare these tables with, or --declare held-out (no row was used for "
-            "training) or --declare published (all rows are published); the declaration is recorded."
+            "The exact figure of training records would tell about them. With --public, say --declare held-out (no row "
+            "was used for training) or --declare published (all rows are published); the declaration is recorded."
         )
+    if declare is Declared.PUBLISHED and ledger is not None:
+        raise InputError("Rows that are published need no ledger: leave --ledger out, or declare them held-out.")
 
 
-def _apart(model: "SavedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> str:
-    """Say that the tables are not those of the training ledger; refuse if they are, or if it is another ledger."""
+def _check_apart(model: "SavedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
+    """Refuse tables that the training ledger knows as its own; parts and other orders of rows it does not recognise."""
     from dpadmm.cli.tables import ledger_data
     from dpadmm.privacy.ledger.reading import open_for_reading
 
-    if ledger is None or model.spending is None:
-        raise InputError(
-            "The model was trained without a ledger, so these tables cannot be compared with the training data. Use "
-            "--declare held-out or --declare published."
-        )
-    with open_for_reading(ledger, expected_head=model.spending.head) as book:
+    if ledger is None:
+        return
+    if model.spending is None:
+        raise InputError("The model was trained without a ledger, so there is none to compare with. Leave it out.")
+    with open_for_reading(ledger) as book:
+        if not book.has_head(model.spending.head):
+            raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
         if book.is_about(ledger_data(tables)):
             raise InputError(
                 "These are training records: their ledger knows them. An exact figure would not be covered by the "
                 "budget; measure them with --epsilon and --delta."
             )
-    return f"The tables were compared with the ledger of the training data, {ledger.name}: none of them is in it."
 
 
 def public_measurement(model: "SavedModel", prepared: "Prepared", why: str, apart: str) -> "Measurement":
@@ -195,7 +199,9 @@ def _private(
         score=name,
         value=score.value,
         records=score.n_records,
-        on="private records" if books.path is None else f"private records, recorded in {books.name}",
+        on="private records, recorded in no ledger"
+        if books.path is None
+        else f"private records, recorded in {books.name}",
         basis=Basis.ACCOUNTED,
         epsilon=score.privacy.certified,
         delta=score.privacy.delta,

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.errors import InputError
-from dpadmm.estimators.bookkeeping import opened, terms_of
+from dpadmm.estimators.bookkeeping import check_ledger, opened, terms_of
 from dpadmm.estimators.encoding import RowEncoding
 from dpadmm.estimators.notices import (
     NO_LEDGER,
@@ -81,6 +81,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _wishes(self) -> Wishes:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
+        check_ledger(self.ledger)
         if self.random_state is not None and self.ledger is not None:
             raise InputError(
                 "random_state makes the noise reproducible, so the result is no release and cannot be recorded in a "

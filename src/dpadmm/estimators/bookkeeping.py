@@ -40,17 +40,16 @@ def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns,
 def opened(ledger: Any, X: Any, y: Any, groups: Any = None) -> Iterator[ConfirmedLedger | None]:
     """Yield the ledger, found to be that of these very data; None without one.
 
-    A ledger of one silo takes data in groups as a whole, and adds up what the groups release. A confirmed ledger was
+    A ledger of one silo takes data in groups as a whole. A confirmed ledger, which only this package hands in, was
     shown the table of which X and y are an encoding.
     """
-    check_ledger(ledger)
     if ledger is None or isinstance(ledger, ConfirmedLedger):
         yield ledger
         return
     book = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
     try:
-        is_pooled = len(book.silos) == 1 and groups is not None
-        yield book.confirm(ledger_data(X, y, None if is_pooled else groups), is_pooled=is_pooled)
+        is_whole = len(book.silos) == 1
+        yield book.confirm(ledger_data(X, y, None if is_whole else groups))
     finally:
         if book is not ledger:
             book.close()
@@ -58,7 +57,6 @@ def opened(ledger: Any, X: Any, y: Any, groups: Any = None) -> Iterator[Confirme
 
 def terms_of(ledger: Any) -> Terms:
     """Return what the ledger's budget is about, or the usual terms without one."""
-    check_ledger(ledger)
     if ledger is None:
         return Terms()
     if isinstance(ledger, ConfirmedLedger):
@@ -71,7 +69,7 @@ def terms_of(ledger: Any) -> Terms:
 
 def check_ledger(ledger: Any) -> None:
     """Refuse what is neither a path nor a ledger."""
-    if ledger is not None and not isinstance(ledger, Ledger | ConfirmedLedger | str | os.PathLike):
+    if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
         raise InputError(
             f"ledger must be a path, an open Ledger or None, got {type(ledger).__name__}. Create one with "
             "Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon, delta))."

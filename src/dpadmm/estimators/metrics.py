@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.bookkeeping import opened, terms_of
+from dpadmm.estimators.bookkeeping import check_ledger, opened, terms_of
 from dpadmm.estimators.notices import NO_LEDGER, NoLedgerWarning, SimulatedNoiseWarning, warn_once
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import terms_from
@@ -96,6 +96,8 @@ def private_accuracy(
     (True, True, 0.0)
     """
     labels = _labels(model, X, y)
+    if not isinstance(model, ScoresRowsAlone):  # the commands' own, on rows they encoded from what the ledger was shown
+        check_ledger(ledger)
     asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
     asked = replace(asked, notes=_row_by_row(model, scores_rows_alone))
     hits = _predictions(model, X, labels) == labels
@@ -124,6 +126,8 @@ def private_absolute_error(
     """
     top = checks.positive("largest", largest)
     target = _labels(model, X, y)
+    if not isinstance(model, ScoresRowsAlone):  # the commands' own, on rows they encoded from what the ledger was shown
+        check_ledger(ledger)
     asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
     asked = replace(asked, notes=_row_by_row(model, scores_rows_alone))
     found = _predictions(model, X, target)

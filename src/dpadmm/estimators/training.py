@@ -194,7 +194,9 @@ def train(
     plan = course.plan
     if ledger is not None:
         run = f"{plan.method}-{uuid.uuid4()}"
-        ledger.reserve(course.releases, run=run, algorithm=plan.method, origin=LedgerOrigin.SECURE)
+        ledger.for_run(layout.sizes).reserve(
+            course.releases, run=run, algorithm=plan.method, origin=LedgerOrigin.SECURE
+        )
     parts = [rows[part] for part in layout.rows]
     outcomes = []
     for problem, target in enumerate(targets):

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dpadmm.engines.local import LocalEngine, Recording, RunInterrupted, Stopping
 from dpadmm.errors import InputError, ResumeError
@@ -73,7 +74,7 @@ def carry_out(
     if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
         raise InputError(f"sampler must be a sampler such as SecureSampler(), got {sampler!r}.")
     problem, noise_plan = plan.problem(silos), plan.noise_plan(is_secure)
-    books = _books(ledgers, plan.task.n_silos)
+    books = _books(ledgers, plan.task.sizes)
     if books and not is_secure:
         raise InputError("Simulated noise cannot be recorded as a release: use SecureSampler(), or leave ledgers out.")
     name = run if run is not None else f"{plan.method}-{uuid.uuid4()}"
@@ -118,31 +119,30 @@ def releases_of(plan: NoisePlan, agents: range) -> Iterator[Release]:
 
 
 def _books(
-    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None, n_silos: int
+    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None, sizes: tuple[int, ...]
 ) -> list[tuple[ConfirmedLedger, range]]:
     """Return each ledger with the silos whose releases it records."""
     if ledgers is None:
         return []
     if isinstance(ledgers, ConfirmedLedger):
-        if len(ledgers.names) not in (1, n_silos):
-            raise InputError(f"The ledger was shown {len(ledgers.names)} silos, the run has {n_silos}. Show it these.")
-        return [(ledgers, range(n_silos))]
-    if len(ledgers) != n_silos:
-        raise InputError(f"Give one ledger for all silos, or one for each of the {n_silos}; got {len(ledgers)}.")
-    return [(ledger, range(i, i + 1)) for i, ledger in enumerate(ledgers)]
+        return [(ledgers.for_run(sizes), range(len(sizes)))]
+    if len(ledgers) != len(sizes):
+        raise InputError(f"Give one ledger for all silos, or one for each of the {len(sizes)}; got {len(ledgers)}.")
+    return [(ledger.for_run(sizes[i : i + 1]), range(i, i + 1)) for i, ledger in enumerate(ledgers)]
 
 
 def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, plan: Plan, name: str) -> Iterator[Receipt]:
+    """Reserve in all ledgers; none is charged if one of them has no room or knows the run already."""
+    labels: dict[str, Any] = {"run": name, "algorithm": plan.method, "origin": LedgerOrigin.SECURE}
     for ledger, agents in books:
-        receipt = ledger.reserve(
-            releases_of(noise, agents), run=name, algorithm=plan.method, origin=LedgerOrigin.SECURE
-        )
-        if not all(receipt.fresh):
+        if ledger.ledger.newest_round(name):
             raise ResumeError(
                 f"The run {name!r} is already recorded. Its messages are not stored here, so they cannot be sent "
                 "again, and new noise would be a new release: choose another name."
             )
-        yield receipt
+        ledger.check_room(releases_of(noise, agents), **labels)
+    for ledger, agents in books:
+        yield ledger.reserve(releases_of(noise, agents), **labels)
 
 
 def _scales(plan: NoisePlan) -> dict[tuple[str, int], float]:

@@ -26,7 +26,7 @@ def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agen
     wide = replace(AGGREGATE, certificate=replace(AGGREGATE.certificate, silos_per_person=3))
     labels = {"run": "r", "algorithm": "a", "origin": Origin.SECURE}
     with Ledger.create(path, data, Budget(epsilon=9.0, delta=1e-5), terms=terms) as ledger:
-        spread = ledger.confirm(data, is_pooled=True)
+        spread = ledger.confirm(data).for_run((2, 1))
         with pytest.raises(InputError, match="3 silos per person"):
             spread.reserve([AGGREGATE], **labels)
         spread.reserve([wide], **labels)

@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import asdict
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -27,8 +28,8 @@ def write_earlier(path, runs, *, holding="APART", version=2, budget=WIDE):
     first = {"budget": asdict(budget), **terms, "holding": holding, "fingerprint": "0" * 64, "key_check": "0" * 32}
     entries = [writer.next(Kind.CREATED, first)]
     for run, releases in enumerate(runs):
-        for slot, release in enumerate(releases):
-            content = {"run": f"run {run}", "algorithm": "p-admm", "slot": slot, "release": encode_release(release)}
+        for release in releases:
+            content = {"run": f"run {run}", "algorithm": "p-admm", "slot": 0, "release": encode_release(release)}
             entries.append(writer.next(Kind.RELEASE, content))
     store.create_file(path, entries)
     with closing(sqlite3.connect(path)) as connection:
@@ -95,6 +96,7 @@ def test_people_in_several_silos_are_charged_for_all(path, tools):
         assert ledger.terms.silos_per_person == 2
         truth = tools.compose([*own, tools.gaussian(ratio=0.2)]).epsilon(1e-5)
         assert ledger.statement().spent_epsilon == pytest.approx(truth, rel=1e-9)
+    Path(f"{path}.migrated").unlink()
     migrate(path, path.with_name("one"), tools.silos[:2], silos_per_person=1)
     with Ledger.open(path.with_name("one"), compose=tools.compose) as ledger:
         truth = tools.compose([own[0], everyone]).epsilon(1e-5)
@@ -127,5 +129,35 @@ def test_the_new_ledger_goes_on_with_the_budget(path, tools):
         assert kinds[:3] == ["created", "migration", "release"]
     with pytest.raises(LedgerError, match="needs no migration"):
         migrate(new, path.with_name("newer"), tools.silos[:2])
+    with pytest.raises(LedgerError, match=r"\.migrated cannot be created"):  # each copy would have the whole rest
+        migrate(path, path.with_name("again"), tools.silos[:2])
+    Path(f"{path}.migrated").unlink()
     with pytest.raises(LedgerError, match="never overwritten"):
         migrate(path, new, tools.silos[:2])
+    assert not Path(f"{path}.migrated").exists()
+
+
+def test_one_silo_now_pays_for_all_that_were(path, tools):
+    own = [tools.gaussian(0, agent=i, ratio=0.4) for i in range(4)]
+    write_earlier(path, [own], holding="TOGETHER")
+    migrate(path, path.with_name("new"), tools.silos[:1])
+    with Ledger.open(path.with_name("new"), compose=tools.compose) as ledger:
+        assert ledger.statement().spent_epsilon == pytest.approx(tools.compose(own).epsilon(1e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize(("holding", "now"), [("TOGETHER", 2), ("APART", 2), ("APART", 1)])
+def test_fewer_silos_than_took_part_are_refused(path, tools, holding, now):
+    releases = [tools.gaussian(0, agent=-1, ratio=0.4), *(tools.gaussian(0, agent=i) for i in range(4))]
+    write_earlier(path, [releases], holding=holding)
+    with pytest.raises(LedgerError, match="4 silos took part"):
+        migrate(path, path.with_name("new"), tools.silos[:now])
+
+
+def test_a_run_that_was_reserved_in_parts_is_charged_part_by_part(path, tools):
+    """The files may have come in another order for the second part: the small silo paid the dear share twice."""
+    parts = [tools.gaussian(k, agent=i, ratio=1.0 if i == k else 0.1) for k in (0, 1) for i in (0, 1)]
+    write_earlier(path, [parts])
+    migrate(path, path.with_name("new"), tools.silos[:2])
+    with Ledger.open(path.with_name("new"), compose=tools.compose) as ledger:
+        truth = tools.compose([parts[0], parts[3]]).epsilon(1e-5)
+        assert ledger.statement().spent_epsilon == pytest.approx(truth, rel=1e-9)

@@ -1,8 +1,8 @@
 """Leave to release: a ledger beside the very data that it was made for."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from dpadmm.privacy.ledger.account import Ask
 from dpadmm.privacy.ledger.codec import decode_release, encode_release
 from dpadmm.privacy.ledger.statement import Receipt
 from dpadmm.privacy.ledger.tally import Terms, certificate_of
-from dpadmm.privacy.records import Release
+from dpadmm.privacy.records import Release, Unit
 
 if TYPE_CHECKING:
     from dpadmm.privacy.ledger.ledger import Ledger
@@ -29,14 +29,30 @@ class Origin(Enum):
 class ConfirmedLedger:
     """A ledger beside data that are found to be its own: the only way to record a release.
 
-    `names` are the silos as the ledger knows them, in the order in which the data came: agent i of a run is `names[i]`.
+    `names` are the silos as the ledger knows them, in the order in which the data came, and `sizes` their rows: agent i
+    of a run is `names[i]`.
     In a ledger of one silo all agents are that silo, and what they release adds up; `is_pooled` says that there are
     several of them.
     """
 
     ledger: "Ledger"
     names: tuple[str, ...]
+    sizes: tuple[int, ...]
     is_pooled: bool = False
+
+    def for_run(self, sizes: Sequence[int]) -> "ConfirmedLedger":
+        """Return what reserves for a run over agents with so many records; they must be the confirmed silos.
+
+        A single silo may be split between several agents.
+        """
+        if tuple(sizes) == self.sizes:
+            return self
+        if len(self.sizes) > 1 or sum(sizes) != self.sizes[0]:
+            raise InputError(
+                f"The ledger was shown {len(self.sizes)} silo(s) with {sum(self.sizes)} rows, the run has "
+                f"{len(sizes)} with {sum(sizes)}, or they are split otherwise. Show it the data of the run."
+            )
+        return replace(self, is_pooled=True)
 
     def check_terms(self, asked: Terms) -> None:
         """Refuse, before anything is planned, terms under which `reserve` would refuse every release."""
@@ -77,6 +93,11 @@ class ConfirmedLedger:
         """
         certificate, records = certificate_of(release), self.ledger.terms.records_per_person
         is_spread = self.is_pooled and release.agent < 0
+        if self.is_pooled and self.ledger.terms.unit is Unit.USER:
+            raise InputError(
+                "The ledger is about users but does not know who they are: it was made for one silo. Create it with "
+                "one silo per user, as in ledger_data(X, y, groups)."
+            )
         if is_spread and certificate is not None and certificate.silos_per_person < records:
             raise InputError(
                 f"A person may have {records} records, each with another agent, but the aggregate of round "

@@ -174,11 +174,10 @@ class Ledger:
         self._refresh()
         return self._account.reader.digest
 
-    def confirm(self, data: Sequence[SiloColumns], *, is_pooled: bool = False) -> ConfirmedLedger:
+    def confirm(self, data: Sequence[SiloColumns]) -> ConfirmedLedger:
         """Check that `data` are what the ledger was created for, and return what reserves for them.
 
         The silos may come in any order; each is recognised by what it holds. `LedgerError` if the data are others.
-        `is_pooled`: what is one silo to the ledger is split between several agents in the run.
         """
         self._guard()
         key = read_key(files.key_path(self._path))
@@ -188,7 +187,14 @@ class Ledger:
             names = self._account.data.match(data, key)
         except LedgerError as problem:
             raise LedgerError(f"{self._path}: {problem}") from None
-        return ConfirmedLedger(self, names, is_pooled)
+        return ConfirmedLedger(self, names, tuple(each.rows for each in data))
+
+    def has_head(self, digest: str) -> bool:
+        """Return whether a head noted earlier is in the history."""
+        self._guard()
+        with store.clear_errors(self._path):
+            found = self._connection.execute("SELECT 1 FROM entries WHERE digest = ?", (digest,)).fetchone()
+        return found is not None
 
     def is_about(self, data: Sequence[SiloColumns]) -> bool:
         """Return whether any of these tables looks like one of the ledger's: half of its columns or more are there."""

@@ -1,8 +1,9 @@
 """A ledger of an earlier format, carried over into a new one so that nobody's spending is undercounted.
 
 Earlier formats recorded the position that a silo had in the list of a run. The same silo may have had another position
-in each run, so what a run's dearest position paid is charged to every silo: no silo paid more, wherever it stood. Where
-positions cannot be compared (noise of several kinds), or a person may be in several silos, all of the run is charged.
+in each run, so what the dearest position of a round paid is charged to every silo: no silo paid more, wherever it
+stood. Where positions cannot be compared (noise of several kinds), where a person may be in several silos, or where the
+data are one silo now, everything is charged.
 """
 
 import os
@@ -16,6 +17,7 @@ from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import files, store
 from dpadmm.privacy.ledger.account import Ask
 from dpadmm.privacy.ledger.chain import Kind
+from dpadmm.privacy.ledger.keys import write_new
 from dpadmm.privacy.ledger.reading import open_for_reading
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.tally import EVERY_SILO, Pile, Terms, certificate_of
@@ -32,22 +34,38 @@ def migrate(
     """Write the new ledger `path` for `data`, with the budget, terms and spending of the ledger `earlier`.
 
     `silos_per_person`: the most silos with records of the same person, which earlier formats did not keep; if left out,
-    1 where they kept people apart, else all silos. The earlier file stays as it is: put it away, and never spend from
-    it again. `LedgerError` if it has the current format, or if what it holds cannot be charged soundly.
+    1 where they kept people apart, else all silos. The earlier file stays as it is, and a mark beside it (`.migrated`)
+    keeps it from being carried over twice. `LedgerError` if it has the current format, or if what it holds cannot be
+    charged soundly.
     """
-    place = Path(os.path.realpath(path))
-    with open_for_reading(earlier) as old:
-        if not store.is_earlier(old._connection):
+    place, old_place = Path(os.path.realpath(path)), Path(os.path.realpath(earlier))
+    with open_for_reading(old_place) as old:
+        if not old.is_earlier_format:
             raise LedgerError(f"{earlier} has the current format; it needs no migration.")
+        contents = (entry.content() for entry in store.read_entries(old._connection))
+        asks = [Ask.of(content) for content in contents if Kind(content["event"]) is Kind.RELEASE]
+        silos = max((ask.release.agent + 1 for ask in asks), default=1)
+        _check_silos(old.terms, silos, len(data))
         terms = _terms(old.terms, len(data), silos_per_person)
-        asks = [
-            Ask.of(entry.content())
-            for entry in store.read_entries(old._connection)
-            if Kind(entry.content()["event"]) is Kind.RELEASE
-        ]
-        carried = [(Kind.RELEASE, ask.content()) for ask in _charged_to_all(asks, old.terms, terms)]
+        charged = _charged_to_all(asks, terms, is_all_charged=terms.silos_per_person > 1 or silos > len(data))
+        carried = [(Kind.RELEASE, ask.content()) for ask in charged]
         note = (Kind.MIGRATION, {"from": old.head, "releases": len(asks), "budget": asdict(old.budget)})
-        files.create(place, data, old.budget, terms, (note, *carried))
+        mark = old_place.with_name(old_place.name + ".migrated")
+        write_new(mark, f"{place.name}\n".encode())
+        try:
+            files.create(place, data, old.budget, terms, (note, *carried))
+        except BaseException:
+            mark.unlink()
+            raise
+
+
+def _check_silos(terms: Terms, before: int, now: int) -> None:
+    """Refuse data with fewer silos than took part before, unless all that they released is charged to one."""
+    if before > now and not (now == 1 and terms.silos_per_person == EVERY_SILO):
+        raise LedgerError(
+            f"{before} silos took part in the runs of the earlier ledger, but the data have {now}. Give all of them, "
+            "as they were."
+        )
 
 
 def _terms(old: Terms, n_silos: int, asked: int | None) -> Terms:
@@ -57,28 +75,31 @@ def _terms(old: Terms, n_silos: int, asked: int | None) -> Terms:
     return replace(old, silos_per_person=silos)
 
 
-def _charged_to_all(asks: Sequence[Ask], old: Terms, terms: Terms) -> Iterator[Ask]:
+def _charged_to_all(asks: Sequence[Ask], terms: Terms, *, is_all_charged: bool) -> Iterator[Ask]:
     """Yield what is carried over, each release charged to every silo (silo None)."""
-    for run in dict.fromkeys(ask.run for ask in asks):
-        of_run = [ask for ask in asks if ask.run == run]
-        common = [ask for ask in of_run if ask.silo is None]
-        own = [ask for ask in of_run if ask.silo is not None]
-        dearest = own if terms.silos_per_person > 1 else _dearest(own, old)
-        for ask in (*common, *dearest):
-            release = _for_silos(ask.release, terms.silos_per_person) if ask.silo is None else ask.release
+    groups: dict[tuple[object, ...], list[Ask]] = {}
+    for ask in asks:
+        groups.setdefault((ask.run, ask.algorithm, ask.release.round, ask.slot, ask.silo is None), []).append(ask)
+    for group in groups.values():
+        is_common = group[0].silo is None
+        for ask in group if is_common or is_all_charged else _dearest(group, terms):
+            release = _for_silos(ask.release, terms.silos_per_person) if is_common else ask.release
             yield replace(ask, release=release, silo=None)
 
 
-def _dearest(own: Sequence[Ask], terms: Terms) -> Iterable[Ask]:
-    """Return the releases of the position that paid most, or all where that cannot be said."""
-    piles = {silo: Pile(terms) for silo in dict.fromkeys(ask.silo for ask in own)}
-    for ask in own:
-        piles[ask.silo].add(ask.release)
-    for silo, pile in piles.items():
-        others = piles.values()
-        if all(pile.squares >= o.squares and all(pile.others[k] >= o.others[k] for k in o.others) for o in others):
-            return [ask for ask in own if ask.silo == silo]
-    return own
+def _dearest(group: Sequence[Ask], terms: Terms) -> Iterable[Ask]:
+    """Return the release of the position that paid most in one round, or all where that cannot be said.
+
+    Round by round, since a silo may have had another position whenever something was reserved.
+    """
+    piles = []
+    for ask in group:
+        piles.append(Pile(terms))
+        piles[-1].add(ask.release)
+    for ask, pile in zip(group, piles, strict=True):
+        if all(pile.squares >= o.squares and all(pile.others[k] >= o.others[k] for k in o.others) for o in piles):
+            return [ask]
+    return group
 
 
 def _for_silos(release: Release, silos: int) -> Release:

@@ -52,6 +52,11 @@ class SiloColumns:
         if len(lengths) > 1:
             raise InputError(f"The columns of a silo must have equally many rows, got {sorted(lengths)}.")
 
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return _rows(next(iter(self.columns.values())))
+
     def __repr__(self) -> str:
         """Show no cell."""
         return f"SiloColumns({self.name!r}, {len(self.columns)} arrays)"
