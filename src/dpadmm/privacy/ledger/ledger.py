@@ -337,8 +337,9 @@ class Ledger:
         return BudgetError(
             f"Refused: epsilon {spent:.6g} of {budget.epsilon:.6g} is spent at delta {budget.delta:.3g}, "
             f"{max(0.0, budget.epsilon - spent):.6g} is left; the {added.releases} release(s) asked for cost "
-            f"{alone:.6g} alone and would make it {total:.6g}. Nothing was spent, so send nothing. Add more noise, ask "
-            f"for fewer rounds, or raise the budget with set_budget and a reason.{self._pooled_words(asks)}"
+            f"{alone:.6g} alone and would make it {total:.6g}. Nothing was spent, so nothing may leave. Ask "
+            "for a smaller epsilon, or raise the budget and say why (`dpadmm ledger budget`, or Ledger.set_budget)."
+            f"{self._pooled_words(asks)}"
         )
 
     def _pooled_words(self, asks: list[Ask]) -> str:

@@ -140,13 +140,17 @@ class KnownData:
                 f"The ledger was made for {len(self.silos)} silo(s), but {len(data)} came. Give all silos as they "
                 "were, split as they were: a person must be counted in the same silo every time."
             )
-        found = [self._one_of(KnownSilo.of(each, key)) for each in data]
+        marks = [KnownSilo.of(each, key) for each in data]
+        strange = [place for place, mark in enumerate(marks, start=1) if not self._fitting(mark)]
+        if strange:
+            raise _other_data(" ".join(self._overlap(place, marks[place - 1]) for place in strange[:3]))
+        found = [self._one_of(mark) for mark in marks]
         by_name = dict(zip(found, data, strict=True))
         if len(by_name) < len(self.silos):
-            raise _other_data()
+            raise _other_data("Two of the silos given are the same one.")
         common = _common([by_name[silo.name] for silo in self.silos], key)
         if not common or not common <= self.common:
-            raise _other_data()
+            raise _other_data("Each silo's columns are known, but not together.")
         return tuple(found)
 
     def is_like(self, data: SiloColumns, key: bytes) -> bool:
@@ -154,8 +158,16 @@ class KnownData:
         given = KnownSilo.of(data, key)
         return any(2 * len(given.columns & silo.columns) >= len(given.columns) for silo in self.silos)
 
+    def _fitting(self, given: KnownSilo) -> list[KnownSilo]:
+        return [silo for silo in self.silos if given.columns <= silo.columns]
+
+    def _overlap(self, place: int, given: KnownSilo) -> str:
+        """Say how much of a silo is known, for whoever holds the data; by its place, since a name may be a person's."""
+        most = max(len(given.columns & silo.columns) for silo in self.silos)
+        return f"Of the {len(given.columns)} different columns of silo {place} of those given, {most} are known."
+
     def _one_of(self, given: KnownSilo) -> str:
-        fitting = [silo for silo in self.silos if given.columns <= silo.columns]
+        fitting = self._fitting(given)
         if len(fitting) > 1:
             fitting = [silo for silo in fitting if silo.label == given.label]
             if not fitting:
@@ -163,8 +175,6 @@ class KnownData:
                     "Several silos of the ledger hold the very same values as one that came, under other names. Use "
                     "the names that the silos had when the ledger was made, so that it is known which one pays."
                 )
-        if not fitting:
-            raise _other_data()
         return fitting[0].name
 
 
@@ -182,12 +192,12 @@ def _check_names(data: Sequence[SiloColumns]) -> None:
         raise InputError("Two silos have the same name. Name them apart, and keep the names for later runs.")
 
 
-def _other_data() -> LedgerError:
+def _other_data(what: str) -> LedgerError:
     return LedgerError(
-        "The ledger belongs to other data: values, columns, the order of rows, or who holds which rows differ. Nothing "
-        "may be released. Use the original data (a part of the rows, as in cross-validation, is other data too; "
-        "columns may be left out, new ones may not be added), or create a ledger for the new data and count in its "
-        "budget what people who are in both have spent."
+        f"The ledger belongs to other data. {what} Nothing may be released. Use the original values and the original "
+        "order of rows, held by the same silos: a part of the rows (as in cross-validation), filled or encoded columns "
+        "and new columns are other data; columns may be left out. Or create a ledger for the new data, and count in "
+        "its budget what people who are in both have spent."
     )
 
 
