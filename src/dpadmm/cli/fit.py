@@ -73,7 +73,9 @@ def fit(
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, Training
         from dpadmm.reporting.model_file import check_writable
+        from dpadmm.reporting.places import check_apart
 
+        check_apart({"--out": out, "--report": report}, [*files, schema], ledger)
         words = options.TaskWords(
             epsilon=epsilon,
             delta=delta,

@@ -31,7 +31,9 @@ def predict(
         from dpadmm.cli.scoring import predictions
         from dpadmm.datasets.tables import read_table
         from dpadmm.reporting.model_file import check_writable, load_model, write_file
+        from dpadmm.reporting.places import check_apart
 
+        check_apart({"--out": out}, [model, file])
         saved = load_model(model)
         if out is not None:
             check_writable(out, may_replace=force)

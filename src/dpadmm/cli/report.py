@@ -29,7 +29,10 @@ def report(
         from dpadmm.reporting.model_file import check_writable, load_model, write_file
         from dpadmm.reporting.outcome import spending_of
         from dpadmm.reporting.page import report_page
+        from dpadmm.reporting.places import check_apart
 
+        place = out if out is not None or json else model.with_suffix(".html")
+        check_apart({"--out": place}, [model], ledger)
         saved = load_model(model)
         spending = saved.spending
         if ledger is not None:
@@ -37,7 +40,6 @@ def report(
 
             with open_for_reading(ledger) as book:
                 spending = spending_of(book, ledger.name)
-        place = out if out is not None or json else model.with_suffix(".html")
         if place is not None:
             check_writable(place, may_replace=force)
             write_file(place, report_page(saved, spending, model.name).encode())

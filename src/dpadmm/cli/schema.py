@@ -40,7 +40,9 @@ def init(
         from dpadmm.cli.tables import column_types
         from dpadmm.datasets.draft import Task, draft_schema, unfilled
         from dpadmm.reporting.model_file import check_writable, write_file
+        from dpadmm.reporting.places import check_apart
 
+        check_apart({"--out": out}, files)
         if out is not None:
             check_writable(out, may_replace=force)
         tables = {str(file): column_types(file, has_header=header) for file in files}

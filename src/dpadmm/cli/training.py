@@ -22,7 +22,7 @@ from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.facts import SavedModel
-from dpadmm.reporting.model_file import check_writable, checked_suffix, save_model
+from dpadmm.reporting.model_file import check_room, check_writable, checked_suffix, save_model
 from dpadmm.reporting.outcome import saved_model, spending_of
 
 
@@ -126,7 +126,7 @@ class Training:
             raise InputError("--simulate makes no release, so it cannot be recorded. Leave --ledger out.")
         check_writable(self.out, may_replace=self.may_replace)
         if self.books.path is not None:
-            check_writable(self.books.path, may_replace=True)
+            check_room(self.books.path)
         if self.books.budget is None:
             with self.books.open(self.tables, self.words):  # other data or terms are refused before the planning
                 pass
