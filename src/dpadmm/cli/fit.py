@@ -7,7 +7,7 @@ import typer
 
 from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, without_controls
 
 if TYPE_CHECKING:
     from dpadmm.cli.training import Training
@@ -131,14 +131,14 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
 
     prepared = training.check()
     for note in prepared.notes:
-        typer.echo(f"Note (for the data's holder, not for publication): {note}", err=True)
+        typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
     with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
         plan = training.plan(prepared)
     if not is_json:
         print_line(plan.describe())
     model, place = training.carry_out(prepared, plan)
     if report is not None:
-        write_file(report, report_page(model, place=place.name).encode())
+        write_file(report, report_page(model, place=place.name).encode(errors="replace"))
     if is_json:
         print_json({"command": "fit", "model": str(place), "report": report and str(report)} | model_json(model))
     else:
@@ -148,11 +148,8 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
 
 def _end(training: "Training", model: "SavedModel", place: Path, warn: Any, *, is_json: bool) -> None:
     if place != training.out:
-        typer.echo(
-            f"Error: {training.out} could not be written after the run, which is paid for. The model is in {place}: "
-            "copy it to a safe place now.",
-            err=True,
-        )
+        lost = f"Error: {training.out} could not be written after the run, which is paid for."
+        typer.echo(without_controls(f"{lost} The model is in {place}: copy it to a safe place now."), err=True)
         raise typer.Exit(ELSEWHERE)
     if not model.guarantee.is_release and not is_json:
         warn("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")

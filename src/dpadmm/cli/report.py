@@ -24,7 +24,7 @@ def report(
     With --json, print every fact of the page instead and write nothing (unless --out is given).
     """
     with clear_failures():
-        from dpadmm.cli.figures import print_json
+        from dpadmm.cli.figures import print_json, print_line
         from dpadmm.reporting.codec import encode
         from dpadmm.reporting.model_file import check_writable, load_model, write_file
         from dpadmm.reporting.outcome import spending_of
@@ -42,9 +42,9 @@ def report(
                 spending = spending_of(book, ledger.name)
         if place is not None:
             check_writable(place, may_replace=force)
-            write_file(place, report_page(saved, spending, model.name).encode())
+            write_file(place, report_page(saved, spending, model.name).encode(errors="replace"))
         if json:
             facts = {"command": "report", "page": place and str(place)}
             print_json(facts | encode(saved) | {"spending": encode(spending)})
         else:
-            typer.echo(f"Wrote {place}: open it in a browser, or print it.")
+            print_line(f"Wrote {place}: open it in a browser, or print it.")

@@ -7,7 +7,7 @@ import typer
 
 from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, without_controls
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
 
@@ -37,6 +37,7 @@ def init(
     value, may be somebody's record: it is refused, and nothing of it is shown. If it is one, say --no-header.
     """
     with clear_failures():
+        from dpadmm.cli.figures import print_line
         from dpadmm.cli.tables import column_types
         from dpadmm.datasets.draft import Task, draft_schema, unfilled
         from dpadmm.reporting.model_file import check_writable, write_file
@@ -65,7 +66,7 @@ def init(
         elif out is None:
             typer.echo(text)
         else:
-            typer.echo(
+            print_line(
                 f"Wrote {out} with {len(left)} placeholder(s) to fill in from public knowledge, not from the data."
             )
 
@@ -86,6 +87,7 @@ def check(
 ) -> None:
     """Say what a schema allows, or what is still to be filled in; with tables, whether they can be used."""
     with clear_failures():
+        from dpadmm.cli.figures import print_line
         from dpadmm.datasets.draft import load_schema
 
         filled = load_schema(schema)
@@ -97,13 +99,13 @@ def check(
             tables = read_silos(files, split_by, has_header=header)
             prepared = prepare(filled, tables, options.screening(missing, unlisted, out_of_range))
             for note in prepared.notes:
-                typer.echo(f"Note (for the data's holder, not for publication): {note}", err=True)
+                typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
             sizes = dict(zip(prepared.silos.names, prepared.silos.sizes.tolist(), strict=True))
         if json:
             found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
             _print_json({"command": "schema check", "schema": _parsed(filled.to_json())} | found)
             return
-        typer.echo(filled.describe())
+        print_line(filled.describe())
         typer.echo(f"{filled.dimension} features after encoding.")
         for name, size in sizes.items():
             typer.echo(f"{name}: {size} rows can be used.")

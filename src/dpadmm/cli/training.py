@@ -91,6 +91,14 @@ def prepare(schema: Schema, tables: Mapping[str, SiloTable], screening: Screenin
     return Prepared(silos, blank, tuple(note for each in screened.values() for note in each.notes))
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
     """Plan from public facts: the schema's width and norm, the sizes and the options."""
     task = words.task(sizes, schema.dimension, schema.row_norm, isinstance(schema.label, RealLabel))
@@ -116,6 +124,7 @@ class Training:
     def check(self) -> Prepared:
         """Check all that can be checked before planning: files, cells, places."""
         checked_suffix(self.out)
+        self._check_words()
         self.books.check()
         if self.books.budget is not None and self.books.budget < self.words.epsilon:
             raise InputError(
@@ -131,6 +140,19 @@ class Training:
             with self.books.open(self.tables, self.words):  # other data or terms are refused before the planning
                 pass
         return prepare(self.schema, self.tables, self.screening)
+
+    def _check_words(self) -> None:
+        """Refuse words that the model file, its report or the terminal could not show."""
+        words = {
+            "--title": self.title,
+            "--out": str(self.out),
+            "--ledger": str(self.books.path or ""),
+            "The schema": self.schema.to_json(),
+            "The name of a silo or a file": "".join((*self.tables, *(table.where for table in self.tables.values()))),
+        }
+        for what, text in words.items():
+            if not _is_utf8(text):
+                raise InputError(f"{what} holds characters that are not UTF-8 text. Nothing was spent; write it anew.")
 
     def plan(self, prepared: Prepared) -> Plan:
         """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""

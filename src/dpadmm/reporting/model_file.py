@@ -45,13 +45,18 @@ def _signed(document: dict[str, Any], coefficients: Any = None) -> bytes:
         "digest": _digest(document, coefficients),
         "model": json.loads(model),
     }
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    return _utf8(json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1))
 
 
 def _digest(document: Any, coefficients: Any = None) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     tail = b"" if coefficients is None else np.ascontiguousarray(coefficients, dtype="<f8").tobytes()
-    return hashlib.sha256(text.encode() + tail).hexdigest()
+    return hashlib.sha256(_utf8(text) + tail).hexdigest()
+
+
+def _utf8(text: str) -> bytes:
+    """Return JSON text as bytes; what UTF-8 cannot hold becomes JSON's own escape, so a paid model is never lost."""
+    return text.encode(errors="backslashreplace")
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
