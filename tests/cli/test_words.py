@@ -76,6 +76,6 @@ def test_narrow_terminals_cut_nothing(strange):
 
 
 def test_errors_write_controls_out(cli, tmp_path):
-    result = cli.run("predict", str(tmp_path / "m\x1b[2J.json"), "t.csv")
+    result = cli.run("predict", str(tmp_path / "m\x1bc\x07.json"), "t.csv")
     assert result.exit_code == 2
-    assert "\x1b" not in result.stderr
+    assert "m\\x1bc\\x07.json" in result.stderr

@@ -72,6 +72,7 @@ def fit(
     with clear_failures():
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, Training
+        from dpadmm.privacy.records import Unit
         from dpadmm.reporting.model_file import check_writable
         from dpadmm.reporting.places import check_apart
 
@@ -90,6 +91,12 @@ def fit(
         if report is not None:
             check_writable(report, may_replace=force)
         tables = read_silos(files, split_by, has_header=header)
+        if split_by is not None and words.terms.unit is Unit.RECORD:
+            typer.echo(
+                f"The {len(tables)} values of {split_by!r} become the public names of the silos, in model, report "
+                "and ledger. If they are people, say --unit user: they are then numbered.",
+                err=True,
+            )
         training = Training(
             schema=filled,
             tables=tables,

@@ -51,10 +51,10 @@ def init(
         types = _common(tables, apart, has_header=header)
         text = draft_schema(types, target, Task(predict))
         left = unfilled(text)
-        if header and not json:
+        if header:
             typer.echo(
-                f"The names of the {len(types)} columns in the draft are the first line of the file(s). See that it is "
-                "a header and no record before you pass the draft on.",
+                f"The names of the {len(types)} columns in the draft are those of the file(s): of CSV, the first line. "
+                "See that it is a header and no record before you pass the draft on.",
                 err=True,
             )
         if out is not None:
@@ -97,7 +97,9 @@ def check(
             from dpadmm.cli.training import prepare
 
             tables = read_silos(files, split_by, has_header=header)
-            prepared = prepare(filled, tables, options.screening(missing, unlisted, out_of_range))
+            # Values of a column may be names of people, so they are counted and not shown.
+            names = None if split_by is None else [f"silo {i}" for i in range(1, len(tables) + 1)]
+            prepared = prepare(filled, tables, options.screening(missing, unlisted, out_of_range), names)
             for note in prepared.notes:
                 typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
             sizes = dict(zip(prepared.silos.names, prepared.silos.sizes.tolist(), strict=True))
@@ -108,7 +110,7 @@ def check(
         print_line(filled.describe())
         typer.echo(f"{filled.dimension} features after encoding.")
         for name, size in sizes.items():
-            typer.echo(f"{name}: {size} rows can be used.")
+            print_line(f"{without_controls(name)}: {size} rows can be used.")
 
 
 def _common(tables: dict[str, dict[str, Any]], apart: set[str], *, has_header: bool) -> dict[str, Any]:

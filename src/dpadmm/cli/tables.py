@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from dpadmm.datasets.draft import ColumnType
-from dpadmm.datasets.tables import CSV, check_header, lacks, read_table, read_typed_table, remedy
+from dpadmm.datasets.tables import check_header, lacks, read_table, read_typed_table, remedy
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 
@@ -19,7 +19,7 @@ _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER
 def column_types(path: Path, *, has_header: bool = True) -> dict[str, ColumnType]:
     """Return the names of the columns and the types of their cells; refuse names that look like a record."""
     frame = read_typed_table(path, has_header=has_header)
-    if has_header and path.name.lower().endswith(CSV):
+    if has_header:
         check_header(path, list(frame.columns), frame)
     kinds = {name: frame[name].dtype for name in frame.columns}
     return {

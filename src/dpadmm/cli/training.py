@@ -1,6 +1,6 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.facts import SavedModel
 from dpadmm.reporting.model_file import check_room, check_writable, checked_suffix, save_model
-from dpadmm.reporting.outcome import saved_model, spending_of
+from dpadmm.reporting.outcome import public_names, saved_model, spending_of
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,16 @@ class Books:
             yield confirmed
 
 
-def prepare(schema: Schema, tables: Mapping[str, SiloTable], screening: Screening) -> Prepared:
-    """Encode every table; faults name file, row and column."""
+def prepare(
+    schema: Schema, tables: Mapping[str, SiloTable], screening: Screening, names: Sequence[str] | None = None
+) -> Prepared:
+    """Encode every table; faults name file, row and column. `names`: what silos are called, where not as the tables."""
     screened = {name: encode_table(schema, table.frame, table.where, screening) for name, table in tables.items()}
     silos = Silos.from_parts(
         [each.features for each in screened.values()],
         [each.labels for each in screened.values()],
         schema.row_norm,
-        list(screened),
+        list(screened) if names is None else names,
     )
     blank = np.concatenate([each.blank for each in screened.values()])
     return Prepared(silos, blank, tuple(note for each in screened.values() for note in each.notes))
@@ -139,7 +141,7 @@ class Training:
         if self.books.budget is None:
             with self.books.open(self.tables, self.words):  # other data or terms are refused before the planning
                 pass
-        return prepare(self.schema, self.tables, self.screening)
+        return prepare(self.schema, self.tables, self.screening, public_names(list(self.tables), self.words.terms.unit))
 
     def _check_words(self) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
