@@ -350,3 +350,17 @@ def test_who_splits_by_a_column_is_told_that_its_values_become_public(cli, study
     words = (str(tmp_path / "t.csv"), *study.words[2:], "--split-by", "who", "--out", str(tmp_path / "none" / "m.json"))
     assert cli.run("fit", *words).stderr.count("The 2 values of 'who' become the public names") == 1
     assert "public names" not in cli.run("fit", *words, "--unit", "user").stderr
+
+
+def test_a_copy_of_a_silo_is_not_another_silo(cli, study, tmp_path):
+    """Whoever is in both files would be protected half as well as said."""
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(Path(study.files[0]).read_bytes())
+    ledger = tmp_path / "l"
+    words = (study.files[0], str(copy), *study.words[2:], "--out", str(tmp_path / "m.json"), "--ledger", str(ledger))
+    result = cli.run("fit", *words, "--budget", "3")
+    assert result.exit_code == 2
+    assert "The same rows are in two files" in result.stderr
+    assert outputs(tmp_path) == ["copy.csv"]
+    hopeless = cli.run("fit", *words, "--budget", "3", "--silos-per-person", "2", "--epsilon", "0.0001")
+    assert "The same rows" not in hopeless.stderr

@@ -71,6 +71,19 @@ def _names(files: Sequence[Path]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
 
 
+def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
+    """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
+    seen: list[SiloTable] = []
+    for table in tables.values():
+        for other in seen:
+            if other.where != table.where and table.frame.equals(other.frame):
+                raise InputError(
+                    f"The same rows are in two files, {other.where} and {table.where}. Give one of them; or, if people "
+                    "really are in both, say --silos-per-person 2 or more, so that their records are counted together."
+                )
+        seen.append(table)
+
+
 def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
     """Return the tables as the silos that a ledger is made for: every column, used or not."""
     return tuple(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.cli.options import TaskWords
-from dpadmm.cli.tables import SiloTable, ledger_data
+from dpadmm.cli.tables import SiloTable, check_no_copies, ledger_data
 from dpadmm.datasets.labels import RealLabel
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.screening import Screening, encode_table
@@ -20,6 +20,7 @@ from dpadmm.planning.carry_out import carry_out
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
+from dpadmm.privacy.records import Unit
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.facts import SavedModel
 from dpadmm.reporting.model_file import check_room, check_writable, checked_suffix, save_model
@@ -135,6 +136,8 @@ class Training:
             )
         if self.seed is not None and self.books.path is not None:
             raise InputError("--simulate makes no release, so it cannot be recorded. Leave --ledger out.")
+        if self.words.terms.unit is Unit.RECORD and self.words.terms.silos_per_person < 2:
+            check_no_copies(self.tables)
         check_writable(self.out, may_replace=self.may_replace)
         if self.books.path is not None:
             check_room(self.books.path)
