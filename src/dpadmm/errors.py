@@ -27,6 +27,15 @@ class ResumeError(DpadmmError):
     """A saved state does not belong to the run that tries to continue it."""
 
 
+def without_controls(text: str) -> str:
+    r"""Return text that others had a hand in, fit for a log and a terminal: what cannot be printed is written out.
+
+    >>> print(without_controls("north\x1b[2J\n"))
+    north\x1b[2J\n
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def raise_alone(error: Exception) -> NoReturn:
     """Raise `error` without the one being handled, whose text may quote a private cell.
 

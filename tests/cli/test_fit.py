@@ -322,3 +322,45 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
     saved = load_model(place)
     assert [curve.values for curve in (*saved.noise, *saved.history) if curve.values] == []
     assert "Noise against signal" not in page.read_text()
+
+
+def test_people_are_numbered_before_anything_can_name_them(study):
+    from dpadmm.cli.options import TaskWords
+    from dpadmm.cli.tables import SiloTable
+    from dpadmm.cli.training import Books, Training
+    from dpadmm.datasets.screening import Screening
+    from dpadmm.privacy.ledger import Terms
+    from dpadmm.privacy.records import Unit
+
+    training = Training(
+        schema=Schema.load(study.schema),
+        tables={n: SiloTable(pd.read_csv(f), "t.csv") for n, f in zip(("Roth", "Meier"), study.files, strict=True)},
+        words=TaskWords(epsilon=1.0, delta=1e-5, terms=Terms(unit=Unit.USER)),
+        screening=Screening(),
+        books=Books(),
+        out=study.folder / "people.json",
+        title="people",
+    )
+    assert training.check().silos.names == ("user 1", "user 2")
+
+
+def test_who_splits_by_a_column_is_told_that_its_values_become_public(cli, study, tmp_path):
+    whole = pd.concat([pd.read_csv(f).assign(who=w) for f, w in zip(study.files, ("Roth", "Meier"), strict=True)])
+    whole.to_csv(tmp_path / "t.csv", index=False)
+    words = (str(tmp_path / "t.csv"), *study.words[2:], "--split-by", "who", "--out", str(tmp_path / "none" / "m.json"))
+    assert cli.run("fit", *words).stderr.count("The 2 values of 'who' become the public names") == 1
+    assert "public names" not in cli.run("fit", *words, "--unit", "user").stderr
+
+
+def test_a_copy_of_a_silo_is_not_another_silo(cli, study, tmp_path):
+    """Whoever is in both files would be protected half as well as said."""
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(Path(study.files[0]).read_bytes())
+    ledger = tmp_path / "l"
+    words = (study.files[0], str(copy), *study.words[2:], "--out", str(tmp_path / "m.json"), "--ledger", str(ledger))
+    result = cli.run("fit", *words, "--budget", "3")
+    assert result.exit_code == 2
+    assert "The same rows are in two files" in result.stderr
+    assert outputs(tmp_path) == ["copy.csv"]
+    hopeless = cli.run("fit", *words, "--budget", "3", "--silos-per-person", "2", "--epsilon", "0.0001")
+    assert "The same rows" not in hopeless.stderr

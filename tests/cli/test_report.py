@@ -1,8 +1,12 @@
 """`dpadmm report`: the page, its facts as JSON, and the ledger as it stands."""
 
 import shutil
+from dataclasses import replace
 
-from dpadmm.reporting.model_file import load_model
+import numpy as np
+
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.reporting.model_file import load_model, save_model
 
 
 def test_the_page_is_written_once(cli, trained, tmp_path):
@@ -35,3 +39,16 @@ def test_the_ledger_as_it_stands_now(cli, trained, tmp_path):
     assert said["spending"]["head"] != load_model(trained.model).spending.head
     missing = cli.run("report", str(folder / "model.json"), "--ledger", str(tmp_path / "none"))
     assert missing.exit_code == 2
+
+
+def test_the_ledger_of_other_data_is_refused(cli, trained, tmp_path):
+    foreign = tmp_path / "foreign.ledger"
+    data = (SiloColumns("clinic", {"x": np.arange(6.0)}),)
+    Ledger.create(foreign, data, Budget(epsilon=9.0, delta=1e-5)).close()
+    free = save_model(replace(load_model(trained.model), spending=None), tmp_path / "free.json")
+    other = save_model(replace(load_model(free), run="another"), tmp_path / "other.json")
+    for model, ledger in ((trained.model, foreign), (free, foreign), (other, trained.ledger)):
+        result = cli.run("report", str(model), "--ledger", str(ledger), "--json")
+        assert result.exit_code == 2
+        assert "This is not the ledger the model was trained with" in result.stderr
+    assert cli.ask("report", str(free), "--ledger", str(trained.ledger))["spending"]["budget_epsilon"] == 3.0

@@ -5,6 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
+
+
+def drafted(cli, *words):
+    """Return what `schema init --json` prints; that the first line may be a record is said to programs as well."""
+    result = cli.run("schema", "init", *words, "--json")
+    assert result.exit_code == 0, result.output
+    assert "See that it is a header and no record" in result.stderr
+    return json.loads(result.stdout)
 
 
 def test_a_draft_depends_on_names_and_types_alone(cli, study, tmp_path):
@@ -16,7 +25,7 @@ def test_a_draft_depends_on_names_and_types_alone(cli, study, tmp_path):
         cli.run("schema", "init", f, "--target", "sick").stdout for f in (study.files[0], str(tmp_path / "other.csv"))
     ]
     assert drafts[0] == drafts[1]
-    said = cli.ask("schema", "init", *study.files, "--target", "sick")
+    said = drafted(cli, *study.files, "--target", "sick")
     assert said["schema"] == json.loads(drafts[0])
     assert len(said["to_fill_in"]) == 2 + 3 + 1 + 3
 
@@ -25,23 +34,11 @@ def test_types_and_columns_to_leave_out(cli, tmp_path):
     place = tmp_path / "t.parquet"
     frame = pd.DataFrame({"id": ["a", "b"], "flag": [True, False], "day": pd.to_datetime(["2020-01-01"] * 2)})
     frame.assign(town=["x", "y"], size=np.float32(1.5), y=[1, 2]).to_parquet(place)
-    words = (
-        "schema",
-        "init",
-        str(place),
-        "--target",
-        "y",
-        "--predict",
-        "number",
-        "--leave-out",
-        "id",
-        "--split-by",
-        "town",
-    )
-    drafted = cli.ask(*words)["schema"]
-    assert [column["name"] for column in drafted["columns"]] == ["flag", "size"]
-    assert drafted["columns"][0] == {"kind": "categorical", "name": "flag", "categories": [0, 1]}
-    assert drafted["label"]["kind"] == "real"
+    words = ("--target", "y", "--predict", "number", "--leave-out", "id", "--split-by", "town")
+    schema = drafted(cli, str(place), *words)["schema"]
+    assert [column["name"] for column in schema["columns"]] == ["flag", "size"]
+    assert schema["columns"][0] == {"kind": "categorical", "name": "flag", "categories": [0, 1]}
+    assert schema["label"]["kind"] == "real"
 
 
 def test_a_draft_is_written_once_and_refused_by_fit(cli, study, tmp_path, monkeypatch):
@@ -79,3 +76,44 @@ def test_what_cannot_be_drafted(cli, study, tmp_path):
         result = cli.run("schema", "init", *words)
         assert result.exit_code == 2
         assert message in result.stderr
+
+
+@pytest.mark.parametrize("name", ["52 years", "12 March 1980", "Mar 3, 1980", "Mon, Jan-80", "2020-01-01", "7"])
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_values_are_no_names(cli, tmp_path, name, end):
+    """A record in the place of the names is refused and not quoted, whatever the format."""
+    frame, place = pd.DataFrame({name: ["x", "y"], "sick": ["a", "b"]}), tmp_path / f"t.{end}"
+    frame.to_csv(place, index=False) if end == "csv" else frame.to_parquet(place)
+    result = cli.run("schema", "init", str(place), "--target", "sick")
+    assert result.exit_code == 2
+    assert "look like values" in result.stderr
+    assert name not in result.stdout + result.stderr.replace(str(place), "").replace("1 of the 2", "")
+    assert ("--no-header" in result.stderr) is (end == "csv")
+
+
+def test_names_with_months_in_them_are_names(cli, tmp_path):
+    pd.DataFrame({"march_sales": [1], "mayor": [1], "may": [2], "sick": ["a"]}).to_csv(tmp_path / "t.csv", index=False)
+    assert len(drafted(cli, str(tmp_path / "t.csv"), "--target", "sick")["schema"]["columns"]) == 3
+
+
+def test_values_of_the_column_that_splits_are_counted_and_not_shown(cli, study, tmp_path):
+    whole = pd.concat([pd.read_csv(f).assign(who=w) for f, w in zip(study.files, ("Roth", "Meier"), strict=True)])
+    whole.to_csv(tmp_path / "t.csv", index=False)
+    words = ("schema", "check", study.schema, str(tmp_path / "t.csv"), "--split-by", "who")
+    assert cli.ask(*words)["silos"] == {"silo 1": 200, "silo 2": 300}  # in the order of the names
+    text = cli.run(*words).stdout
+    assert "silo 1: 200 rows can be used" in text
+    assert "Roth" not in text
+
+
+def test_a_table_without_a_header_gets_the_right_advice(cli, study, trained, tmp_path):
+    pd.read_csv(study.files[0]).to_csv(tmp_path / "bare.csv", index=False, header=False)
+    bare = str(tmp_path / "bare.csv")
+    for words in (("predict", str(trained.model), bare), ("schema", "check", study.schema, bare)):
+        assert "say --no-header" in cli.run(*words).stderr
+        told = cli.run(*words, "--no-header").stderr
+        assert "say --no-header" not in told
+        assert "write a header line" in told
+        assert "'age'" in told
+    pd.read_csv(study.files[0]).drop(columns="age").to_parquet(tmp_path / "t.parquet")
+    assert "--no-header" not in cli.run("schema", "check", study.schema, str(tmp_path / "t.parquet")).stderr

@@ -205,6 +205,8 @@ def test_labels_of_each_kind():
         (lambda: BinaryLabel("y", (), ("a",)), "non-empty list"),
         (lambda: ThresholdLabel("y", np.nan), "threshold of 'y'"),
         (lambda: RealLabel("y", 2, 1), "lower must be less than upper"),
+        (lambda: RealLabel("y", -1e308, 1e308), "too large"),
+        (lambda: Numeric("a", -1e308, 1e308), "too large"),
         (lambda: Schema((), PAY), "at least one column"),
         (lambda: Schema((AGE, AGE), PAY), "repeated: age"),
         (lambda: Schema((Numeric("pay", 0, 1),), PAY), "repeated: pay"),

@@ -30,6 +30,12 @@ def test_a_model_comes_back_as_it_was(model, tmp_path, name):
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("name", ["m.json", "m.npz"])
+def test_a_paid_model_is_not_lost_to_a_word_that_is_no_text(model, tmp_path, name):
+    strange = replace(model, title="north \udcff")
+    assert load_model(save_model(strange, tmp_path / name)) == strange
+
+
 def test_a_file_of_an_older_version_was_trained_in_one_place(model, tmp_path):
     document = encode(model)
     del document["custody"]

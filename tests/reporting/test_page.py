@@ -142,6 +142,26 @@ def test_an_accounted_figure_says_its_cost(model):
     assert "data declared public" not in said.replace("shown only for data declared public", "")
 
 
+def test_a_figure_that_no_ledger_knows_is_not_called_accounted(model):
+    paid = replace(model.measurements[0], basis=Basis.ACCOUNTED, epsilon=0.25, on="private records")
+    said = text(report_page(replace(model, measurements=(paid,))))
+    assert "paid for, but recorded in no ledger: not part of the spending shown" in said
+    assert "measured (accounted)" not in said
+    assert "accounted metric The" not in said
+    kept = replace(paid, on="private records, recorded in a.ledger")
+    assert "recorded in no ledger" not in text(report_page(replace(model, measurements=(kept,))))
+
+
+def test_less_than_the_majority_class_is_called_worse(model):
+    expected = replace(model.choice.expected, mean=0.47, baseline=0.6, without_noise=0.8)
+    words = "with noise was 0.130 worse than the majority class there, without noise 0.200 better"
+    assert words in expected.words
+
+
+def test_what_the_charts_do_not_show_is_said_of_the_charts(model):
+    assert "no loss or accuracy on the training records is shown in these two charts" in text(report_page(model))
+
+
 def test_names_cannot_smuggle_markup(model):
     nasty = "<img src=x onerror=alert(1)>"
     silos = tuple(replace(silo, name=nasty) for silo in model.silos)

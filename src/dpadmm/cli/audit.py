@@ -161,6 +161,8 @@ def _print_table(results: "list[AuditResult]", confidence: float, written: list[
     from rich.console import Console
     from rich.table import Table
 
+    from dpadmm.cli.figures import cell
+
     console = Console()
     console.print(f"[bold]Audited epsilon[/bold], all bounds together at {100 * confidence:g} %")
     for (method, pair), group in groupby(results, key=lambda result: (result.method, result.pair)):
@@ -183,4 +185,4 @@ def _print_table(results: "list[AuditResult]", confidence: float, written: list[
     )
     for path in written:
         if path.suffix != ".png":
-            console.print(f"wrote {path}", soft_wrap=True)
+            console.print(cell(f"wrote {path}"), soft_wrap=True)

@@ -82,6 +82,7 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
     from dataclasses import replace
 
     from rich.console import Console
+    from rich.markup import escape
 
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
     from dpadmm.cli.tables import read_silos
@@ -101,7 +102,7 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
     sizes = ", ".join(f"{name} {len(table.frame)}" for name, table in tables.items())
     console.print(
         "[bold]Four hospitals, one model.[/bold] They are simulated in one place: this process reads all four tables. "
-        f"Between machines: `dpadmm federate`. Tables in {folder}: {sizes}."
+        f"Between machines: `dpadmm federate`. Tables in {escape(str(folder))}: {sizes}."
     )
     training = Training(
         schema=schema,
@@ -132,6 +133,7 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
 
 def _tell(model: "SavedModel", page: Path) -> None:
     from rich.console import Console
+    from rich.markup import escape
 
     from dpadmm.cli.results import print_model
 
@@ -144,6 +146,6 @@ def _tell(model: "SavedModel", page: Path) -> None:
         "release of its own, see `dpadmm evaluate --help`.",
         "\n[bold]Who is protected from whom:[/bold] every patient's record, from anyone who sees every message between "
         "the hospitals and the final model: the other hospitals, a wiretap, the public. Not from its own hospital.",
-        f"\nOpen [bold]{page}[/bold] in a browser for the full report.",
+        f"\nOpen [bold]{escape(str(page))}[/bold] in a browser for the full report.",
     ):
         console.print(text)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from dpadmm.errors import DpadmmError, raise_alone
+from dpadmm.errors import DpadmmError, raise_alone, without_controls
 
 EXIT_CODE = 2
 FAULT = 1
@@ -30,7 +30,9 @@ def clear_failures() -> Iterator[None]:
             typer.echo(f"Interrupted: {stop}", err=True)
         raise
     except DpadmmError as error:
-        first, *rest = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()] or [""]
+        first, *rest = [
+            without_controls(" ".join(line.split())) for line in str(error).splitlines() if line.strip()
+        ] or [""]
         typer.echo("\n  - ".join([f"Error: {first}", *rest]), err=True)
         raise typer.Exit(EXIT_CODE) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):

@@ -37,13 +37,22 @@ def federate(
     epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
     out: Annotated[Path | None, typer.Option(help="Write the outcome as JSON.")] = None,
     page: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace these files.")] = False,
 ) -> None:
     """Run the terms to their end, from where they stopped: live progress, the public model, each silo's cost."""
     with clear_federation_failures():
         from dpadmm.errors import InputError
+        from dpadmm.reporting.model_file import check_writable
+        from dpadmm.reporting.places import check_apart
 
         if (local is None) == (federation is None):
             raise InputError("Give a FEDERATION.toml, or --local N for a rehearsal on this machine.")
+        if page is not None and local is None and schema is None:
+            raise InputError("The report names the columns: give --schema FILE.")
+        check_apart({"--out": out, "--page": page}, [federation, data, schema])
+        for place in (out, page):
+            if place is not None:
+                check_writable(place, may_replace=force)
         if local is not None:
             outcome, public = _rehearse(local, Table(data, schema, by, header), rounds, epsilon)
         else:
@@ -54,7 +63,7 @@ def federate(
 def _run(
     federation: Path | None, coordinator: Path | None, schema: Path | None
 ) -> "tuple[FederationOutcome, Schema | None]":
-    from dpadmm.datasets.schema import Schema
+    from dpadmm.datasets.draft import load_schema
     from dpadmm.engines.flower.agreement import read_federation
     from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
     from dpadmm.engines.flower.federate import watch
@@ -62,8 +71,8 @@ def _run(
 
     if coordinator is None or federation is None:
         raise InputError("Give the coordinator's directory: --coordinator DIR.")
-    outcome = watch(CoordinatorFiles(coordinator), read_federation(federation), _show)
-    return outcome, None if schema is None else Schema.load(schema)
+    public = None if schema is None else load_schema(schema)  # before the run, which is paid for
+    return watch(CoordinatorFiles(coordinator), read_federation(federation), _show), public
 
 
 def _rehearse(silos: int, table: Table, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
@@ -88,7 +97,7 @@ def _show(progress: "Progress") -> None:
 def _finish(
     outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
-    from dpadmm.errors import InputError
+    from dpadmm.reporting.model_file import write_file
 
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
@@ -100,12 +109,10 @@ def _finish(
     if outcome.seconds_per_round:
         typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds a round")
     if out is not None:
-        out.write_text(outcome.as_json() + "\n", encoding="utf-8")
-    if page is not None:
-        if schema is None:
-            raise InputError("The report names the columns: give --schema FILE.")
+        write_file(out, f"{outcome.as_json()}\n".encode(errors="backslashreplace"))
+    if page is not None and schema is not None:
         from dpadmm.reporting.facts import Custody
         from dpadmm.reporting.federation import federation_page
 
         custody = Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED
-        page.write_text(federation_page(outcome, schema, custody), encoding="utf-8")
+        write_file(page, federation_page(outcome, schema, custody).encode(errors="replace"))

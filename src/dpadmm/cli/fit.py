@@ -7,7 +7,7 @@ import typer
 
 from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, without_controls
 
 if TYPE_CHECKING:
     from dpadmm.cli.training import Training
@@ -72,8 +72,11 @@ def fit(
     with clear_failures():
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, Training
+        from dpadmm.privacy.records import Unit
         from dpadmm.reporting.model_file import check_writable
+        from dpadmm.reporting.places import check_apart
 
+        check_apart({"--out": out, "--report": report}, [*files, schema], ledger)
         words = options.TaskWords(
             epsilon=epsilon,
             delta=delta,
@@ -88,6 +91,12 @@ def fit(
         if report is not None:
             check_writable(report, may_replace=force)
         tables = read_silos(files, split_by, has_header=header)
+        if split_by is not None and words.terms.unit is Unit.RECORD:
+            typer.echo(
+                f"The {len(tables)} values of {split_by!r} become the public names of the silos, in model, report "
+                "and ledger. If they are people, say --unit user: they are then numbered.",
+                err=True,
+            )
         training = Training(
             schema=filled,
             tables=tables,
@@ -129,14 +138,14 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
 
     prepared = training.check()
     for note in prepared.notes:
-        typer.echo(f"Note (for the data's holder, not for publication): {note}", err=True)
+        typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
     with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
         plan = training.plan(prepared)
     if not is_json:
         print_line(plan.describe())
     model, place = training.carry_out(prepared, plan)
     if report is not None:
-        write_file(report, report_page(model, place=place.name).encode())
+        write_file(report, report_page(model, place=place.name).encode(errors="replace"))
     if is_json:
         print_json({"command": "fit", "model": str(place), "report": report and str(report)} | model_json(model))
     else:
@@ -146,11 +155,8 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
 
 def _end(training: "Training", model: "SavedModel", place: Path, warn: Any, *, is_json: bool) -> None:
     if place != training.out:
-        typer.echo(
-            f"Error: {training.out} could not be written after the run, which is paid for. The model is in {place}: "
-            "copy it to a safe place now.",
-            err=True,
-        )
+        lost = f"Error: {training.out} could not be written after the run, which is paid for."
+        typer.echo(without_controls(f"{lost} The model is in {place}: copy it to a safe place now."), err=True)
         raise typer.Exit(ELSEWHERE)
     if not model.guarantee.is_release and not is_json:
         warn("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")

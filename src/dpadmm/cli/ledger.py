@@ -54,13 +54,18 @@ def export(
     expected_head: Head = None,
 ) -> None:
     """Write the statement and every entry as readable JSON, for people without this package."""
+    with clear_failures():
+        from dpadmm.reporting.places import check_apart
+
+        check_apart({"OUT.json": out}, [], file)
     with clear_failures(), _open(file, expected_head) as ledger:
+        from dpadmm.cli.figures import print_line
         from dpadmm.errors import InputError
 
         if out.exists() or not out.parent.is_dir():
             raise InputError(f"{out} is there already, or its folder is not. Give a new file in an existing folder.")
         ledger.export_json(out)
-        typer.echo(f"Wrote {out} (head {ledger.head}). The key file is not part of it: keep that like the data.")
+        print_line(f"Wrote {out} (head {ledger.head}). The key file is not part of it: keep that like the data.")
 
 
 @app.command()
@@ -114,6 +119,7 @@ def migrate(
     Example: dpadmm ledger migrate old.ledger new.ledger north.csv south.csv
     """
     with clear_failures():
+        from dpadmm.cli.figures import print_line
         from dpadmm.cli.tables import ledger_data, read_silos
         from dpadmm.privacy.ledger import Ledger
         from dpadmm.privacy.ledger import migrate as carry_over
@@ -122,7 +128,7 @@ def migrate(
         carry_over(file, out, data, silos_per_person=silos_per_person)
         with Ledger.open(out) as ledger:
             said = ledger.statement()
-        typer.echo(
+        print_line(
             f"Wrote {out}: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g} spent. Head {said.head}"
         )
 
@@ -159,17 +165,23 @@ def _print_json(document: dict[str, Any]) -> None:
 
 
 def _print_statement(said: "Statement", runs: "tuple[RunSpending, ...]") -> None:
+    from dataclasses import replace
+
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
-    console.print(str(said), soft_wrap=True, markup=False)
+    from dpadmm.cli.figures import cell, print_line
+    from dpadmm.errors import without_controls
+
+    silos = tuple(replace(each, silo=without_controls(each.silo)) for each in said.silos)
+    print_line(str(replace(said, silos=silos)))
     if not runs:
         return
     table = Table(title="Releases by run", title_justify="left")
     for name in ("run", "algorithm", "releases", "silos", "epsilon alone", "last"):
-        table.add_column(name, justify="left" if name in ("run", "algorithm", "last") else "right")
+        is_text = name in ("run", "algorithm", "last")
+        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     for run in runs:
         figures = (str(run.releases), str(run.silos), f"{run.alone_epsilon:.6g}", run.last_time[:19])
-        table.add_row(run.run, run.algorithm, *figures)
-    console.print(table)
+        table.add_row(*map(cell, (run.run, run.algorithm, *figures)))
+    Console(highlight=False).print(table)

@@ -27,11 +27,13 @@ def predict(
     Predictions follow from the released model, so they cost the training records nothing.
     """
     with clear_failures():
-        from dpadmm.cli.figures import print_json
+        from dpadmm.cli.figures import print_json, print_line
         from dpadmm.cli.scoring import predictions
         from dpadmm.datasets.tables import read_table
         from dpadmm.reporting.model_file import check_writable, load_model, write_file
+        from dpadmm.reporting.places import check_apart
 
+        check_apart({"--out": out}, [model, file])
         saved = load_model(model)
         if out is not None:
             check_writable(out, may_replace=force)
@@ -47,4 +49,4 @@ def predict(
         elif out is None:
             typer.echo(text, nl=False)
         else:
-            typer.echo(f"Wrote {len(table)} predictions to {out}.")
+            print_line(f"Wrote {len(table)} predictions to {out}.")

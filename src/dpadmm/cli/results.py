@@ -1,11 +1,13 @@
 """A trained model on the terminal: a short table, and the same as JSON."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from dpadmm.cli.figures import cell
 from dpadmm.privacy.words import covers
 from dpadmm.reporting.codec import encode
 from dpadmm.reporting.facts import SavedModel
@@ -33,11 +35,13 @@ def print_model(model: SavedModel, place: Path, report: Path | None) -> None:
     if model.spending is not None:
         spent = model.spending
         table.add_row(
-            "Budget", f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}"
+            "Budget", cell(f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}")
         )
     elif said.is_release:
         words = "no ledger: nothing remembers what these data have spent. Keep one: --ledger FILE --budget EPSILON"
         table.add_row("Budget", words)
-    table.add_row("Model", str(place))
-    table.add_row("Report", str(report) if report is not None else f"make one: dpadmm report {place}")
+    table.add_row("Model", cell(place))
+    table.add_row(
+        "Report", cell(report if report is not None else f"make one: dpadmm report {shlex.quote(str(place))}")
+    )
     console.print(table)

@@ -7,7 +7,7 @@ import typer
 
 from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, without_controls
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
 
@@ -37,10 +37,13 @@ def init(
     value, may be somebody's record: it is refused, and nothing of it is shown. If it is one, say --no-header.
     """
     with clear_failures():
+        from dpadmm.cli.figures import print_line
         from dpadmm.cli.tables import column_types
         from dpadmm.datasets.draft import Task, draft_schema, unfilled
         from dpadmm.reporting.model_file import check_writable, write_file
+        from dpadmm.reporting.places import check_apart
 
+        check_apart({"--out": out}, files)
         if out is not None:
             check_writable(out, may_replace=force)
         tables = {str(file): column_types(file, has_header=header) for file in files}
@@ -48,10 +51,10 @@ def init(
         types = _common(tables, apart, has_header=header)
         text = draft_schema(types, target, Task(predict))
         left = unfilled(text)
-        if header and not json:
+        if header:
             typer.echo(
-                f"The names of the {len(types)} columns in the draft are the first line of the file(s). See that it is "
-                "a header and no record before you pass the draft on.",
+                f"The names of the {len(types)} columns in the draft are those of the file(s): of CSV, the first line. "
+                "See that it is a header and no record before you pass the draft on.",
                 err=True,
             )
         if out is not None:
@@ -63,7 +66,7 @@ def init(
         elif out is None:
             typer.echo(text)
         else:
-            typer.echo(
+            print_line(
                 f"Wrote {out} with {len(left)} placeholder(s) to fill in from public knowledge, not from the data."
             )
 
@@ -84,6 +87,7 @@ def check(
 ) -> None:
     """Say what a schema allows, or what is still to be filled in; with tables, whether they can be used."""
     with clear_failures():
+        from dpadmm.cli.figures import print_line
         from dpadmm.datasets.draft import load_schema
 
         filled = load_schema(schema)
@@ -93,18 +97,20 @@ def check(
             from dpadmm.cli.training import prepare
 
             tables = read_silos(files, split_by, has_header=header)
-            prepared = prepare(filled, tables, options.screening(missing, unlisted, out_of_range))
+            # Values of a column may be names of people, so they are counted and not shown.
+            names = None if split_by is None else [f"silo {i}" for i in range(1, len(tables) + 1)]
+            prepared = prepare(filled, tables, options.screening(missing, unlisted, out_of_range), names)
             for note in prepared.notes:
-                typer.echo(f"Note (for the data's holder, not for publication): {note}", err=True)
+                typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
             sizes = dict(zip(prepared.silos.names, prepared.silos.sizes.tolist(), strict=True))
         if json:
             found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
             _print_json({"command": "schema check", "schema": _parsed(filled.to_json())} | found)
             return
-        typer.echo(filled.describe())
+        print_line(filled.describe())
         typer.echo(f"{filled.dimension} features after encoding.")
         for name, size in sizes.items():
-            typer.echo(f"{name}: {size} rows can be used.")
+            print_line(f"{without_controls(name)}: {size} rows can be used.")
 
 
 def _common(tables: dict[str, dict[str, Any]], apart: set[str], *, has_header: bool) -> dict[str, Any]:

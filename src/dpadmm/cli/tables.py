@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from dpadmm.datasets.draft import ColumnType
-from dpadmm.datasets.tables import CSV, check_header, lacks, read_table, read_typed_table, remedy
+from dpadmm.datasets.tables import check_header, lacks, read_table, read_typed_table, remedy
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 
@@ -19,7 +19,7 @@ _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER
 def column_types(path: Path, *, has_header: bool = True) -> dict[str, ColumnType]:
     """Return the names of the columns and the types of their cells; refuse names that look like a record."""
     frame = read_typed_table(path, has_header=has_header)
-    if has_header and path.name.lower().endswith(CSV):
+    if has_header:
         check_header(path, list(frame.columns), frame)
     kinds = {name: frame[name].dtype for name in frame.columns}
     return {
@@ -69,6 +69,19 @@ def _names(files: Sequence[Path]) -> list[str]:
     if len({path.resolve() for path in files}) < len(files):
         raise InputError("The same file is given twice. A record may be counted once only: give each file once.")
     return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
+
+
+def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
+    """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
+    seen: list[SiloTable] = []
+    for table in tables.values():
+        for other in seen:
+            if other.where != table.where and table.frame.equals(other.frame):
+                raise InputError(
+                    f"The same rows are in two files, {other.where} and {table.where}. Give one of them; or, if people "
+                    "really are in both, say --silos-per-person 2 or more, so that their records are counted together."
+                )
+        seen.append(table)
 
 
 def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:

@@ -1,6 +1,6 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.cli.options import TaskWords
-from dpadmm.cli.tables import SiloTable, ledger_data
+from dpadmm.cli.tables import SiloTable, check_no_copies, ledger_data
 from dpadmm.datasets.labels import RealLabel
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.screening import Screening, encode_table
@@ -20,10 +20,11 @@ from dpadmm.planning.carry_out import carry_out
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
+from dpadmm.privacy.records import Unit
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.facts import SavedModel
-from dpadmm.reporting.model_file import check_writable, checked_suffix, save_model
-from dpadmm.reporting.outcome import saved_model, spending_of
+from dpadmm.reporting.model_file import check_room, check_writable, checked_suffix, save_model
+from dpadmm.reporting.outcome import public_names, saved_model, spending_of
 
 
 @dataclass(frozen=True)
@@ -78,17 +79,27 @@ class Books:
             yield confirmed
 
 
-def prepare(schema: Schema, tables: Mapping[str, SiloTable], screening: Screening) -> Prepared:
-    """Encode every table; faults name file, row and column."""
+def prepare(
+    schema: Schema, tables: Mapping[str, SiloTable], screening: Screening, names: Sequence[str] | None = None
+) -> Prepared:
+    """Encode every table; faults name file, row and column. `names`: what silos are called, where not as the tables."""
     screened = {name: encode_table(schema, table.frame, table.where, screening) for name, table in tables.items()}
     silos = Silos.from_parts(
         [each.features for each in screened.values()],
         [each.labels for each in screened.values()],
         schema.row_norm,
-        list(screened),
+        list(screened) if names is None else names,
     )
     blank = np.concatenate([each.blank for each in screened.values()])
     return Prepared(silos, blank, tuple(note for each in screened.values() for note in each.notes))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
@@ -116,6 +127,7 @@ class Training:
     def check(self) -> Prepared:
         """Check all that can be checked before planning: files, cells, places."""
         checked_suffix(self.out)
+        self._check_words()
         self.books.check()
         if self.books.budget is not None and self.books.budget < self.words.epsilon:
             raise InputError(
@@ -124,13 +136,28 @@ class Training:
             )
         if self.seed is not None and self.books.path is not None:
             raise InputError("--simulate makes no release, so it cannot be recorded. Leave --ledger out.")
+        if self.words.terms.unit is Unit.RECORD and self.words.terms.silos_per_person < 2:
+            check_no_copies(self.tables)
         check_writable(self.out, may_replace=self.may_replace)
         if self.books.path is not None:
-            check_writable(self.books.path, may_replace=True)
+            check_room(self.books.path)
         if self.books.budget is None:
             with self.books.open(self.tables, self.words):  # other data or terms are refused before the planning
                 pass
-        return prepare(self.schema, self.tables, self.screening)
+        return prepare(self.schema, self.tables, self.screening, public_names(list(self.tables), self.words.terms.unit))
+
+    def _check_words(self) -> None:
+        """Refuse words that the model file, its report or the terminal could not show."""
+        words = {
+            "--title": self.title,
+            "--out": str(self.out),
+            "--ledger": str(self.books.path or ""),
+            "The schema": self.schema.to_json(),
+            "The name of a silo or a file": "".join((*self.tables, *(table.where for table in self.tables.values()))),
+        }
+        for what, text in words.items():
+            if not _is_utf8(text):
+                raise InputError(f"{what} holds characters that are not UTF-8 text. Nothing was spent; write it anew.")
 
     def plan(self, prepared: Prepared) -> Plan:
         """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""

@@ -4,6 +4,7 @@ Messages name the column, the rule and how many rows break it. They never quote 
 messages travel to logs.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -163,10 +164,12 @@ def checked_name(what: str, name: object) -> str:
 
 
 def checked_bounds(name: str, lower: float, upper: float) -> tuple[float, float]:
-    """Return the bounds as floats if they are finite and `lower < upper`."""
+    """Return the bounds as floats if they and their distance are finite and `lower < upper`."""
     low, high = checks.finite(f"lower of {name!r}", lower), checks.finite(f"upper of {name!r}", upper)
     if not low < high:
         raise InputError(f"{name!r}: lower must be less than upper, got lower={lower!r}, upper={upper!r}.")
+    if not math.isfinite(high - low):
+        raise InputError(f"{name!r}: upper - lower is too large for a number. Give bounds that are closer together.")
     return low, high
 
 

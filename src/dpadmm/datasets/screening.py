@@ -19,7 +19,7 @@ from dpadmm.datasets.columns import Categorical, Category, Column, Numeric, floa
 from dpadmm.datasets.labels import BinaryLabel, Label, RealLabel, ThresholdLabel
 from dpadmm.datasets.policies import OutOfRange, Unknown
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import NO_HEADER, lacks
+from dpadmm.datasets.tables import lacks, names_remedy
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
@@ -153,9 +153,7 @@ def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
 def _check_columns(schema: Schema, frame: pd.DataFrame, where: str, is_labelled: bool) -> None:
     needed = [column.name for column in schema.columns] + ([schema.label.name] if is_labelled else [])
     if any(name not in frame.columns for name in needed):
-        raise InputError(
-            f"{lacks(where, needed, frame.columns)} Rename them in the file, or correct the schema. {NO_HEADER}"
-        )
+        raise InputError(f"{lacks(where, needed, frame.columns)} {names_remedy(where, needed, frame.columns)}")
     twice = [name for name in needed if (frame.columns == name).sum() > 1]
     if twice:
         raise InputError(f"{where} has more than one column named {', '.join(map(repr, twice))}. Rename all but one.")

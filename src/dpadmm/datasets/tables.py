@@ -22,7 +22,8 @@ NO_HEADER = "If the first line is a record and no header, say --no-header: the c
 
 _BAD_FILE = (OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, zlib.error)
 _LINE = re.compile(r"(?:line|row) (\d+)")
-_DATE = re.compile(r"\d{1,4}[-./:]\d{1,2}(?:[-./:T ]\d{1,4}.*)?")
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})[a-z]*[ ,./-]+\d.*", re.IGNORECASE)
 
 
 def read_table(path: Path, *, has_header: bool = True) -> pd.DataFrame:
@@ -68,23 +69,44 @@ def remedy(has_header: bool) -> str:
     return "With --no-header the columns are called column1, column2, ... from left to right: use these names."
 
 
+def is_csv(path: str | Path) -> bool:
+    """Return whether a file's name says that it is CSV, so that it may lack a header."""
+    return str(path).lower().endswith(CSV)
+
+
+def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str:
+    """Say what to do where a table lacks columns of a schema; whether it was read without a header, its names tell."""
+    if list(found) == numbered_names(len(found)):
+        return (
+            f"With --no-header the columns are column1, column2, ...; the schema wants {', '.join(map(repr, wanted))}: "
+            "write a header line with such names into the file, and leave --no-header out."
+        )
+    return f"Rename them in the file, or correct the schema.{' ' + NO_HEADER if is_csv(where) else ''}"
+
+
 def check_header(path: Path, names: Sequence[str], frame: pd.DataFrame) -> None:
     """Refuse names that look like a record, before they are written to where names are public.
 
-    Numbers, dates, empty names and names that are also values of their own column are no names. A record of rare words
-    alone cannot be told from a header, so whoever writes names down also asks for one that the user knows.
+    What begins with a digit, numbers, dates, empty names and names that are also values of their own column are no
+    names. A record of rare words alone cannot be told from a header, so whoever writes names down also asks for one
+    that the user knows.
     """
     strange = [name for place, name in enumerate(names) if _is_value(name, frame.iloc[:, place])]
     if strange:
+        values = "look like values (numbers, dates, what begins with a digit, nothing, or values of the same column)."
+        if not is_csv(path):
+            raise InputError(
+                f"{path}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
+            )
         raise InputError(
-            f"{path}: {len(strange)} of the {len(names)} names in the first line look like values (numbers, dates, "
-            f"nothing, or values of the same column). {NO_HEADER} If it is a header, give these columns other names."
+            f"{path}: {len(strange)} of the {len(names)} names in the first line {values} {NO_HEADER} If it is a "
+            "header, give these columns other names."
         )
 
 
 def _is_value(name: str, cells: pd.Series) -> bool:
     text = name.strip()
-    if not text or _is_unnamed(text) or _DATE.fullmatch(text):
+    if not text or text[0].isdigit() or _is_unnamed(text) or _DATE.fullmatch(text):
         return True
     try:
         float(text.replace(",", "."))
@@ -109,17 +131,17 @@ def _read(path: Path, *, text_only: bool, has_header: bool) -> pd.DataFrame:
         frame = _read_parquet(path)
     else:
         raise InputError(f"{path} must end in {', '.join(CSV + PARQUET)}. Save the table in one of these formats.")
-    frame.columns = _checked_names(path, frame.columns, is_csv=name.endswith(CSV))
+    frame.columns = _checked_names(path, frame.columns)
     return frame
 
 
-def _checked_names(path: Path, found: Sequence[Any], *, is_csv: bool) -> list[str]:
+def _checked_names(path: Path, found: Sequence[Any]) -> list[str]:
     """Return the names as text; columns without a name, such as a stored index, are numbered."""
     names = [str(name).strip() or f"unnamed column {place}" for place, name in enumerate(found, start=1)]
     if len(set(names)) < len(names):
         raise InputError(
             f"{path} has {len(names)} columns but {len(set(names))} different names: some columns are called the same. "
-            f"Rename all but one of each.{' ' + NO_HEADER if is_csv else ''}"
+            f"Rename all but one of each.{' ' + NO_HEADER if is_csv(path) else ''}"
         )
     return names
 
@@ -138,7 +160,7 @@ def _read_csv(path: Path, separator: str, text_only: bool, has_header: bool) -> 
         lambda: pd.read_csv(
             path,
             header=0 if has_header else None,
-            names=_checked_names(path, names, is_csv=True),
+            names=_checked_names(path, names),
             dtype=str if text_only else None,
             low_memory=False,
             **common,

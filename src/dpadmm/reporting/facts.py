@@ -122,10 +122,14 @@ class Expected:
     def words(self) -> str:
         """Say what the noise leaves of what was learned there."""
         simple = "the majority class" if self.score == "accuracy" else "predicting the mean"
+        with_noise, without = _compared(self.mean - self.baseline), _compared(self.without_noise - self.baseline)
         return (
-            f"On the synthetic data the model with noise was {self.mean - self.baseline:.3f} better than {simple} "
-            f"there, without noise {self.without_noise - self.baseline:.3f}"
+            f"On the synthetic data the model with noise was {with_noise} than {simple} there, without noise {without}"
         )
+
+
+def _compared(difference: float) -> str:
+    return f"{abs(difference):.3f} {'worse' if round(difference, 3) < 0 else 'better'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +189,12 @@ class Measurement:
     uncertainty: float = 0.0
     baseline: float | None = None
     declaration: str = ""
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether private records were measured and no ledger knows of it."""
+        is_private = self.basis is Basis.ACCOUNTED and self.on.startswith("private records")
+        return is_private and "recorded in" not in self.on
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.reporting.codec import decode, encode
 from dpadmm.reporting.facts import SavedModel
+from dpadmm.reporting.places import check_no_ledger
 
 FORMAT = "dpadmm-model"
 VERSION = 1
@@ -44,13 +45,18 @@ def _signed(document: dict[str, Any], coefficients: Any = None) -> bytes:
         "digest": _digest(document, coefficients),
         "model": json.loads(model),
     }
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    return _utf8(json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1))
 
 
 def _digest(document: Any, coefficients: Any = None) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     tail = b"" if coefficients is None else np.ascontiguousarray(coefficients, dtype="<f8").tobytes()
-    return hashlib.sha256(text.encode() + tail).hexdigest()
+    return hashlib.sha256(_utf8(text) + tail).hexdigest()
+
+
+def _utf8(text: str) -> bytes:
+    """Return JSON text as bytes; what UTF-8 cannot hold becomes JSON's own escape, so a paid model is never lost."""
+    return text.encode(errors="backslashreplace")
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
@@ -113,9 +119,15 @@ def checked_suffix(path: Path) -> Path:
 
 
 def check_writable(path: Path, *, may_replace: bool = False, room: int = ROOM_BYTES) -> None:
-    """Refuse, before anything is spent, a place where the result could not be written: really writes there."""
+    """Refuse, before anything is spent, a place where the result could not be written; never replaces a ledger."""
     if path.exists() and not may_replace:
         raise InputError(f"{path} is there already. Give a new name, or --force to replace it.")
+    check_no_ledger(path)
+    check_room(path, room)
+
+
+def check_room(path: Path, room: int = ROOM_BYTES) -> None:
+    """Refuse a folder that is not there, or where nothing can be written: really writes there."""
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file in it.")
     if not path.parent.is_dir():
@@ -132,7 +144,8 @@ def check_writable(path: Path, *, may_replace: bool = False, room: int = ROOM_BY
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write all or nothing: a new file beside the old one, synced, then renamed over it."""
+    """Write all or nothing: a new file beside the old one, synced, then renamed over it; never over a ledger."""
+    check_no_ledger(path)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpadmm-new-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -163,7 +176,7 @@ def save_model(model: SavedModel, path: str | os.PathLike[str]) -> Path:
     try:
         write_file(place, content)
         return place
-    except OSError:
+    except (OSError, InputError):
         handle, name = tempfile.mkstemp(prefix=f"{place.stem}-", suffix=place.suffix)
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -76,7 +76,7 @@ _NOISE_WORDS = (
 )
 _HISTORY_WORDS = (
     "Computed from the noisy values alone, which the guarantee covers; no loss or accuracy on the "
-    "training records is shown, because that would be a further, unaccounted release."
+    "training records is shown in these two charts, because that would be a further, unaccounted release."
 )
 
 
@@ -178,6 +178,8 @@ def _scores(model: SavedModel) -> Markup | None:
 
 
 def _measured_words(measurement: Measurement) -> str:
+    if measurement.is_unrecorded:
+        return "measured (in no ledger)"
     return "measured (public data)" if measurement.basis is Basis.PUBLIC else "measured (accounted)"
 
 

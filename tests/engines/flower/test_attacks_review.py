@@ -325,11 +325,12 @@ def test_a_coordinator_reaches_its_own_superlink_whatever_its_name(tmp_path):
     assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
 
 
-@pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "..", "a/b", "coordinator"])
+@pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "..", "a/b", "coordinator", "b\n", "c" * 201])
 def test_a_column_cannot_name_files_elsewhere(worlds, tmp_path, name):
     """A rehearsal deals a table by a column, whose values become the names of folders."""
     tables = dict(zip(["a", name], worlds.tables((10, 10)).values(), strict=True))
     build = p_admm_terms(worlds.SCHEMA, 1, 1.0)
-    with pytest.raises(InputError, match="cannot be called"):
+    with pytest.raises(InputError, match="cannot be called") as refused:
         prepared(tmp_path / "place" / "in", tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+    assert repr(name) not in str(refused.value)  # it is a cell
     assert not list(tmp_path.rglob("outside*"))

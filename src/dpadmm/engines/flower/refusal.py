@@ -1,6 +1,6 @@
 """Why a message is not answered, by name."""
 
-from dpadmm.errors import DpadmmError
+from dpadmm.errors import DpadmmError, without_controls
 
 LONGEST = 500
 """Characters of a stranger's words that are kept."""
@@ -9,7 +9,7 @@ LONGEST = 500
 def printable(text: str) -> str:
     """Return text that others had a hand in, fit for a log and a terminal: no control characters, and not long."""
     short = text if len(text) <= LONGEST else text[:LONGEST] + "..."
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in short)
+    return without_controls(short)
 
 
 class Refusal(DpadmmError):

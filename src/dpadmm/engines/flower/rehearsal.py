@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from dpadmm.datasets.schema import Schema
 
+LONGEST_NAME = 200
+
 
 @dataclass
 class Rehearsal:
@@ -95,13 +97,12 @@ def prepared(
     """
     from dpadmm.engines.flower.silo_files import schema_digest
 
+    _check_names(list(tables))
     coordinator = CoordinatorFiles(place / "coordinator")
     key = coordinator.create(["127.0.0.1", "localhost"])
     schema.save(place / "schema.json")
     silos, people = {}, []
     for name, table in tables.items():
-        if Path(name).name != name or name in ("..", "coordinator"):  # it names a folder, and may come from a table
-            raise InputError(f"A silo cannot be called {name!r}: it needs a name that can be a folder's.")
         data = place / f"{name}.csv"
         table.to_csv(data, index=False)
         files = SiloFiles(place / name)
@@ -118,6 +119,17 @@ def prepared(
         silo.approve(agreement)
         silo.close()
     return Rehearsal(place, agreement, coordinator, silos)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse names that cannot be a folder's; they may be cells of a table, so they are not quoted."""
+    for place, name in enumerate(names, start=1):
+        is_folder = Path(name).name == name and name not in ("..", "coordinator")
+        if not (is_folder and name.isprintable() and name.strip() and len(name.encode()) <= LONGEST_NAME):
+            raise InputError(
+                f"Silo {place} of {len(names)} cannot be called as it is (the name is not shown): it needs a printable "
+                f"name that can be a folder's, of at most {LONGEST_NAME} bytes. Change it in the table."
+            )
 
 
 @contextmanager
