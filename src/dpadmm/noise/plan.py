@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Origin, Sampler, Slot
 from dpadmm.noise.promises import Family, Promise, Row, bounds_by_round, last_round
@@ -123,7 +124,7 @@ def calibrated(
         for itself.
     """
     if not isinstance(target, Target | PureTarget):
-        raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {target!r}.")
+        raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {shown(target)}.")
     families = {promise.family for promise in promises}
     _check_rows(promises)
     if all(row.agent == COORDINATOR for promise in promises for row in promise.rows):

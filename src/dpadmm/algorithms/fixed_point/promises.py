@@ -12,6 +12,7 @@ import numpy as np
 
 from dpadmm.algorithms.fixed_point.participation import Participation, agents_of
 from dpadmm.algorithms.setting import Setting
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.promises import Family, Promise, Row
@@ -38,7 +39,7 @@ class Level:
     def check(unit: Unit) -> None:
         """Fixed-point ADMM protects records or users."""
         if unit not in (Unit.RECORD, Unit.USER):
-            raise InputError(f"unit must be Unit.RECORD or Unit.USER, got {unit!r}.")
+            raise InputError(f"unit must be Unit.RECORD or Unit.USER, got {shown(unit)}.")
 
     def block(self, setting: Setting, size: int, weight: float) -> Certificate:
         """C5 for an agent with `size` records and weight w_i: how far `2 (x_i - z)` can move."""
