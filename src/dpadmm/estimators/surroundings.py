@@ -5,13 +5,21 @@ from types import FrameType
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.pipelines import check_pipeline
 
 _FITS = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit"})
 # Rooms of scikit-learn whose functions only pass a call on; their estimators are judged by `check_pipeline`.
-_PASSING = ("sklearn.base", "sklearn.utils", "sklearn.pipeline", "sklearn.compose", "sklearn.callback")
+_PASSING = (
+    "sklearn.base",
+    "sklearn.utils",
+    "sklearn.pipeline",
+    "sklearn.compose",
+    "sklearn.callback",
+    "sklearn.model_selection._classification_threshold",
+)
 _SEARCH = (
     "this fit runs inside scikit-learn's model selection, which returns exact scores of the rows it is given; every "
     "fold and candidate is a release of its own. The certified figure is about one fit: not about scores, the sum of "
@@ -29,7 +37,7 @@ def leak_around() -> str | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         room = frame.f_globals.get("__name__", "")
-        if room.startswith("sklearn.model_selection"):
+        if room.startswith("sklearn.model_selection") and not isinstance(_owner(frame), FixedThresholdClassifier):
             return _SEARCH
         if frame.f_code.co_name in _FITS:
             owner = _owner(frame)
