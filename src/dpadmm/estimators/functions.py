@@ -35,9 +35,7 @@ def advice_on(function: Any, options: Mapping[str, Any]) -> Advice | None:
     owner = getattr(function, "__self__", function)  # of a bound method; an object that is called stands for itself
     if callable(getattr(owner, "fit", None)):
         known = advice_for(type(owner))
-        return Advice(
-            f"it is or was fitted out of sight; {known.problem}", f"{OTHERS}, as a step and not as its method"
-        )
+        return Advice(f"it is or was fitted out of sight; {known.problem}", f"{OTHERS}; give the step, not its method")
     if function is preprocessing.normalize and options.get("axis", 1) != 1:
         return _BY_COLUMN
     try:

@@ -2,7 +2,7 @@
 
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import FixedThresholdClassifier
@@ -28,7 +28,14 @@ _SEARCH = (
 _HELP = "dpadmm.check_pipeline(...) says what to use instead."
 
 
-def leak_around() -> str | None:
+class Leak(NamedTuple):
+    """What around a fit learns from its rows, and which kind of surroundings it is."""
+
+    topic: str
+    text: str
+
+
+def leak_around() -> Leak | None:
     """Return what around the fit that is running learns from its rows too, None if nothing is seen.
 
     Walks up the stack of calls. Of the estimators whose fit is running the outermost counts, with all it holds.
@@ -38,7 +45,7 @@ def leak_around() -> str | None:
     while frame is not None:
         room = frame.f_globals.get("__name__", "")
         if room.startswith("sklearn.model_selection") and not isinstance(_owner(frame), FixedThresholdClassifier):
-            return _SEARCH
+            return Leak("search", _SEARCH)
         if frame.f_code.co_name in _FITS:
             owner = _owner(frame)
             outermost = owner if owner is not None else outermost
@@ -47,7 +54,9 @@ def leak_around() -> str | None:
         frame = frame.f_back
     if outermost is not None:
         return _words(outermost)
-    return None if passed is None else f"this fit is one of several inside {passed}, whose costs add up. {_HELP}"
+    if passed is None:
+        return None
+    return Leak("several", f"this fit is one of several inside {passed}, whose costs add up. {_HELP}")
 
 
 def _owner(frame: FrameType) -> Any:
@@ -57,12 +66,13 @@ def _owner(frame: FrameType) -> Any:
     return owner if isinstance(owner, BaseEstimator) and not isinstance(owner, PrivateLinearModel) else None
 
 
-def _words(outermost: Any) -> str | None:
+def _words(outermost: Any) -> Leak | None:
     found = check_pipeline(outermost).findings
     if not found:
         return None
     listed = ", ".join(f"{each.place} ({each.step})" for each in found)
-    return (
+    return Leak(
+        "steps",
         f"this fit runs inside a {type(outermost).__name__} with steps that learn from the same rows without noise: "
-        f"{listed}. The certified figure does not cover them. {_HELP}"
+        f"{listed}. The certified figure does not cover them. {_HELP}",
     )
