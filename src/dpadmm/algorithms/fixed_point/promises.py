@@ -22,6 +22,7 @@ from dpadmm.privacy.certificates import (
     fixed_point_mean_record,
     fixed_point_mean_user,
 )
+from dpadmm.privacy.certificates.neighbours import for_silos
 from dpadmm.privacy.records import Certificate, Unit
 from dpadmm.problems.arrays import Ints
 
@@ -141,7 +142,7 @@ def mean_promise(slot: Slot, level: Level, setting: Setting, participation: Part
         updates[slice(None) if who is None else who] += 1
         reach = bounds[kind_of, updates]
         worst = float(reach.max() if silos == 1 else np.partition(reach, -silos)[-silos:].sum())
-        certificates.append(replace(by_kind[0][0], bound=worst, silos_per_person=silos))
+        certificates.append(for_silos(by_kind[0][0], bound=worst, silos=silos))
     return Promise(slot, Family.GAUSSIAN, (Row(COORDINATOR, tuple(rounds), tuple(certificates)),))
 
 
