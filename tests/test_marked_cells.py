@@ -882,6 +882,20 @@ def test_absurd_public_numbers_are_refused_before_anything_is_spent(tmp_path: Pa
         assert book.statement().releases == 0
 
 
+@pytest.mark.parametrize("method", ["dvp", "m-admm", "r-admm"])
+@pytest.mark.filterwarnings("ignore")
+def test_noise_that_no_solver_can_carry_is_refused_before_anything_is_spent(tmp_path: Path, method: str) -> None:
+    """The tolerance of the local solves is below the rounding of an objective with so much noise in it."""
+    path, groups = tmp_path / "book", [f"silo {i % 2}" for i in range(N)]
+    Ledger.create(path, ledger_data(X, Y, groups), Budget(epsilon=9.0, delta=1e-3)).close()
+    with pytest.raises(InputError, match="Nothing was spent"):
+        build(PrivateLogisticRegression, ledger=path, epsilon=1e-11, algorithm=method).fit(X, Y, groups=groups)
+    with Ledger.open(path) as book:
+        assert book.statement().releases == 0
+    model = build(PrivateLogisticRegression, ledger=path, epsilon=1e-4, algorithm=method).fit(X, Y, groups=groups)
+    assert np.all(np.isfinite(model.coef_))
+
+
 def test_an_absurd_metric_is_refused_before_anything_is_spent(tmp_path: Path, fitted: dict[str, Any]) -> None:
     path, model = tmp_path / "book", fitted["PrivateLogisticRegression"]
     Ledger.create(path, ledger_data(frame(), Y), Budget(epsilon=1e300, delta=1e-3)).close()
