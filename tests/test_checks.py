@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 
 import numpy as np
@@ -70,6 +71,45 @@ class TestCount:
         assert checks.count("rounds", 0, least=0) == 0
         with pytest.raises(InputError, match="at least 2, got 1"):
             checks.count("rounds", 1, least=2)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Mute:
+    """Has no size, and says so rudely."""
+
+    def __len__(self):
+        raise RuntimeError("a cell")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "None"),
+        (True, "True"),
+        (2, "2"),
+        (0.1, "0.1"),
+        ("auto", "'auto'"),
+        (Colour.RED, "Colour.RED"),
+        ("x" * 41, "str of length 41"),
+        ("a\nb", "str of length 3"),
+        ([1, 2], "list of length 2"),
+        ((0, 1), "tuple of length 2"),
+        ({"cell": 1}, "dict of length 1"),
+        (np.array(["cell"]), "ndarray of shape (1)"),
+        (np.zeros((3, 2)), "ndarray of shape (3, 2)"),
+        (np.array("cell"), "ndarray of shape ()"),
+        (object(), "an object of type object"),
+        (Mute(), "an object of type Mute"),
+        (10**400, "1" + "0" * 39),
+        (10**5000, "int of thousands of digits"),
+    ],
+    ids=range(18),
+)
+def test_messages_show_settings_and_of_data_the_size_alone(value, told):
+    assert checks.shown(value) == told
 
 
 def test_input_errors_are_value_errors_of_this_package():

@@ -684,6 +684,80 @@ def test_making_a_ledger_shows_no_cell(name: str) -> None:
     assert marks_in(heard_from(lambda: ledger_data(tables()[name], Y))) == []
 
 
+class Talkative:
+    """An object that quotes a cell whatever it is asked."""
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise RuntimeError(SAID)
+
+    def __iter__(self) -> Any:
+        raise RuntimeError(SAID)
+
+    def __len__(self) -> int:
+        raise RuntimeError(SAID)
+
+    def __repr__(self) -> str:
+        return SAID
+
+
+def misplaced() -> dict[str, Any]:
+    """Data of every form that may be given where a setting belongs."""
+    return {
+        **{name: table for name, table in tables().items() if name not in ("scalar", "text alone", "none")},
+        "vector of texts": np.array([SAID] * N),
+        "two rows": X[::-1][:2],
+        "ragged texts": [[SAID], [SAID, SAID]],
+        "large number": [10**400, int(LARGE)],
+        "object": Talkative(),
+        "long text": SAID * 9,
+        "array of no dimension": np.array(SAID),
+    }
+
+
+SETTINGS = (
+    *("epsilon", "delta", "alpha", "l1_ratio", "fit_intercept", "feature_bounds", "row_norm", "unit", "view"),
+    *("algorithm", "topology", "max_records_per_person", "max_silos_per_person", "random_state"),
+)
+OWN_SETTINGS = (
+    (PrivateLogisticRegression, "classes"),
+    (PrivateLinearSVC, "classes"),
+    (PrivateLinearSVC, "hinge_width"),
+    (PrivateLinearRegression, "target_bounds"),
+    (PrivateLinearRegression, "huber_threshold"),
+)
+
+
+@pytest.mark.parametrize("name", misplaced())
+def test_data_given_as_a_setting_are_not_shown(book: Ledger, name: str) -> None:
+    """Arguments in the wrong order put a table where a number belongs."""
+    value = misplaced()[name]
+    for kind, setting in (*((PrivateLogisticRegression, each) for each in SETTINGS), *OWN_SETTINGS):
+        ledger = {} if setting == "random_state" else {"ledger": book}
+        target = T if kind is PrivateLinearRegression else Y
+        heard = heard_from(lambda k=kind, o={**ledger, setting: value}, t=target: build(k, **o).fit(X, t))
+        assert marks_in(heard) == [], (kind.__name__, setting)
+    heard = heard_from(lambda: build(PrivateLogisticRegression, ledger=book).fit(X, Y, groups=value))
+    assert marks_in(heard) == []
+    for setting in ("epsilon", "delta", "silo_epsilon"):
+        assert marks_in(heard_from(lambda s=setting: Budget(**{"epsilon": 1.0, "delta": 1e-6, s: value}))) == []
+
+
+@pytest.mark.parametrize("name", misplaced())
+def test_data_given_as_a_setting_of_a_metric_are_not_shown(fitted: dict[str, Any], name: str) -> None:
+    value, model = misplaced()[name], fitted["PrivateLogisticRegression"]
+    with pytest.raises(InputError) as caught:
+        private_accuracy(model, frame(), Y, value)
+    assert marks_in(told_by(caught.value)) == []
+    usual: dict[str, Any] = {"epsilon": 1.0, "largest": 9.0}
+    for setting in (
+        *("epsilon", "largest", "delta", "groups", "max_records_per_person", "max_silos_per_person"),
+        *("ledger", "random_state", "scores_rows_alone"),
+    ):
+        heard = heard_from(lambda o={**usual, setting: value}: private_absolute_error(model, frame(), Y, **o))
+        if setting != "ledger" or not isinstance(value, str):  # a ledger's path may be shown
+            assert marks_in(heard) == [], setting
+
+
 cells = st.one_of(
     st.sampled_from([SAID, NUMBER, LARGE, -LARGE, NUMBER * 1j, None, float("nan"), float("inf"), [NUMBER], {SAID: 1}]),
     st.sampled_from([str(NUMBER), SAID.encode(), pd.Timestamp("2017-08-17"), pd.NA, True, 10**400, np.float32(NUMBER)]),
@@ -806,6 +880,20 @@ def test_absurd_public_numbers_are_refused_before_anything_is_spent(tmp_path: Pa
         build(kind, ledger=path, **options).fit(X, target)
     with Ledger.open(path) as book:
         assert book.statement().releases == 0
+
+
+@pytest.mark.parametrize("method", ["dvp", "m-admm", "r-admm"])
+@pytest.mark.filterwarnings("ignore")
+def test_noise_that_no_solver_can_carry_is_refused_before_anything_is_spent(tmp_path: Path, method: str) -> None:
+    """The tolerance of the local solves is below the rounding of an objective with so much noise in it."""
+    path, groups = tmp_path / "book", [f"silo {i % 2}" for i in range(N)]
+    Ledger.create(path, ledger_data(X, Y, groups), Budget(epsilon=9.0, delta=1e-3)).close()
+    with pytest.raises(InputError, match="Nothing was spent"):
+        build(PrivateLogisticRegression, ledger=path, epsilon=1e-11, algorithm=method).fit(X, Y, groups=groups)
+    with Ledger.open(path) as book:
+        assert book.statement().releases == 0
+    model = build(PrivateLogisticRegression, ledger=path, epsilon=1e-4, algorithm=method).fit(X, Y, groups=groups)
+    assert np.all(np.isfinite(model.coef_))
 
 
 def test_an_absurd_metric_is_refused_before_anything_is_spent(tmp_path: Path, fitted: dict[str, Any]) -> None:

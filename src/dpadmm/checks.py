@@ -1,54 +1,90 @@
 """Checks of plain numbers at the door; each raises `InputError` and returns the value it checked."""
 
 import math
+from enum import Enum
 from numbers import Real
 
 from dpadmm.errors import InputError
+
+_LONGEST = 40
+
+
+def shown(value: object) -> str:
+    """Return what a message may say about a value that came: a plain setting itself, of all else the kind and size.
+
+    A table given in the wrong place is somebody's records, and messages end up in logs.
+
+    >>> shown(0.5), shown("auto"), shown([17, 18, 19]), shown("x" * 99)
+    ('0.5', "'auto'", 'list of length 3', 'str of length 99')
+    """
+    kind = type(value).__name__
+    if isinstance(value, Enum):
+        return f"{kind}.{value.name}"
+    is_short_text = isinstance(value, str) and len(value) <= _LONGEST and value.isprintable()
+    if value is None or is_short_text:
+        return repr(value)
+    if isinstance(value, Real):  # booleans too
+        return _digits(value)
+    try:
+        shape = getattr(value, "shape", None)
+        if isinstance(shape, tuple):
+            return f"{kind} of shape ({', '.join(str(int(side)) for side in shape)})"
+        return f"{kind} of length {len(value)}"  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001 - an object may answer anything, and has no size to tell then
+        return f"an object of type {kind}"
+
+
+def _digits(value: Real) -> str:
+    """Return the beginning of a number's digits; Python refuses to print whole numbers of thousands."""
+    try:
+        return f"{value!r:.{_LONGEST}}"
+    except ValueError:
+        return f"{type(value).__name__} of thousands of digits"
 
 
 def finite(name: str, value: object) -> float:
     """Return `value` as a float if it is a finite real number (booleans are not numbers here)."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{name} must be a finite number, got {value!r}.")
+        raise InputError(f"{name} must be a finite number, got {shown(value)}.")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise InputError(f"{name} must be a finite number, got {value!r:.40}.")
+        raise InputError(f"{name} must be a finite number, got {shown(value)}.")
     return number
 
 
 def positive(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and > 0."""
     if finite(name, value) <= 0:
-        raise InputError(f"{name} must be greater than 0, got {value!r}.")
+        raise InputError(f"{name} must be greater than 0, got {shown(value)}.")
     return float(value)
 
 
 def non_negative(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and >= 0."""
     if finite(name, value) < 0:
-        raise InputError(f"{name} must be 0 or greater, got {value!r}.")
+        raise InputError(f"{name} must be 0 or greater, got {shown(value)}.")
     return float(value)
 
 
 def open_unit(name: str, value: float) -> float:
     """Return `value` as a float if it lies strictly between 0 and 1 (a delta, a sampling rate)."""
     if not 0 < finite(name, value) < 1:
-        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {shown(value)}.")
     return float(value)
 
 
 def half_open_unit(name: str, value: float) -> float:
     """Return `value` as a float if it lies in (0, 1]."""
     if not 0 < finite(name, value) <= 1:
-        raise InputError(f"{name} must be greater than 0 and at most 1, got {value!r}.")
+        raise InputError(f"{name} must be greater than 0 and at most 1, got {shown(value)}.")
     return float(value)
 
 
 def count(name: str, value: int, *, least: int = 1) -> int:
     """Return `value` as an int if it is a whole number of at least `least`."""
     if finite(name, value) != int(value) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+        raise InputError(f"{name} must be a whole number of at least {least}, got {shown(value)}.")
     return int(value)

@@ -309,8 +309,105 @@ def test_a_release_without_a_ledger_is_announced_once(table, tmp_path):
     assert heard(NoLedgerWarning, lambda: booked.fit(X, y)) == []
     (said,) = heard(NoLedgerWarning, lambda: MODEL.fit(X, y))
     assert "nothing remembers what these data have spent" in said
-    assert "Ledger.create(" in said
     assert heard(NoLedgerWarning, lambda: MODEL.fit(X, y)) == []
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+@pytest.mark.parametrize("people", [{}, {"max_records_per_person": 2, "view": "public"}])
+def test_the_recipe_for_a_ledger_runs(table, tmp_path, monkeypatch, people, has_groups):
+    """The lines of the warning are run as they stand; the ledger they make takes the same fit, twice."""
+    X, y, _, silos = table
+    groups = silos if has_groups else None
+    people = people | ({"max_silos_per_person": 2} if people and has_groups else {})
+    options = {"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1, 1), "classes": (0, 1), **people}
+    (said,) = heard(NoLedgerWarning, lambda: PrivateLogisticRegression(**options).fit(X, y, groups=groups))
+    recipe = "\n".join(line.strip() for line in said.splitlines() if line.startswith("    "))
+    assert ("groups" in recipe) == has_groups
+    monkeypatch.chdir(tmp_path)
+    exec(recipe, {"X": X, "y": y, "groups": groups})
+    model = PrivateLogisticRegression(**options, ledger="data.ledger")
+    model.fit(X, y, groups=groups)
+    model.fit(X, y, groups=groups)
+    with Ledger.open("data.ledger") as book:
+        assert book.statement().releases > 0
+
+
+def test_the_recipe_of_a_figure_runs(table, tmp_path, monkeypatch):
+    X, y, _, _ = table
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoLedgerWarning)
+        model = MODEL.fit(X, y)
+    (said,) = heard(NoLedgerWarning, lambda: private_accuracy(model, X, y, epsilon=1.0))
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(line.strip() for line in said.splitlines() if line.startswith("    ")), {"X": X, "y": y})
+    assert private_accuracy(model, X, y, epsilon=1.0, ledger="data.ledger").privacy.certified <= 1.0
+
+
+def test_one_kind_of_surroundings_does_not_silence_another(table):
+    X, y, _, _ = table
+    assert len(heard(PipelineWarning, lambda: _pipeline(StandardScaler()).fit(X, y))) == 1
+    assert len(heard(PipelineWarning, lambda: cross_val_score(MODEL, X, y, cv=2))) == 1
+    assert heard(PipelineWarning, lambda: GridSearchCV(MODEL, {"epsilon": [1.0]}, cv=2).fit(X, y)) == []
+    assert heard(PipelineWarning, lambda: _pipeline(MinMaxScaler()).fit(X, y)) == []
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        lambda: warnings.simplefilter("ignore"),
+        lambda: warnings.filterwarnings("ignore", category=NoLedgerWarning),
+        lambda: warnings.filterwarnings("ignore", message=".*no ledger"),
+        lambda: warnings.filterwarnings("ignore", module=__name__),
+    ],
+)
+def test_a_warning_that_was_silenced_comes_when_it_is_heard(table, silence):
+    X, y, _, _ = table
+    with warnings.catch_warnings():
+        silence()
+        MODEL.fit(X, y)
+    assert len(heard(NoLedgerWarning, lambda: MODEL.fit(X, y))) == 1
+    assert heard(NoLedgerWarning, lambda: MODEL.fit(X, y)) == []
+
+
+def test_a_figure_with_a_large_delta_warns_before_anything_is_spent(table, tmp_path):
+    X, y, _, _ = table
+    path = tmp_path / "book.ledger"
+    Ledger.create(path, ledger_data(X, y), Budget(epsilon=9.0, delta=0.1)).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoLedgerWarning)
+        model = MODEL.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LargeDeltaWarning)
+        with pytest.raises(LargeDeltaWarning, match="above 1/n"):
+            private_accuracy(model, X, y, epsilon=1.0, delta=0.01, ledger=path)
+        private_accuracy(model, X, y, epsilon=1.0, delta=1e-5, ledger=path)
+        private_accuracy(model, X, y, epsilon=1.0, ledger=path)
+    with Ledger.open(path) as book:
+        assert book.statement().releases == 2
+    with pytest.warns(LargeDeltaWarning) as caught:
+        private_accuracy(model, X, y, epsilon=1.0, delta=0.01, ledger=path)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(("cell", "words"), [(np.nan, "Fill empty cells"), (np.inf, "Replace such cells")])
+def test_rows_that_cannot_be_used_are_not_to_be_dropped(table, cell, words):
+    """How many rows are left would tell how many were bad."""
+    X, y, _, _ = table
+    bad = X.copy()
+    bad[3, 1] = cell
+    with pytest.raises(InputError, match=f"{words}.* a public constant") as caught:
+        MODEL.fit(bad, y)
+    assert "rop" not in str(caught.value)
+    with pytest.raises(InputError, match="Encode text by publicly listed categories"):
+        MODEL.fit([["red"]] * len(y), y)
+
+
+def test_only_what_is_missing_is_asked_for(table):
+    X, y, _, _ = table
+    with pytest.raises(InputError, match=r"^delta must be given"):
+        PrivateLogisticRegression().fit(X, y)
+    with pytest.raises(InputError, match="epsilon must be a finite number, got None"):
+        PrivateLogisticRegression(epsilon=None, delta=1e-5).fit(X, y)
 
 
 def test_a_figure_without_a_ledger_is_announced_too(table):
@@ -318,8 +415,7 @@ def test_a_figure_without_a_ledger_is_announced_too(table):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoLedgerWarning)
         model = MODEL.fit(X, y)
-    notices._SAID.clear()
-    with pytest.warns(NoLedgerWarning) as caught:
+    with pytest.warns(NoLedgerWarning) as caught:  # what was silenced is not said yet
         private_accuracy(model, X, y, epsilon=1.0)
     assert caught[0].filename == __file__
 

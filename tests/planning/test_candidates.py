@@ -20,7 +20,7 @@ from dpadmm.planning.candidates import (
     settings_at,
     unit_noise,
 )
-from dpadmm.planning.settings import Settings, solver_tolerance, why_not
+from dpadmm.planning.settings import RECIPES, Settings, solver_tolerance, why_not
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import Unit, View
@@ -156,3 +156,16 @@ def test_the_solver_is_far_more_exact_than_one_record_matters():
     for sizes in ((10, 10), (10**6,) * 3):
         task = task_of(sizes=sizes)
         assert solver_tolerance(task) <= 1e-4 * 2 / task.n_records
+
+
+@pytest.mark.parametrize("silos", [1, 2])
+@pytest.mark.parametrize("method", sorted(RECIPES))
+def test_certificates_say_in_words_what_they_say_in_numbers(method, silos):
+    task = task_of(view=View.PUBLIC, records_per_person=3, silos_per_person=silos, regulariser=Ridge(0.1))
+    rounds = 1 if method == "output-perturbation" else 3
+    plan = Blueprint.of(task, Settings(method, rounds=rounds, step=1.0, mu=0.1)).noise_plan(is_secure=False)
+    for release in plan:
+        said = [text for text in release.certificate.assumptions if text.startswith("neighbours differ")]
+        where = "of one silo" if silos == 1 else "in each of at most 2 silos"
+        assert said == [f"neighbours differ in at most 3 record(s) {where}, replaced by others"]
+        assert release.certificate.silos_per_person == silos

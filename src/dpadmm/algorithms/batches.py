@@ -19,6 +19,7 @@ from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats
@@ -64,7 +65,7 @@ class Batches:
         """Check the numbers."""
         checks.count("size", self.size)
         if self.seed is not None and not _is_seed(self.seed):
-            raise InputError(f"seed must be a whole number of at least 0, of any size, got {self.seed!r}.")
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(self.seed)}.")
 
     @classmethod
     def secret(cls, size: int, kind: BatchKind = BatchKind.POISSON) -> "Batches":

@@ -23,6 +23,7 @@ from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_neighbours import RECORDS, Neighbours, StarFacts
 from dpadmm.algorithms.setting import Setting
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
@@ -74,9 +75,9 @@ class ConsensusDPADMM(ConsensusADMM):
         """Refuse penalties that are none, and noise that has no place here."""
         super().__post_init__()
         if self.family not in (Family.SPHERICAL, Family.GAUSSIAN):
-            raise InputError(f"family must be Family.SPHERICAL or Family.GAUSSIAN, got {self.family!r}.")
+            raise InputError(f"family must be Family.SPHERICAL or Family.GAUSSIAN, got {shown(self.family)}.")
         if not isinstance(self.place, NoisePlace):
-            raise InputError(f"place must be one of {[str(place) for place in NoisePlace]}, got {self.place!r}.")
+            raise InputError(f"place must be one of {[str(place) for place in NoisePlace]}, got {shown(self.place)}.")
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook

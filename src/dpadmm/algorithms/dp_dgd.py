@@ -17,6 +17,7 @@ from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
 from dpadmm.algorithms.graph_method import GraphMethod, zeros
 from dpadmm.algorithms.setting import Setting
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
@@ -64,7 +65,7 @@ class DPDGD(GraphMethod):
         checks.half_open_unit("decay", self.decay)
         checks.half_open_unit("noise_decay", self.noise_decay)
         if self.noise not in (Family.COORDINATE, Family.SPHERICAL, Family.GAUSSIAN):
-            raise InputError(f"noise must be COORDINATE, SPHERICAL or GAUSSIAN, got {self.noise!r}.")
+            raise InputError(f"noise must be COORDINATE, SPHERICAL or GAUSSIAN, got {shown(self.noise)}.")
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The regulariser is shared out by its gradient."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats, Ints
@@ -44,7 +45,7 @@ class GradientMethod:
         """Check both numbers."""
         checks.positive("step", self.step)
         if not 0 <= checks.finite("power", self.power) <= 1:
-            raise InputError(f"power must lie between 0 and 1, got {self.power!r}.")
+            raise InputError(f"power must lie between 0 and 1, got {shown(self.power)}.")
 
     @property
     def needs_network(self) -> bool:

@@ -13,6 +13,7 @@ from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.setting import Setting
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
@@ -45,7 +46,7 @@ class LinearisedADMM(ConsensusADMM):
         super().__post_init__()
         checks.positive("step", self.step)
         if not 0 <= checks.finite("power", self.power) <= 1:
-            raise InputError(f"power must lie between 0 and 1, got {self.power!r}.")
+            raise InputError(f"power must lie between 0 and 1, got {shown(self.power)}.")
 
     def step_at(self, k: int) -> float:
         """Return the step size of round k."""

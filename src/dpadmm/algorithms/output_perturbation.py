@@ -13,6 +13,7 @@ from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spr
 from dpadmm.algorithms.gradient_method import GradientState, refuse_all_but_ridge
 from dpadmm.algorithms.graph_method import zeros
 from dpadmm.algorithms.setting import Setting
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
@@ -41,7 +42,7 @@ class OutputPerturbation:
     def __post_init__(self) -> None:
         """Check the kind of noise."""
         if self.noise not in (Family.GAUSSIAN, Family.SPHERICAL):
-            raise InputError(f"noise must be GAUSSIAN or SPHERICAL, got {self.noise!r}.")
+            raise InputError(f"noise must be GAUSSIAN or SPHERICAL, got {shown(self.noise)}.")
 
     @property
     def needs_network(self) -> bool:

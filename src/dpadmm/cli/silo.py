@@ -30,7 +30,12 @@ def init(
     trust_coordinator: Annotated[
         bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
     ] = False,
-    drop_incomplete: Annotated[bool, typer.Option("--drop-incomplete", help="Leave out rows with gaps.")] = False,
+    drop_incomplete: Annotated[
+        bool,
+        typer.Option(
+            "--drop-incomplete", help="Leave out rows with empty cells; how many rows are complete is then public."
+        ),
+    ] = False,
     header: options.Header = True,
     records_per_person: Annotated[int, typer.Option(help="Most records of one person here.")] = 1,
 ) -> None:
@@ -74,6 +79,8 @@ def show(
         silo = Silo(directory)
         with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
             typer.echo(f"\n{ledger.statement()}")
+        if silo.policy.drops_incomplete:
+            typer.echo("Rows with empty cells are left out: how many rows are complete is public, not protected.")
         if log:
             for entry in silo.log():
                 typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")

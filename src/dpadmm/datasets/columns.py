@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.datasets.policies import OutOfRange
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats
@@ -92,7 +93,7 @@ class Numeric:
         if self.typical is not None:
             typical = checks.finite(f"typical of {self.name!r}", self.typical)
             if not lower <= typical <= upper:
-                raise InputError(f"{self.name!r}: typical must lie between lower and upper, got {self.typical!r}.")
+                raise InputError(f"{self.name!r}: typical must lie between lower and upper, got {shown(self.typical)}.")
             object.__setattr__(self, "typical", typical)
 
     @property
@@ -159,7 +160,7 @@ class Categorical:
 def checked_name(what: str, name: object) -> str:
     """Return `name` if it is non-empty text."""
     if not isinstance(name, str) or not name:
-        raise InputError(f"{what} must have a name (non-empty text), got {name!r}.")
+        raise InputError(f"{what} must have a name (non-empty text), got {shown(name)}.")
     return name
 
 
@@ -167,7 +168,7 @@ def checked_bounds(name: str, lower: float, upper: float) -> tuple[float, float]
     """Return the bounds as floats if they and their distance are finite and `lower < upper`."""
     low, high = checks.finite(f"lower of {name!r}", lower), checks.finite(f"upper of {name!r}", upper)
     if not low < high:
-        raise InputError(f"{name!r}: lower must be less than upper, got lower={lower!r}, upper={upper!r}.")
+        raise InputError(f"{name!r}: lower must be less than upper, got lower={shown(lower)}, upper={shown(upper)}.")
     if not math.isfinite(high - low):
         raise InputError(f"{name!r}: upper - lower is too large for a number. Give bounds that are closer together.")
     return low, high
@@ -176,13 +177,13 @@ def checked_bounds(name: str, lower: float, upper: float) -> tuple[float, float]
 def checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
     """Return the categories as a tuple if they are distinct and all text or all whole numbers."""
     if isinstance(categories, str) or not isinstance(categories, Sequence) or len(categories) == 0:
-        raise InputError(f"{name!r}: categories must be a non-empty list, got {categories!r}.")
+        raise InputError(f"{name!r}: categories must be a non-empty list, got {shown(categories)}.")
     whole = all(isinstance(c, Integral) and not isinstance(c, bool) for c in categories)
     if not whole and not all(isinstance(c, str) for c in categories):
         found = ", ".join(sorted({type(c).__name__ for c in categories}))
         raise InputError(f"{name!r}: categories must be all text or all whole numbers, got {found}.")
     if len(set(categories)) < len(categories):
-        raise InputError(f"{name!r}: categories must be distinct, got {list(categories)!r}.")
+        raise InputError(f"{name!r}: categories must be distinct, got {shown(list(categories))}.")
     return tuple(int(c) if whole else str(c) for c in categories)
 
 

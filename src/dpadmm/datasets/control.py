@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.datasets.partition import checked_generator
 from dpadmm.datasets.random_quadratics import random_spd
 from dpadmm.errors import InputError
@@ -47,7 +48,7 @@ class ControlProblem:
         checks.count("horizon", self.horizon)
         low, high = self.eigenvalue_bounds
         if not 0 < checks.finite("lower bound", low) <= checks.finite("upper bound", high):
-            raise InputError(f"eigenvalue_bounds must satisfy 0 < lower <= upper, got {self.eigenvalue_bounds!r}.")
+            raise InputError(f"eigenvalue_bounds must satisfy 0 < lower <= upper, got {shown(self.eigenvalue_bounds)}.")
         states, inputs = self.actuation.shape
         if np.linalg.matrix_rank(self.actuation) < inputs:
             raise InputError(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -98,7 +99,7 @@ def split(n_rows: int, rng: np.random.Generator, *, train_fraction: float = 0.7)
     size = int(np.floor(fraction * rows + 1e-9))
     if not 0 < size < rows:
         raise InputError(
-            f"train_fraction {train_fraction!r} of {rows} rows leaves one side empty; "
+            f"train_fraction {shown(train_fraction)} of {rows} rows leaves one side empty; "
             "use more rows or another fraction."
         )
     order = checked_generator(rng).permutation(rows)
@@ -108,7 +109,7 @@ def split(n_rows: int, rng: np.random.Generator, *, train_fraction: float = 0.7)
 def checked_generator(rng: np.random.Generator) -> np.random.Generator:
     """Return `rng` if it is a generator: a seed or None would hide where the randomness comes from."""
     if not isinstance(rng, np.random.Generator):
-        raise InputError(f"rng must be a numpy Generator (numpy.random.default_rng(seed)), got {rng!r}.")
+        raise InputError(f"rng must be a numpy Generator (numpy.random.default_rng(seed)), got {shown(rng)}.")
     return rng
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.datasets.partition import checked_generator
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
@@ -38,7 +39,7 @@ def random_quadratics(
     agents, size = checks.count("n_agents", n_agents), checks.count("dimension", dimension)
     low, high = slope_range
     if not checks.finite("slope_range[0]", low) <= checks.finite("slope_range[1]", high):
-        raise InputError(f"slope_range must be (low, high) with low <= high, got {slope_range!r}.")
+        raise InputError(f"slope_range must be (low, high) with low <= high, got {shown(slope_range)}.")
     generator = checked_generator(rng)
     matrices = random_spd(agents, size, tau, smoothness, generator)
     slopes = generator.uniform(low, high, (agents, size))
@@ -52,7 +53,7 @@ def random_spd(count: int, size: int, lower: float, upper: float, rng: np.random
     `lower I + (upper - lower) (S - s_1 I) / (s_d - s_1)`; for size 1, uniform on [lower, upper].
     """
     if not checks.positive("lower eigenvalue", lower) <= checks.finite("upper eigenvalue", upper):
-        raise InputError(f"Eigenvalue bounds must satisfy 0 < lower <= upper, got {lower!r}, {upper!r}.")
+        raise InputError(f"Eigenvalue bounds must satisfy 0 < lower <= upper, got {shown(lower)}, {shown(upper)}.")
     if size == 1:
         return rng.uniform(lower, upper, (count, 1, 1))
     out = np.empty((count, size, size))

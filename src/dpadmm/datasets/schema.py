@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.datasets import schema_json
 from dpadmm.datasets.columns import Cells, Column
 from dpadmm.datasets.labels import Label
@@ -85,7 +86,7 @@ class Schema:
             raise InputError(f"Column and label names must be distinct; repeated: {', '.join(repeated)}.")
         if self.constant is not None and not 0 < checks.finite("constant", self.constant) < self.row_norm:
             raise InputError(
-                f"constant must lie strictly between 0 and row_norm {self.row_norm:g}, got {self.constant!r}."
+                f"constant must lie strictly between 0 and row_norm {self.row_norm:g}, got {shown(self.constant)}."
             )
 
     @property

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from dpadmm.checks import shown
 from dpadmm.datasets.columns import Categorical, Column, Numeric
 from dpadmm.datasets.labels import BinaryLabel, Label, RealLabel, ThresholdLabel
 from dpadmm.errors import InputError
@@ -44,7 +45,7 @@ def loads(text: str, origin: str) -> tuple[tuple[Column, ...], Label, float, flo
         raise InputError(f"{origin} is not a schema: it must be a JSON object with format {FORMAT!r}.")
     if record.get("version") != VERSION:
         raise InputError(
-            f"{origin} has schema version {record.get('version')!r}; this package reads version {VERSION}."
+            f"{origin} has schema version {shown(record.get('version'))}; this package reads version {VERSION}."
         )
     lacking = [key for key in ("row_norm", "label", "columns") if key not in record]
     if lacking:
@@ -62,7 +63,7 @@ def loads(text: str, origin: str) -> tuple[tuple[Column, ...], Label, float, flo
 def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
-        raise InputError(f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {kind!r}.")
+        raise InputError(f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {shown(kind)}.")
     fields = {key: value for key, value in record.items() if key != "kind"}
     try:
         return kinds[kind](**fields)

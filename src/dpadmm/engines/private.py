@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from dpadmm.algorithms.anatomy import Algorithm, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.setting import Private, Setting
+from dpadmm.checks import shown
 from dpadmm.engines.local import LocalEngine, Recording, Run, Stopping
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -107,7 +108,7 @@ def run_private(
     (1.0, ('C1',))
     """
     if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
-        raise InputError(f"sampler must be a sampler such as SecureSampler(), got {sampler!r}.")
+        raise InputError(f"sampler must be a sampler such as SecureSampler(), got {shown(sampler)}.")
     engine = engine if engine is not None else LocalEngine()
     plan = plan_noise(
         algorithm,

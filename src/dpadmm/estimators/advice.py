@@ -13,11 +13,11 @@ class Advice:
     instead: str
 
 
-_BOUNDS = (
+BOUNDS = (
     "feature_bounds= (or row_norm=) of the private estimator, which scale by public numbers; or a FunctionTransformer "
     "with public numbers in it"
 )
-_OTHERS = "choose from public knowledge, or fit it on other, public data and wrap it in FrozenEstimator"
+OTHERS = "choose from public knowledge, or fit it on other, public data and wrap it in FrozenEstimator"
 _PUBLIC_FILL = "SimpleImputer(strategy='constant', fill_value=a public number, keep_empty_features=True)"
 _REPEATS = (
     "it fits what is inside it several times, and every fit is a release of its own; it may also learn from the rows"
@@ -25,11 +25,11 @@ _REPEATS = (
 
 _BY_CLASS: Mapping[str, Advice] = MappingProxyType(
     {
-        "StandardScaler": Advice("it learns the mean and spread of every column exactly", _BOUNDS),
-        "MinMaxScaler": Advice("the smallest and largest value of a column are two people's values", _BOUNDS),
-        "MaxAbsScaler": Advice("the largest value of a column is somebody's value", _BOUNDS),
-        "RobustScaler": Advice("it learns quantiles of every column, which are people's values", _BOUNDS),
-        "QuantileTransformer": Advice("it keeps quantiles of every column, which are people's values", _BOUNDS),
+        "StandardScaler": Advice("it learns the mean and spread of every column exactly", BOUNDS),
+        "MinMaxScaler": Advice("the smallest and largest value of a column are two people's values", BOUNDS),
+        "MaxAbsScaler": Advice("the largest value of a column is somebody's value", BOUNDS),
+        "RobustScaler": Advice("it learns quantiles of every column, which are people's values", BOUNDS),
+        "QuantileTransformer": Advice("it keeps quantiles of every column, which are people's values", BOUNDS),
         "PowerTransformer": Advice(
             "it learns an exponent for every column exactly", "a FunctionTransformer, as np.log1p"
         ),
@@ -70,12 +70,12 @@ _BY_CLASS: Mapping[str, Advice] = MappingProxyType(
 _BY_MODULE: Mapping[str, Advice] = MappingProxyType(
     {
         "sklearn.impute": Advice("it learns the fill values from the rows", _PUBLIC_FILL),
-        "sklearn.feature_selection": Advice("it chooses columns by looking at the rows", _OTHERS),
-        "sklearn.decomposition": Advice("it learns directions from the rows exactly", _OTHERS),
-        "sklearn.cross_decomposition": Advice("it learns directions from the rows exactly", _OTHERS),
-        "sklearn.manifold": Advice("it keeps the rows themselves, or what follows from them exactly", _OTHERS),
-        "sklearn.cluster": Advice("it learns centres, or keeps rows, exactly", _OTHERS),
-        "sklearn.neighbors": Advice("it keeps the rows themselves", _OTHERS),
+        "sklearn.feature_selection": Advice("it chooses columns by looking at the rows", OTHERS),
+        "sklearn.decomposition": Advice("it learns directions from the rows exactly", OTHERS),
+        "sklearn.cross_decomposition": Advice("it learns directions from the rows exactly", OTHERS),
+        "sklearn.manifold": Advice("it keeps the rows themselves, or what follows from them exactly", OTHERS),
+        "sklearn.cluster": Advice("it learns centres, or keeps rows, exactly", OTHERS),
+        "sklearn.neighbors": Advice("it keeps the rows themselves", OTHERS),
         "sklearn.model_selection": _BY_CLASS["BaseSearchCV"],
         "sklearn.ensemble": Advice(_REPEATS, "one private estimator"),
         "sklearn.multiclass": Advice(
@@ -93,7 +93,11 @@ _BY_MODULE: Mapping[str, Advice] = MappingProxyType(
         "sklearn.svm": Advice("it keeps rows, or learns from them without noise", "PrivateLinearSVC"),
     }
 )
-_UNKNOWN = Advice("it is taken to learn from the rows when it is fitted", _OTHERS)
+OVERRIDDEN = Advice(
+    "its class is not one of this package's, and its fit may do more than the private one",
+    "the private estimator itself",
+)
+_UNKNOWN = Advice("it is taken to learn from the rows when it is fitted", OTHERS)
 
 
 def advice_for(kind: type) -> Advice:

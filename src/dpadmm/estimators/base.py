@@ -12,13 +12,13 @@ from dpadmm.errors import InputError
 from dpadmm.estimators.bookkeeping import check_ledger, opened, terms_of
 from dpadmm.estimators.encoding import RowEncoding
 from dpadmm.estimators.notices import (
-    NO_LEDGER,
     AssumedBoundsWarning,
     HopelessPlanWarning,
     LargeDeltaWarning,
     NoLedgerWarning,
     PipelineWarning,
     SimulatedNoiseWarning,
+    no_ledger_words,
     warn_once,
 )
 from dpadmm.estimators.statement import PrivacyStatement
@@ -106,7 +106,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if ledger is not None:
                 ledger.check_terms(wishes.terms)
             course = planned(wishes, loss, layout.sizes, encoding.dimension, len(targets))
-            self._warn(wishes, encoding, course.plan, X.shape[0])
+            self._warn(wishes, encoding, course.plan, X.shape[0], has_groups=groups is not None)
             done = train(course, wishes, layout, encoding.encode(X), targets, ledger)
         self.encoding_ = encoding
         self.plan_ = course.plan
@@ -122,7 +122,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         return done, encoding
 
-    def _warn(self, wishes: Wishes, encoding: RowEncoding, plan: Plan, n_records: int) -> None:
+    def _warn(self, wishes: Wishes, encoding: RowEncoding, plan: Plan, n_records: int, *, has_groups: bool) -> None:
         """Say what the user should know; every word of it is public."""
         from dpadmm.estimators.surroundings import leak_around  # which knows this class
 
@@ -143,10 +143,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if wishes.target.delta * n_records > 1:
             self._notify(large_delta_words(wishes.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not wishes.is_simulated:
-            warn_once(f"{type(self).__name__}: {NO_LEDGER}", NoLedgerWarning, depth=4)
+            target = wishes.target
+            words = no_ledger_words(target.epsilon, target.delta, wishes.terms, has_groups=has_groups)
+            warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, depth=4)
         leak = leak_around()
         if leak is not None:
-            warn_once(f"{type(self).__name__}: {leak}", PipelineWarning, depth=4)
+            warn_once(f"{type(self).__name__}: {leak.text}", PipelineWarning, depth=4, topic=leak.topic)
 
     def _notify(self, text: str, kind: type[Warning], depth: int = 5) -> None:
         """Warn the caller of fit, `depth` frames above the warning itself."""

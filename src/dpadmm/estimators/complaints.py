@@ -31,10 +31,14 @@ _SAFE = tuple(
         r"format\.",
     )
 )
+_TEXT = "a cell is text and not a number. Encode text by publicly listed categories."
 _TOLD = (
-    ("could not convert string", "a cell is text and not a number. Encode text as numbers first."),
-    ("Unable to convert array of bytes", "a cell is text and not a number. Encode text as numbers first."),
-    ("not compatible with arrays of bytes", "a cell is text and not a number. Encode text as numbers first."),
+    ("could not convert string", _TEXT),
+    ("Unable to convert array of bytes", _TEXT),
+    (
+        "not compatible with arrays of bytes",
+        _TEXT,
+    ),
     ("Complex data not supported", "Complex data not supported: X and y must hold real numbers."),
     ("can't convert complex", "Complex data not supported: X and y must hold real numbers."),
     (
@@ -62,6 +66,11 @@ _TOLD = (
     ("Unknown label type", "Unknown label type: y must hold labels of one kind, all numbers or all text."),
     ("Sparse data was passed", "sparse data were passed where dense ones are needed. Use .toarray()."),
 )
+_FOUND = {
+    # Leaving such rows out would publish how many there are.
+    "NaN": ("NaN", "Fill empty cells with a public constant"),
+    "infinity": ("infinity or a value too large for float64", "Replace such cells by a public constant"),
+}
 _NOT_FINITE = re.compile(r"Input (?:(X|y) )?contains (NaN|infinity)")
 
 
@@ -69,19 +78,19 @@ def complaint(problem: BaseException) -> str:
     """Return what was wrong with the data.
 
     >>> complaint(ValueError("could not convert string to float: 'Meier'"))
-    'a cell is text and not a number. Encode text as numbers first.'
+    'a cell is text and not a number. Encode text by publicly listed categories.'
     >>> complaint(ValueError("X has 3 features, but PrivateLinearSVC is expecting 2 features as input"))
     'X has 3 features, but PrivateLinearSVC is expecting 2 features as input'
     >>> complaint(ValueError("Input X contains NaN.\\nPrivateLinearSVC does not accept missing values"))
-    'Input X contains NaN. Drop or fill those rows first.'
+    'Input X contains NaN. Fill empty cells with a public constant.'
     """
     text = str(problem)
     if any(pattern.fullmatch(text) for pattern in _SAFE):
         return text
     bad = _NOT_FINITE.match(text)
     if bad is not None:
-        found = "NaN" if bad[2] == "NaN" else "infinity or a value too large for float64"
-        return f"Input {bad[1] or 'y'} contains {found}. Drop or fill those rows first."
+        found, remedy = _FOUND[bad[2]]
+        return f"Input {bad[1] or 'y'} contains {found}. {remedy}."
     for known, told in _TOLD:
         if known in text:
             return told

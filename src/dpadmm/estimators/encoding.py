@@ -9,6 +9,7 @@ A row x becomes
 so that `||e|| <= 1` for every conceivable row. Nothing is fitted: one row's encoding does not depend on another's.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from dpadmm import checks
-from dpadmm.errors import InputError
+from dpadmm.checks import shown
+from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Matrix
 
 INTERCEPT_FEATURE = 0.3
@@ -192,9 +194,11 @@ def _check_scale(norm_bound: float, centre: Floats, half_width: Floats) -> None:
 
 def _pair(name: str, bounds: Any, advice: str) -> tuple[Any, Any]:
     try:
+        if isinstance(bounds, str | Mapping) or hasattr(bounds, "columns"):
+            raise TypeError  # it would be taken apart into letters or names of columns
         low, high = bounds
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a pair (low, high), got {bounds!r:.60}. {advice}") from None
+    except Exception:  # noqa: BLE001 - whatever an object says when it is unpacked may quote a cell
+        raise_alone(InputError(f"{name} must be a pair (low, high), got {shown(bounds)}. {advice}"))
     return low, high
 
 
@@ -203,7 +207,7 @@ def _box(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
     low, high = (_vector(side, n_features) for side in _pair("feature_bounds", bounds, _EXAMPLE))
     if not np.all(low < high):
         j = int(np.argmin(low < high))
-        raise InputError(f"feature_bounds must have low < high; feature {j} has ({low[j]:g}, {high[j]:g}).")
+        raise InputError(f"feature_bounds must have low < high, which feature {j} has not. {_EXAMPLE}")
     if not np.all((high / 2 - low / 2 < _HUGE) & (high / 2 - low / 2 > _TINY)):
         raise InputError(f"feature_bounds must be between {_TINY:g} and {_HUGE:g} apart. Rescale the features.")
     return low, high
@@ -212,8 +216,8 @@ def _box(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
 def _vector(side: ArrayLike, n_features: int) -> Floats:
     try:
         values = np.asarray(side, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"feature_bounds must be numbers, got {side!r:.60}. {_EXAMPLE}") from None
+    except Exception:  # noqa: BLE001 - whatever an object says when it is converted may quote a cell
+        raise_alone(InputError(f"feature_bounds must be numbers, got {shown(side)}. {_EXAMPLE}"))
     if values.shape not in ((), (n_features,)) or not np.all(np.isfinite(values)):
         raise InputError(
             f"feature_bounds must be finite and fit {n_features} features, got a side of shape {values.shape}. "

@@ -14,7 +14,13 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.bookkeeping import check_ledger, opened, terms_of
-from dpadmm.estimators.notices import NO_LEDGER, NoLedgerWarning, SimulatedNoiseWarning, warn_once
+from dpadmm.estimators.notices import (
+    LargeDeltaWarning,
+    NoLedgerWarning,
+    SimulatedNoiseWarning,
+    no_ledger_words,
+    warn_once,
+)
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import terms_from
 from dpadmm.estimators.validation import boolean, own_words, seed_of
@@ -22,6 +28,7 @@ from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
 from dpadmm.noise.plan import check_reach
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.planning.words import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum, secure_grid
@@ -134,7 +141,7 @@ def private_absolute_error(
     with own_words(model):
         errors = np.abs(np.asarray(found, dtype=np.float64) - target.astype(np.float64))
     if not np.all(np.isfinite(errors)):
-        raise InputError("The targets or predictions hold values that are not finite. Drop those rows first.")
+        raise InputError("The targets or predictions hold values that are not finite. Put a public constant there.")
     whole = np.rint(np.minimum(errors / top, 1.0) * STEPS).astype(np.int64)
     score = _noisy_mean(whole, asked, X, target, "the mean absolute error")
     return PrivateScore(
@@ -226,8 +233,11 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
     if asked.seed is not None:
         _warn_simulated()
     elif asked.ledger is None:
-        warn_once(NO_LEDGER, NoLedgerWarning, depth=3)
+        words = no_ledger_words(asked.epsilon, asked.delta, asked.terms, has_groups=asked.groups is not None)
+        warn_once(words, NoLedgerWarning, depth=3)
     n = len(whole)
+    if asked.delta is not None and asked.delta * n > 1:
+        warnings.warn(large_delta_words(asked.delta, n), LargeDeltaWarning, stacklevel=3)
     certificate = bounded_sum(
         n_records=n,
         norm=Norm.L1 if asked.delta is None else Norm.L2,

@@ -3,13 +3,15 @@
 All are given before anything is spent, so whoever turns them into errors loses nothing.
 """
 
+import sys
 import warnings
+from dataclasses import fields
+from types import FrameType
 
-NO_LEDGER = (
-    "no ledger is given, so nothing remembers what these data have spent: every further fit or figure adds to it, and "
-    "nobody counts. Create a ledger once with Ledger.create(path, ledger_data(X, y), Budget(epsilon, delta)) and give "
-    "ledger=path. (Said once.)"
-)
+from dpadmm.checks import shown
+from dpadmm.privacy.ledger import Terms
+
+_USUAL_DELTA = 1e-6  # where a release asks for none
 
 
 class SimulatedNoiseWarning(UserWarning):
@@ -33,14 +35,52 @@ class NoLedgerWarning(UserWarning):
 
 
 class PipelineWarning(UserWarning):
-    """A fit inside a pipeline with steps that learn from the rows, or inside a search. Given once per process."""
+    """A fit inside a pipeline with steps that learn from the rows, or inside a search. Each is said once a process."""
 
 
-_SAID: set[type[Warning]] = set()
+def no_ledger_words(epsilon: float, delta: float | None, terms: Terms, *, has_groups: bool) -> str:
+    """Return what a release without a ledger means, with lines to copy that make one, for two such releases."""
+    changed = {
+        field.name: shown(getattr(terms, field.name))
+        for field in fields(Terms)
+        if getattr(terms, field.name) != getattr(Terms(), field.name)
+    }
+    listed = ", ".join(f"{name}={value}" for name, value in changed.items())
+    budget = f"Budget(epsilon={2 * epsilon:g}, delta={min(2 * (delta or _USUAL_DELTA), 0.5):g})"
+    lines = (
+        "no ledger is given, so nothing remembers what these data have spent: every further fit or figure adds to it, "
+        "and nobody counts. Create a ledger once, with the most that these data may ever spend:",
+        "    from dpadmm import ledger_data",
+        f"    from dpadmm.privacy.ledger import Budget, Ledger{', Terms' if changed else ''}",
+        *(["    from dpadmm.privacy.records import Unit, View"] if changed else []),
+        f"    Ledger.create('data.ledger', ledger_data(X, y{', groups' if has_groups else ''}), {budget}"
+        f"{f', terms=Terms({listed})' if changed else ''}).close()",
+        "and give ledger='data.ledger' from then on. (Said once.)",
+    )
+    return "\n".join(lines)
 
 
-def warn_once(text: str, kind: type[Warning], depth: int) -> None:
-    """Warn the caller `depth` frames above, the first time in this process; raised as an error, it is not yet said."""
-    if kind not in _SAID:
+_SAID: set[tuple[type[Warning], str]] = set()
+
+
+def warn_once(text: str, kind: type[Warning], depth: int, topic: str = "") -> None:
+    """Warn the caller `depth` frames above, the first time about a topic; raised or silenced, it is not yet said."""
+    if (kind, topic) not in _SAID and not _is_silenced(text, kind, sys._getframe(depth)):
         warnings.warn(text, kind, stacklevel=depth + 1)
-        _SAID.add(kind)
+        _SAID.add((kind, topic))
+
+
+def _is_silenced(text: str, kind: type[Warning], caller: FrameType) -> bool:
+    """Return whether the first filter that matches, as Python takes them, ignores the warning."""
+    room = caller.f_globals.get("__name__", "<string>")
+    for action, message, category, module, line in warnings.filters:
+        is_meant = issubclass(kind, category) and line in (0, caller.f_lineno)
+        if is_meant and _matches(message, text) and _matches(module, room):
+            return action == "ignore"
+    return False
+
+
+def _matches(pattern: object, text: str) -> bool:
+    """Return whether a filter's pattern fits: None any text, a text itself, an expression what it matches."""
+    match = getattr(pattern, "match", None)
+    return pattern is None or pattern == text or (match is not None and match(text) is not None)

@@ -1,7 +1,8 @@
 """Which steps of a scikit-learn pipeline learn from the rows, where no private fit can account for it.
 
-The rule: a step is taken to read the data when it is fitted, unless it says that it needs no fitting (scikit-learn's
-tag `requires_fit`), or its settings fix all that it could learn (listed below, for exactly these classes).
+The rule: a step is taken to read the data when it is fitted, unless it is scikit-learn's own and says that it needs no
+fitting (its tag `requires_fit`), or its settings fix all that it could learn (listed below, for exactly these classes).
+A subclass may do anything in its fit, so nothing that its parent says counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler, SkewedChi2Sampler
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -28,8 +31,9 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils import get_tags
 
 from dpadmm.errors import InputError
-from dpadmm.estimators.advice import advice_for
+from dpadmm.estimators.advice import OVERRIDDEN, Advice, advice_for
 from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.functions import advice_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,7 @@ class PipelineCheck:
 
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    has_private_fit: bool = True
 
     @property
     def is_clean(self) -> bool:
@@ -62,8 +67,10 @@ class PipelineCheck:
         """Return all findings and notes as text."""
         if self.is_clean:
             head = "No step but the private fit learns from the rows."
+            head = head if self.has_private_fit else "No step learns from the rows; there is no private fit among them."
         else:
-            head = f"{len(self.findings)} step(s) learn from the rows, which the private fit does not account for:"
+            covered = "the private fit does not account for" if self.has_private_fit else "no private fit accounts for"
+            head = f"{len(self.findings)} step(s) learn from the rows, which {covered}:"
         return "\n".join(
             [head, *(f"  - {each}" for each in self.findings), *(f"  note: {each}" for each in self.notes)]
         )
@@ -94,7 +101,7 @@ def check_pipeline(pipe: Any) -> PipelineCheck:
     _walk(pipe, "", seen)
     if seen.private_fits > 1:
         seen.notes.append(f"{seen.private_fits} private models are fitted on the same rows: their epsilons add up")
-    return PipelineCheck(findings=tuple(seen.findings), notes=tuple(seen.notes))
+    return PipelineCheck(findings=tuple(seen.findings), notes=tuple(seen.notes), has_private_fit=seen.private_fits > 0)
 
 
 @dataclass
@@ -105,23 +112,32 @@ class _Seen:
     notes: list[str]
     private_fits: int
 
-    def add(self, step: Any, place: str) -> None:
-        advice = advice_for(type(step))
-        where = place or type(step).__name__
+    def add(self, step: Any, place: str, advice: Advice | None = None, what: str = "") -> None:
+        """Add a finding about a step, by default that which is known of its class."""
+        name, known = type(step).__name__, advice or advice_for(type(step))
         self.findings.append(
-            Finding(place=where, step=type(step).__name__, problem=advice.problem, instead=advice.instead)
+            Finding(place=place or name, step=what or name, problem=known.problem, instead=known.instead)
         )
+
+    def note(self, step: Any, place: str, text: str) -> None:
+        self.notes.append(f"{place or type(step).__name__} {text}")
 
 
 def _walk(step: Any, place: str, seen: _Seen) -> None:
     if step is None or isinstance(step, str):  # "passthrough" and "drop"
         return
+    if isinstance(step, type):
+        raise InputError(f"{place or 'A step'} is the class {step.__name__}. Give an instance: {step.__name__}(...).")
     if isinstance(step, PrivateLinearModel):
         seen.private_fits += 1
-    elif isinstance(step, FrozenEstimator):
-        seen.notes.append(f"{place or 'it'} was fitted before: on public data, or it belongs to the private figures")
+        if not _is_from("dpadmm", step):
+            seen.add(step, place, OVERRIDDEN)
+    elif isinstance(step, FrozenEstimator) and _is_from("sklearn", step):
+        seen.note(step, place, "was fitted before: on public data, or it belongs to the private figures")
     elif isinstance(step, _CONTAINERS):
-        _look_at_functions(step, place, seen)
+        if not _is_from("sklearn", step):
+            seen.add(step, place)
+        _look_closer(step, place, seen)
         for name, part in _parts(step):
             _walk(part, f"{place} > {name}" if place else name, seen)
     elif reads_the_data(step):
@@ -129,10 +145,15 @@ def _walk(step: Any, place: str, seen: _Seen) -> None:
         for name, part in _held(step):
             _walk(part, f"{place or type(step).__name__} > {name}", seen)
     else:
-        _look_at_functions(step, place, seen)
+        _look_closer(step, place, seen)
 
 
-_CONTAINERS = (Pipeline, FeatureUnion, ColumnTransformer, TransformedTargetRegressor)
+def _is_from(package: str, step: Any) -> bool:
+    """Return whether a step's very class is of a package; a subclass made elsewhere is not."""
+    return type(step).__module__.startswith(f"{package}.")
+
+
+_CONTAINERS = (Pipeline, FeatureUnion, ColumnTransformer, TransformedTargetRegressor, FixedThresholdClassifier)
 
 
 @singledispatch
@@ -160,7 +181,13 @@ def _(container: ColumnTransformer) -> Iterator[tuple[str, Any]]:
 @_parts.register
 def _(container: TransformedTargetRegressor) -> Iterator[tuple[str, Any]]:
     yield "transformer", container.transformer
-    yield "regressor", container.regressor
+    # Without a regressor scikit-learn takes this one.
+    yield "regressor", LinearRegression() if container.regressor is None else container.regressor
+
+
+@_parts.register
+def _(container: FixedThresholdClassifier) -> Iterator[tuple[str, Any]]:
+    yield "estimator", container.estimator
 
 
 def _held(step: Any) -> Iterator[tuple[str, Any]]:
@@ -178,35 +205,55 @@ _FUNCTION_NOTE = "calls a function that cannot be looked into: it must treat eac
 
 
 @singledispatch
-def _look_at_functions(step: Any, place: str, seen: _Seen) -> None:
-    """Note what depends on a function of the user's: a mean over the rows can hide in it."""
+def _look_closer(step: Any, place: str, seen: _Seen) -> None:
+    """Look at what is in a step's settings: a mean over the rows can hide in a function of the user's."""
 
 
-@_look_at_functions.register
+@_look_closer.register
 def _(step: FunctionTransformer, place: str, seen: _Seen) -> None:
-    if step.func is not None and not isinstance(step.func, np.ufunc):
-        seen.notes.append(f"{place or 'FunctionTransformer'} {_FUNCTION_NOTE}")
+    _judge(step, step.func, step.kw_args or {}, place, seen)
 
 
-@_look_at_functions.register
+@_look_closer.register
 def _(step: TransformedTargetRegressor, place: str, seen: _Seen) -> None:
-    if step.func is not None and not isinstance(step.func, np.ufunc):
-        seen.notes.append(f"{place or 'TransformedTargetRegressor'} {_FUNCTION_NOTE}")
+    _judge(step, step.func, {}, place, seen)
 
 
-@_look_at_functions.register
+def _judge(step: Any, function: Any, options: Mapping[str, Any], place: str, seen: _Seen) -> None:
+    if function is None or isinstance(function, np.ufunc):
+        return
+    advice = advice_on(function, options)
+    if advice is None:
+        seen.note(step, place, _FUNCTION_NOTE)
+    else:
+        seen.add(step, place, advice, f"a function in {type(step).__name__}")
+
+
+@_look_closer.register
+def _(step: Pipeline, place: str, seen: _Seen) -> None:
+    if step.memory is not None:
+        seen.note(step, place, "keeps fitted steps, and the rows they made, on disk (memory=): leave it out")
+
+
+@_look_closer.register(OneHotEncoder)
+@_look_closer.register(OrdinalEncoder)
+def _(step: Any, place: str, seen: _Seen) -> None:
+    if step.handle_unknown == "error":
+        lenient = "'ignore'" if isinstance(step, OneHotEncoder) else "'use_encoded_value', unknown_value=-1"
+        seen.note(step, place, f"quotes a cell that is not listed in its error: set handle_unknown={lenient}")
+
+
+@_look_closer.register
 def _(step: ColumnTransformer, place: str, seen: _Seen) -> None:
     for name, _, columns in step.transformers:
         if callable(columns) and not isinstance(columns, make_column_selector):
-            where = f"{place} > {name}" if place else name
-            seen.findings.append(
-                Finding(
-                    place=where,
-                    step="columns chosen by a function",
-                    problem="the function is given the rows, and which columns it takes may depend on them",
-                    instead="list the columns by name, or by type with make_column_selector",
-                )
-            )
+            seen.add(step, f"{place} > {name}" if place else name, _COLUMNS, "columns chosen by a function")
+
+
+_COLUMNS = Advice(
+    "the function is given the rows, and which columns it takes may depend on them",
+    "list the columns by name, or by type with make_column_selector",
+)
 
 
 def reads_the_data(step: Any) -> bool:
@@ -214,7 +261,7 @@ def reads_the_data(step: Any) -> bool:
     is_fixed = _FIXED.get(type(step))
     if is_fixed is not None:
         return not is_fixed(step)
-    return not hasattr(step, "__sklearn_tags__") or get_tags(step).requires_fit
+    return not (_is_from("sklearn", step) and hasattr(step, "__sklearn_tags__")) or get_tags(step).requires_fit
 
 
 def _always(step: Any) -> bool:

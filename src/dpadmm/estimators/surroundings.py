@@ -2,16 +2,24 @@
 
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.pipelines import check_pipeline
 
 _FITS = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit"})
 # Rooms of scikit-learn whose functions only pass a call on; their estimators are judged by `check_pipeline`.
-_PASSING = ("sklearn.base", "sklearn.utils", "sklearn.pipeline", "sklearn.compose", "sklearn.callback")
+_PASSING = (
+    "sklearn.base",
+    "sklearn.utils",
+    "sklearn.pipeline",
+    "sklearn.compose",
+    "sklearn.callback",
+    "sklearn.model_selection._classification_threshold",
+)
 _SEARCH = (
     "this fit runs inside scikit-learn's model selection, which returns exact scores of the rows it is given; every "
     "fold and candidate is a release of its own. The certified figure is about one fit: not about scores, the sum of "
@@ -20,7 +28,14 @@ _SEARCH = (
 _HELP = "dpadmm.check_pipeline(...) says what to use instead."
 
 
-def leak_around() -> str | None:
+class Leak(NamedTuple):
+    """What around a fit learns from its rows, and which kind of surroundings it is."""
+
+    topic: str
+    text: str
+
+
+def leak_around() -> Leak | None:
     """Return what around the fit that is running learns from its rows too, None if nothing is seen.
 
     Walks up the stack of calls. Of the estimators whose fit is running the outermost counts, with all it holds.
@@ -29,8 +44,8 @@ def leak_around() -> str | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         room = frame.f_globals.get("__name__", "")
-        if room.startswith("sklearn.model_selection"):
-            return _SEARCH
+        if room.startswith("sklearn.model_selection") and not isinstance(_owner(frame), FixedThresholdClassifier):
+            return Leak("search", _SEARCH)
         if frame.f_code.co_name in _FITS:
             owner = _owner(frame)
             outermost = owner if owner is not None else outermost
@@ -39,7 +54,9 @@ def leak_around() -> str | None:
         frame = frame.f_back
     if outermost is not None:
         return _words(outermost)
-    return None if passed is None else f"this fit is one of several inside {passed}, whose costs add up. {_HELP}"
+    if passed is None:
+        return None
+    return Leak("several", f"this fit is one of several inside {passed}, whose costs add up. {_HELP}")
 
 
 def _owner(frame: FrameType) -> Any:
@@ -49,12 +66,13 @@ def _owner(frame: FrameType) -> Any:
     return owner if isinstance(owner, BaseEstimator) and not isinstance(owner, PrivateLinearModel) else None
 
 
-def _words(outermost: Any) -> str | None:
+def _words(outermost: Any) -> Leak | None:
     found = check_pipeline(outermost).findings
     if not found:
         return None
     listed = ", ".join(f"{each.place} ({each.step})" for each in found)
-    return (
+    return Leak(
+        "steps",
         f"this fit runs inside a {type(outermost).__name__} with steps that learn from the same rows without noise: "
-        f"{listed}. The certified figure does not cover them. {_HELP}"
+        f"{listed}. The certified figure does not cover them. {_HELP}",
     )

@@ -55,10 +55,10 @@ class Wishes:
     @classmethod
     def of(cls, parameters: dict[str, Any], usual: Terms) -> "Wishes":
         """Return the estimator's parameters, checked; what is not said about people and observers is as `usual`."""
-        if parameters["epsilon"] is None or parameters["delta"] is None:
+        if parameters["delta"] is None:
             raise InputError(
-                "epsilon and delta must be given: there is no delta that suits every data set. A common choice is a "
-                "delta well below 1/n for n people, for instance epsilon=1.0, delta=1e-6."
+                "delta must be given: there is none that suits every data set. A common choice is well below 1/n for n "
+                "people, for instance delta=1e-6."
             )
         return cls(
             target=Target(

@@ -19,6 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from dpadmm import checks
 from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.checks import shown
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint
 from dpadmm.networks.graph import Network
@@ -51,6 +52,17 @@ def own_words(estimator: BaseEstimator) -> Iterator[None]:
         raise_alone(kind(f"{type(estimator).__name__} cannot use these data: {complaint(problem)}"))
 
 
+@contextmanager
+def told_as(text: str) -> Iterator[None]:
+    """Say `text` whatever goes wrong: an object's own complaint, when it is read as an array, may quote a cell."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - an object may raise anything
+        raise_alone(InputError(text))
+
+
 def training_data(estimator: BaseEstimator, X: Any, y: Any, *, is_numeric: bool) -> tuple[Matrix, NDArray[Any]]:
     """Return X as float64 (dense or CSR) and y as a vector."""
     with own_words(estimator):
@@ -80,7 +92,7 @@ def word(name: str, value: Any, kind: type[Word]) -> Word:
         return value
     known = {member.value: member for member in kind}
     if not isinstance(value, str) or value not in known:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
+        raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {shown(value)}.")
     return known[value]
 
 
@@ -94,7 +106,7 @@ def method_name(algorithm: Any) -> str | None:
             f"Run it from Python with run_private, or choose 'auto' or one of {', '.join(sorted(RECIPES))}."
         )
     if not isinstance(algorithm, str) or algorithm not in RECIPES:
-        raise InputError(f"algorithm must be 'auto' or one of {', '.join(sorted(RECIPES))}, got {algorithm!r}.")
+        raise InputError(f"algorithm must be 'auto' or one of {', '.join(sorted(RECIPES))}, got {shown(algorithm)}.")
     return algorithm
 
 
@@ -105,11 +117,11 @@ def network_of(topology: Any, n_silos: int) -> Network | None:
     if isinstance(topology, str):
         if topology not in _TOPOLOGIES:
             raise InputError(
-                f"topology must be 'auto', {', '.join(map(repr, _TOPOLOGIES))} or a graph, got {topology!r}."
+                f"topology must be 'auto', {', '.join(map(repr, _TOPOLOGIES))} or a graph, got {shown(topology)}."
             )
         if n_silos < 2:
             raise InputError(
-                f"topology {topology!r} needs at least 2 silos, got 1. Pass groups= to fit, or leave it out."
+                f"topology {shown(topology)} needs at least 2 silos, got 1. Pass groups= to fit, or leave it out."
             )
         return _TOPOLOGIES[topology](n_silos)
     if isinstance(topology, Network):
@@ -124,7 +136,7 @@ def penalty_of(alpha: Any, l1_ratio: Any) -> Regulariser | None:
     """Return `alpha (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2)`; None where the planner chooses."""
     ratio = checks.finite("l1_ratio", l1_ratio)
     if not 0 <= ratio <= 1:
-        raise InputError(f"l1_ratio must lie between 0 (ridge) and 1 (lasso), got {l1_ratio!r}.")
+        raise InputError(f"l1_ratio must lie between 0 (ridge) and 1 (lasso), got {shown(l1_ratio)}.")
     if alpha is None:
         if ratio > 0:
             raise InputError("l1_ratio needs alpha, the weight of the penalty, which is public. Give alpha > 0.")
@@ -138,7 +150,7 @@ def penalty_of(alpha: Any, l1_ratio: Any) -> Regulariser | None:
 def boolean(name: str, value: Any) -> bool:
     """Return `value` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} must be True or False, got {value!r}.")
+        raise InputError(f"{name} must be True or False, got {shown(value)}.")
     return bool(value)
 
 
@@ -150,7 +162,7 @@ def seed_of(random_state: Any) -> int | None:
     if isinstance(random_state, bool) or not (is_seed or isinstance(random_state, np.random.RandomState)):
         raise InputError(
             "random_state must be None (a release), a whole number of at least 0 or a numpy RandomState, got "
-            f"{random_state!r:.60}."
+            f"{shown(random_state)}."
         )
     if is_seed:
         return int(random_state)
@@ -174,10 +186,8 @@ class Layout:
         """Return the layout that `groups` (n,) names; without groups there is one silo."""
         if groups is None:
             return cls((np.arange(n_records),), ("silo 0",))
-        try:
+        with told_as(f"groups must name the silo of each of the {n_records} records, in one list."):
             labels = np.asarray(groups)
-        except (TypeError, ValueError):
-            raise_alone(InputError(f"groups must name the silo of each of the {n_records} records, in one list."))
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.shape != (n_records,):
@@ -188,39 +198,35 @@ class Layout:
             raise InputError(f"groups must be numbers or text, got values of type {labels.dtype}.")
         if np.any(pd.isna(labels)):
             raise InputError("groups hold missing values; name the silo of every record.")
-        try:
+        with told_as("groups must be all numbers or all text, got a mixture or other objects."):
             names, which = np.unique(labels, return_inverse=True)
-        except (TypeError, ValueError):
-            raise_alone(InputError("groups must be all numbers or all text, got a mixture."))
+            words = tuple(str(name) for name in names)
         rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-        return cls(tuple(rows), tuple(str(name) for name in names))
+        return cls(tuple(rows), words)
 
 
 def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     """Return the classes in order and whether they were given; reading them off y touches the data."""
     if classes is None:
-        try:
+        with told_as("y must hold labels of one kind, all numbers or all text."):
             found = np.unique(y)
-        except (TypeError, ValueError):
-            raise_alone(InputError("y must hold labels of one kind, all numbers or all text."))
         if len(found) < 2:
             raise InputError(
                 "A classifier needs at least 2 classes, but y holds 1 class only. If others may occur, name all of "
                 "them with classes=."
             )
         return found, False
-    given = np.asarray(classes)
+    with told_as(f"classes must list at least 2 distinct labels, got {shown(classes)}."):
+        given = np.asarray(classes)
     if given.ndim != 1 or len(given) < 2:
-        raise InputError(f"classes must list at least 2 distinct labels, got {classes!r:.60}.")
-    try:
+        raise InputError(f"classes must list at least 2 distinct labels, got {shown(classes)}.")
+    with told_as("classes must be labels of one kind, all numbers or all text."):
         known = np.unique(given)
         strange = ~np.isin(y, known)
-    except (TypeError, ValueError):
-        raise_alone(InputError("classes must be labels of one kind, all numbers or all text."))
     if len(known) != len(given):
-        raise InputError(f"classes must be distinct, got {classes!r:.60}.")
+        raise InputError(f"classes must be distinct, got {shown(classes)}.")
     if np.any(strange):
-        raise InputError(f"y holds labels that are not among the classes {classes!r:.60}. Add or drop them.")
+        raise InputError(f"y holds labels that are not among the {len(known)} given as classes. Add what may occur.")
     return known, True
 
 

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.spectrum import SpectralFacts, spectral_facts
 
@@ -67,9 +68,9 @@ class Network:
         n_parts, part = connected_components(self.adjacency, directed=False)
         if n_parts > 1:
             sizes = sorted(np.bincount(part).tolist(), reverse=True)
-            shown = ", ".join(map(str, sizes[:5])) + (", ..." if n_parts > 5 else "")
+            listed = ", ".join(map(str, sizes[:5])) + (", ..." if n_parts > 5 else "")
             raise InputError(
-                f"The agents must form a connected network, got {n_parts} separate parts (sizes {shown}). "
+                f"The agents must form a connected network, got {n_parts} separate parts (sizes {listed}). "
                 "Add edges between the parts or run each part as its own network."
             )
 
@@ -150,7 +151,7 @@ class Network:
     def neighbours(self, agent: int) -> IntArray:
         """Return the neighbours V_i of one agent, in increasing order."""
         if checks.count("agent", agent, least=0) >= self.n_agents:
-            raise InputError(f"agent must be below n_agents = {self.n_agents}, got {agent!r}.")
+            raise InputError(f"agent must be below n_agents = {self.n_agents}, got {shown(agent)}.")
         first, last = self.adjacency.indptr[agent : agent + 2]
         return np.asarray(self.adjacency.indices[first:last], dtype=np.int64)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import FloatArray, IntArray, Network
 
@@ -66,13 +67,13 @@ def random_walk(
     steps = checks.count("steps", steps)
     rng = _generator(rng)
     if not isinstance(kind, WalkKind):
-        raise InputError(f"kind must be one of {', '.join(map(str, WalkKind))}, got {kind!r}.")
+        raise InputError(f"kind must be one of {', '.join(map(str, WalkKind))}, got {shown(kind)}.")
     if start is None:
         here = int(rng.choice(network.n_agents, p=stationary_law(network, kind)))
     else:
         here = checks.count("start", start, least=0)
         if here >= network.n_agents:
-            raise InputError(f"start must be below n_agents = {network.n_agents}, got {start!r}.")
+            raise InputError(f"start must be below n_agents = {network.n_agents}, got {shown(start)}.")
     choices = rng.random(steps - 1)
     # A simple walk is the case in which every proposal is accepted.
     coins = rng.random(steps - 1) if kind is WalkKind.METROPOLIS_HASTINGS else np.zeros(steps - 1)

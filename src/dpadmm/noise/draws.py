@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.distributions import Distribution, distribution_of
 from dpadmm.privacy.records import Certificate, Release, Strength
@@ -199,7 +200,7 @@ def _expand(name: str, indices: int | ArrayLike) -> NDArray[np.int64]:
 def _indices(name: str, indices: ArrayLike, least: int) -> NDArray[np.int64]:
     array = np.asarray(indices)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{name} must be a non-empty list of whole numbers, got {indices!r}.")
+        raise InputError(f"{name} must be a non-empty list of whole numbers, got {shown(indices)}.")
     array = array.astype(np.int64)
     if array.min() < least or array.max() >= _LIMIT - 1:
         raise InputError(f"{name} must be from {least} to 2^32 - 2, got {array.min()} to {array.max()}.")

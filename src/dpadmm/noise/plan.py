@@ -3,6 +3,7 @@
 The plan is fixed before the data are touched. `PlannedNoise` draws it as the run goes; what is not planned is refused.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Origin, Sampler, Slot
 from dpadmm.noise.promises import Family, Promise, Row, bounds_by_round, last_round
@@ -27,10 +29,13 @@ from dpadmm.privacy.calibration import (
     calibrate_scale,
 )
 from dpadmm.privacy.certificates import secure_grid
-from dpadmm.privacy.records import BareRelease, Release
+from dpadmm.privacy.records import BareRelease, ObjectiveRelease, Release
 
 Floats = NDArray[np.float64]
 Stds = list[Floats]
+
+_UNLIKELY = 40.0  # noise is larger than it is taken to be with probability exp(-40)
+_ROUNDED = 8 * 2.0**-52  # of the largest term of a gradient, in 64-bit numbers
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,22 @@ def check_reach(plan: Iterable[Release], n_records: int) -> None:
             )
 
 
+def check_solvable(plan: Iterable[Release], dimension: int, tolerance: float) -> None:
+    """Refuse noise in an objective so large that rounding alone misses the solver's tolerance; from public facts alone.
+
+    The norm of such noise is Gamma(d)/rate, above `(d + sqrt(2 d t) + t)/rate` with probability `exp(-t)` at most, and
+    the gradient of the objective is rounded in proportion. The run would fail as well, but after it is paid for.
+    """
+    norm = dimension + math.sqrt(2 * dimension * _UNLIKELY) + _UNLIKELY
+    for release in plan:
+        if isinstance(release, ObjectiveRelease) and norm / release.rate * _ROUNDED > tolerance:
+            raise InputError(
+                "epsilon asks for so much noise inside the objective that 64-bit numbers cannot solve it to the "
+                f"tolerance {tolerance:g}. Choose a larger epsilon or an algorithm that adds noise to its messages. "
+                "Nothing was spent."
+            )
+
+
 def calibrated(
     promises: Sequence[Promise],
     target: Target | PureTarget,
@@ -123,7 +144,7 @@ def calibrated(
         for itself.
     """
     if not isinstance(target, Target | PureTarget):
-        raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {target!r}.")
+        raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {shown(target)}.")
     families = {promise.family for promise in promises}
     _check_rows(promises)
     if all(row.agent == COORDINATOR for promise in promises for row in promise.rows):

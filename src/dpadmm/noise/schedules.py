@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 
 
@@ -90,7 +91,7 @@ class Tail:
     def __post_init__(self) -> None:
         """Refuse powers that are no numbers from 0 to 1."""
         if checks.non_negative("power", self.power) > 1:
-            raise InputError(f"power must be from 0 to 1, got {self.power!r}.")
+            raise InputError(f"power must be from 0 to 1, got {shown(self.power)}.")
 
     def shape(self, rounds: int) -> NDArray[np.float64]:
         """Return the relative standard deviations."""

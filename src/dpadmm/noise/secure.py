@@ -13,6 +13,7 @@ from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace
 from dpadmm.noise.draws import (
@@ -54,7 +55,7 @@ def grid_for(noise_scale: float) -> float:
     """
     exponent = math.frexp(checks.positive("noise_scale", noise_scale))[1] - 1 - _CHOSEN_BITS
     if exponent < -1000:
-        raise InputError(f"noise_scale must be at least 1e-290, got {noise_scale!r}. Rescale the problem.")
+        raise InputError(f"noise_scale must be at least 1e-290, got {shown(noise_scale)}. Rescale the problem.")
     return math.ldexp(1.0, exponent)
 
 
@@ -138,7 +139,7 @@ def _checked_grid(certificate: Certificate, d: int) -> float:
             "Choose grid_for(noise scale), widen the certificate by that grid, and calibrate on the result."
         )
     if math.frexp(checks.positive("grid", grid))[0] != 0.5:
-        raise InputError(f"The certificate's grid must be a power of two, got {grid!r}. Take it from grid_for.")
+        raise InputError(f"The certificate's grid must be a power of two, got {shown(grid)}. Take it from grid_for.")
     if certificate.grid_dimension < d:
         raise InputError(f"The certificate counts the rounding of {certificate.grid_dimension} coordinates, got {d}.")
     return grid

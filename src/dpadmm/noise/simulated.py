@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise import kernels
 from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace
@@ -61,7 +62,7 @@ class SimulatedSampler:
     def __post_init__(self) -> None:
         """Refuse seeds and thread counts that are none."""
         if not _is_whole(self.seed) or self.seed < 0:
-            raise InputError(f"seed must be a whole number of at least 0, of any size, got {self.seed!r}.")
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(self.seed)}.")
         checks.count("threads", self.threads)
 
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:

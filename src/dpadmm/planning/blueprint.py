@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.plan import NoisePlan, calibrated, check_reach
+from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
 from dpadmm.noise.schedules import Schedule
 from dpadmm.planning.levels import bound_of, level_of
 from dpadmm.planning.settings import (
@@ -98,6 +98,8 @@ class Blueprint:
             secure_dimension=task.dimension if has_grid else None,
         )
         check_reach(planned, task.n_records)
+        if is_secure:
+            check_solvable(planned, task.dimension, self.tolerance)
         return planned
 
     def statement(self) -> Statement:

@@ -20,6 +20,7 @@ import numpy as np
 
 from dpadmm.algorithms.graph_method import is_ridge
 from dpadmm.algorithms.registry import BY_NAME, Topology
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.topologies import complete
@@ -122,7 +123,9 @@ RECIPES: dict[str, Recipe] = {
 def recipe_of(method: str) -> Recipe:
     """Return the recipe, or say which methods can be planned."""
     if method not in RECIPES:
-        raise InputError(f"No plan can be made for the method {method!r}; choose one of {', '.join(sorted(RECIPES))}.")
+        raise InputError(
+            f"No plan can be made for the method {shown(method)}; choose one of {', '.join(sorted(RECIPES))}."
+        )
     return RECIPES[method]
 
 

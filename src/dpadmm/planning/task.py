@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.planning.shape import PublicFunctions
@@ -52,7 +53,7 @@ class Task:
         try:
             sizes = tuple(self.sizes)
         except TypeError as problem:
-            raise InputError(f"sizes must list the records of each silo, got {self.sizes!r}.") from problem
+            raise InputError(f"sizes must list the records of each silo, got {shown(self.sizes)}.") from problem
         if not sizes:
             raise InputError("sizes must name at least one silo, got none.")
         object.__setattr__(self, "sizes", tuple(checks.count("every size", size) for size in sizes))
@@ -66,9 +67,9 @@ class Task:
 
     def _check_types(self) -> None:
         if not isinstance(self.target, Target):
-            raise InputError(f"target must be a Target(epsilon, delta), got {self.target!r}.")
+            raise InputError(f"target must be a Target(epsilon, delta), got {shown(self.target)}.")
         if isinstance(self.loss, type) or not hasattr(self.loss, "slope_bound"):
-            raise InputError(f"loss must be a loss such as Logistic(), got {self.loss!r}.")
+            raise InputError(f"loss must be a loss such as Logistic(), got {shown(self.loss)}.")
         if not np.isfinite(self.loss.slope_bound):
             raise InputError(
                 f"{type(self.loss).__name__} has no bounded slope, so no guarantee exists. Use Huber(threshold) for "
@@ -76,11 +77,11 @@ class Task:
             )
         _moderate("the loss's slope", self.loss.slope_bound)
         if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
-            raise InputError(f"unit and view must be a Unit and a View, got {self.unit!r} and {self.view!r}.")
+            raise InputError(f"unit and view must be a Unit and a View, got {shown(self.unit)} and {shown(self.view)}.")
         if self.unit is Unit.FUNCTION:
             raise InputError("unit must be Unit.RECORD or Unit.USER; the function unit is for the consensus methods.")
         if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
-            raise InputError(f"regulariser must be a regulariser such as Ridge(0.01), got {self.regulariser!r}.")
+            raise InputError(f"regulariser must be a regulariser such as Ridge(0.01), got {shown(self.regulariser)}.")
 
     def _check_network(self) -> None:
         if self.network is None:
@@ -108,4 +109,6 @@ class Task:
 def _moderate(name: str, value: float) -> None:
     """Refuse numbers whose squares 64-bit numbers cannot hold: they would fail in a run that is paid for."""
     if not _LEAST <= checks.positive(name, value) <= 1 / _LEAST:
-        raise InputError(f"{name} must be between {_LEAST:g} and {1 / _LEAST:g}, got {value!r}. Rescale the problem.")
+        raise InputError(
+            f"{name} must be between {_LEAST:g} and {1 / _LEAST:g}, got {shown(value)}. Rescale the problem."
+        )

@@ -12,6 +12,7 @@ import numpy as np
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 
@@ -31,7 +32,7 @@ class Curve(Protocol):
 
 def _delta_in_range(delta: float) -> float:
     if not 0 <= checks.finite("delta", delta) <= 1:
-        raise InputError(f"delta must lie between 0 and 1, got {delta!r}.")
+        raise InputError(f"delta must lie between 0 and 1, got {shown(delta)}.")
     return float(delta)
 
 

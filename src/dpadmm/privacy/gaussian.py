@@ -17,6 +17,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -79,7 +80,7 @@ def _checked(name: str, value: float, *, finite_only: bool = False) -> float:
     """Return a non-negative number, infinity allowed unless said otherwise."""
     if math.isnan(value) or value < 0 or (finite_only and math.isinf(value)):
         allowed = "a finite number" if finite_only else "a number"
-        raise InputError(f"{name} must be {allowed} of at least 0, got {value!r}.")
+        raise InputError(f"{name} must be {allowed} of at least 0, got {shown(value)}.")
     return value
 
 
@@ -107,7 +108,7 @@ def _epsilon_of_delta(m: float, delta: float) -> float:
     if _checked("m", m) == 0.0:
         return 0.0
     if not 0 <= delta <= 1:
-        raise InputError(f"delta must lie between 0 and 1, got {delta!r}.")
+        raise InputError(f"delta must lie between 0 and 1, got {shown(delta)}.")
     if delta == 0.0 or m == math.inf:
         return 0.0 if delta == 1.0 else math.inf
     goal = math.log(delta)
@@ -172,7 +173,7 @@ def zcdp_epsilon_classical(rho: float, delta: float) -> float:
     """The papers' conversion `eps = rho + 2 sqrt(rho ln(1/delta))`, an upper bound of the tight one."""
     _checked("rho", rho)
     if not 0 < delta <= 1:
-        raise InputError(f"delta must be greater than 0 and at most 1, got {delta!r}.")
+        raise InputError(f"delta must be greater than 0 and at most 1, got {shown(delta)}.")
     return rho + 2.0 * math.sqrt(rho * -math.log(delta))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import Constants
@@ -104,10 +105,10 @@ def _as_floats(name: str, values: Floats) -> Floats:
 
 def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     if len(bounds) != 2:
-        raise InputError(f"bounds must be two numbers (tau, L), got {bounds!r}.")
+        raise InputError(f"bounds must be two numbers (tau, L), got {shown(bounds)}.")
     low, high = checks.non_negative("bounds[0]", bounds[0]), checks.non_negative("bounds[1]", bounds[1])
     if low > high:
-        raise InputError(f"bounds must be (tau, L) with tau <= L, got {bounds!r}.")
+        raise InputError(f"bounds must be (tau, L) with tau <= L, got {shown(bounds)}.")
     return low, high
 
 

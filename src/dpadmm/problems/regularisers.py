@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -355,7 +356,7 @@ def _positive_step(step: ArrayLike) -> FloatArray:
     """Return the step as floats if all of them are finite and > 0."""
     steps = np.asarray(step, dtype=np.float64)
     if not np.all((steps > 0) & (steps < math.inf)):
-        raise InputError(f"step must be finite and greater than 0, got {step!r}.")
+        raise InputError(f"step must be finite and greater than 0, got {shown(step)}.")
     return steps
 
 
@@ -363,7 +364,7 @@ def _bound(name: str, bound: ArrayLike) -> FloatArray:
     """Return a bound as a number or a vector without NaN."""
     values = np.asarray(bound, dtype=np.float64)
     if values.ndim > 1 or values.size == 0 or np.isnan(values).any():
-        raise InputError(f"{name} must be a number or a sequence of numbers without NaN, got {bound!r}.")
+        raise InputError(f"{name} must be a number or a sequence of numbers without NaN, got {shown(bound)}.")
     return values
 
 

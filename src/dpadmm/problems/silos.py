@@ -157,7 +157,7 @@ def _checked_features(name: str, table: Any) -> Matrix:
     if sparse.issparse(table):
         _refuse_complex(name, table)
         if table.dtype.kind not in "biuf":
-            raise InputError(f"{name}: expected numbers, got something else. Encode text as numbers first.")
+            raise InputError(f"{name}: expected numbers, got something else. Encode text by public categories.")
     features = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else _as_floats(name, table)
     if features.ndim != 2:
         raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimension(s).")
@@ -167,7 +167,7 @@ def _checked_features(name: str, table: Any) -> Matrix:
         raise InputError(f"{name} has no columns; at least one feature is needed.")
     values = features.data if sparse.issparse(features) else features
     if not np.isfinite(values).all():
-        raise InputError(f"{name}: features hold NaN or infinite values. Drop or fill those rows first.")
+        raise InputError(f"{name}: features hold NaN or infinite values. Fill them with a public constant.")
     return features
 
 
@@ -176,7 +176,7 @@ def _checked_labels(name: str, labels: Any, rows: int) -> Floats:
     if y.shape != (rows,):
         raise InputError(f"{name}: needs one label per row, {rows} in one column; got shape {y.shape}.")
     if not np.isfinite(y).all():
-        raise InputError(f"{name}: labels hold NaN or infinite values. Drop those rows first.")
+        raise InputError(f"{name}: labels hold NaN or infinite values. Fill them with a public constant.")
     return y
 
 
@@ -185,7 +185,7 @@ def _as_floats(name: str, values: Any) -> Floats:
         array = np.asarray(values)
         floats = array if np.iscomplexobj(array) else np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
-        raise_alone(InputError(f"{name}: expected numbers, got something else. Encode text as numbers first."))
+        raise_alone(InputError(f"{name}: expected numbers, got something else. Encode text by public categories."))
     _refuse_complex(name, array)
     return floats
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpadmm.algorithms.fixed_point.participation import Participation, agents_of
 from dpadmm.algorithms.setting import Setting
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.promises import Family, Promise, Row
@@ -21,6 +22,7 @@ from dpadmm.privacy.certificates import (
     fixed_point_mean_record,
     fixed_point_mean_user,
 )
+from dpadmm.privacy.certificates.neighbours import for_silos
 from dpadmm.privacy.records import Certificate, Unit
 from dpadmm.problems.arrays import Ints
 
@@ -38,7 +40,7 @@ class Level:
     def check(unit: Unit) -> None:
         """Fixed-point ADMM protects records or users."""
         if unit not in (Unit.RECORD, Unit.USER):
-            raise InputError(f"unit must be Unit.RECORD or Unit.USER, got {unit!r}.")
+            raise InputError(f"unit must be Unit.RECORD or Unit.USER, got {shown(unit)}.")
 
     def block(self, setting: Setting, size: int, weight: float) -> Certificate:
         """C5 for an agent with `size` records and weight w_i: how far `2 (x_i - z)` can move."""
@@ -140,7 +142,7 @@ def mean_promise(slot: Slot, level: Level, setting: Setting, participation: Part
         updates[slice(None) if who is None else who] += 1
         reach = bounds[kind_of, updates]
         worst = float(reach.max() if silos == 1 else np.partition(reach, -silos)[-silos:].sum())
-        certificates.append(replace(by_kind[0][0], bound=worst, silos_per_person=silos))
+        certificates.append(for_silos(by_kind[0][0], bound=worst, silos=silos))
     return Promise(slot, Family.GAUSSIAN, (Row(COORDINATOR, tuple(rounds), tuple(certificates)),))
 
 

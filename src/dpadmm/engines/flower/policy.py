@@ -34,7 +34,8 @@ class Policy:
 
     Parameters
     ----------
-    name: the silo's name in every agreement. data, schema: its files. drops_incomplete: leave out rows with gaps.
+    name: the silo's name in every agreement. data, schema: its files. drops_incomplete: leave out rows with empty
+        cells; how many rows are complete is then public, and not protected by any budget.
     has_header: whether the first line of a CSV table names its columns; else they are column1, column2, ...
     methods: what may run. least_noise: least ratio of noise to sensitivity of any single release, >= 0.
     coordinators: public keys that may ask; empty: whoever the approved terms name.

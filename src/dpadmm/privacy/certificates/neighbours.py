@@ -12,6 +12,7 @@ recursion in the same way as the data do. See `docs/proofs/c7.md`.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -88,7 +89,7 @@ def certify_record(
         view=view,
         theorem=theorem,
         assumptions=(
-            f"neighbours differ in at most {records_per_person} record(s) of one silo, replaced by others",
+            neighbour_words(records_per_person, silos_per_person),
             *assumptions,
             solver_words(solver_tolerance),
             *PUBLIC_FACTS,
@@ -97,6 +98,24 @@ def certify_record(
         records_per_person=records_per_person,
         silos_per_person=silos_per_person,
     )
+
+
+def neighbour_words(records_per_person: int, silos_per_person: int) -> str:
+    """Say in words which data are neighbours.
+
+    >>> neighbour_words(3, 2)
+    'neighbours differ in at most 3 record(s) in each of at most 2 silos, replaced by others'
+    """
+    where = "of one silo" if silos_per_person == 1 else f"in each of at most {silos_per_person} silos"
+    return f"neighbours differ in at most {records_per_person} record(s) {where}, replaced by others"
+
+
+def for_silos(certificate: Certificate, *, bound: float, silos: int) -> Certificate:
+    """Return a certificate that was made for one silo as one, of another bound, for people with records in several."""
+    records = certificate.records_per_person
+    said = neighbour_words(records, certificate.silos_per_person)
+    words = tuple(neighbour_words(records, silos) if each == said else each for each in certificate.assumptions)
+    return replace(certificate, bound=bound, silos_per_person=silos, assumptions=words)
 
 
 def solver_words(solver_tolerance: float | None) -> str:

@@ -4,6 +4,7 @@ Proof: `docs/proofs/c10.md`.
 """
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Certificate, Norm, Unit, View
 
@@ -31,7 +32,7 @@ def bounded_sum(
     silos = checks.count("silos_per_person", silos_per_person)
     top = checks.positive("largest", largest)
     if not isinstance(norm, Norm):
-        raise InputError(f"norm must be a Norm, got {norm!r}.")
+        raise InputError(f"norm must be a Norm, got {shown(norm)}.")
     return Certificate(
         bound=top * min(records * silos, n),
         norm=norm,

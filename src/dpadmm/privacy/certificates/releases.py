@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Certificate, Norm, Strength
 
@@ -24,7 +25,7 @@ def secure_grid(certificate: Certificate, *, grid: float, dimension: int) -> Cer
     """
     d, width = checks.count("dimension", dimension), checks.positive("grid", grid)
     if math.frexp(width)[0] != 0.5:
-        raise InputError(f"grid must be a power of two, got {width!r}. Use 2.0**k, for instance {2.0**-30!r}.")
+        raise InputError(f"grid must be a power of two, got {shown(width)}. Use 2.0**k, for instance {2.0**-30!r}.")
     _refuse_objective(certificate)
     if certificate.grid is not None:
         raise InputError(f"The certificate has the rounding to {certificate.grid!r} in it already. Use it as it is.")

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims.figures import (
     ClaimedEpsilon,
@@ -60,7 +61,7 @@ def lemma_3_sensitivity(
     tau = checks.positive("strong_convexity", strong_convexity)
     smooth = checks.positive("smoothness", smoothness)
     if smooth < tau:
-        raise InputError(f"smoothness must be at least strong_convexity {tau!r}, got {smoothness!r}.")
+        raise InputError(f"smoothness must be at least strong_convexity {shown(tau)}, got {shown(smoothness)}.")
     distance = checks.positive("gradient_distance", gradient_distance)
     gap = checks.non_negative("subgradient_gap", subgradient_gap)
     slope = checks.non_negative("regulariser_smoothness", regulariser_smoothness)

@@ -18,6 +18,7 @@ from enum import Enum
 from typing import ClassVar, TypeVar
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 
 
@@ -101,7 +102,7 @@ class ClaimedValue(ClaimedFigure):
         """Refuse what is no figure; an infinite one is allowed and says that the claim is empty."""
         super().__post_init__()
         if math.isnan(self.value) or self.value < 0:
-            raise InputError(f"A claimed figure must be 0 or greater, got {self.value!r}.")
+            raise InputError(f"A claimed figure must be 0 or greater, got {shown(self.value)}.")
 
     def __str__(self) -> str:
         """Show the figure with its label."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims.figures import (
     ClaimedEpsilon,
@@ -317,4 +318,4 @@ class NetworkTheorem4(RenyiTheorem):
 
 def _check_order(order: float) -> None:
     if checks.finite("order", order) <= 1:
-        raise InputError(f"order must be greater than 1, got {order!r}.")
+        raise InputError(f"order must be greater than 1, got {shown(order)}.")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims.figures import (
     ClaimedEpsilon,
@@ -78,7 +79,7 @@ def total_epsilon_noise(objectives: Sequence[PerturbedObjective], *, epsilon: fl
     jacobian = math.fsum(_weight(objective) * 1.4 * objective.curvature for objective in objectives)
     if epsilon <= jacobian:
         raise InputError(
-            f"epsilon must exceed {jacobian:.6g}, what the bound charges whatever the noise, got {epsilon!r}; "
+            f"epsilon must exceed {jacobian:.6g}, what the bound charges whatever the noise, got {shown(epsilon)}; "
             "raise epsilon or the penalties, or use fewer iterations."
         )
     return ClaimedNoise(

@@ -14,6 +14,7 @@ Claimed, not certified: see `docs/errata.md`.
 import math
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims.figures import (
     ClaimedEpsilon,
@@ -74,7 +75,7 @@ def _growth(decay: float, rounds: int) -> float:
         growth = math.inf
     if not math.isfinite(growth):
         raise InputError(
-            f"decay {decay!r} over {rounds} rounds leaves no noise a float can hold; "
+            f"decay {shown(decay)} over {rounds} rounds leaves no noise a float can hold; "
             "use fewer rounds or a slower decay."
         )
     return growth

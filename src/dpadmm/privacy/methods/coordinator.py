@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from dpadmm.errors import InputError
+from dpadmm.privacy.certificates.neighbours import adding_words, for_silos
 from dpadmm.privacy.methods.method import COORDINATOR, RecordMethod
 from dpadmm.privacy.records import Certificate
 
@@ -37,8 +38,5 @@ def all_silos(certificates: tuple[Certificate, ...], silos: int, agents: int) ->
         raise InputError(f"silos_per_person must be at most the number of agents {agents}, got {silos}.")
     if silos == 1:
         return certificates
-    words = f"a person has records in at most {silos} silos; their changes of the mean add up"
-    return tuple(
-        replace(c, bound=silos * c.bound, silos_per_person=silos, assumptions=(*c.assumptions, words))
-        for c in certificates
-    )
+    wide = (for_silos(c, bound=silos * c.bound, silos=silos) for c in certificates)
+    return tuple(replace(c, assumptions=(*c.assumptions, *adding_words(silos))) for c in wide)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy import certificates
 from dpadmm.privacy.accounting import objective_epsilon
@@ -31,7 +32,7 @@ from dpadmm.privacy.records import Certificate, ObjectiveRelease, Release, Spher
 
 def _at_least_one(name: str, value: float) -> float:
     if checks.finite(name, value) < 1:
-        raise InputError(f"{name} must be at least 1, got {value!r}.")
+        raise InputError(f"{name} must be at least 1, got {shown(value)}.")
     return float(value)
 
 
