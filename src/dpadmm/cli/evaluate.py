@@ -79,17 +79,20 @@ def evaluate(
         from dpadmm.cli.training import Books, prepare
         from dpadmm.reporting.codec import encode
         from dpadmm.reporting.model_file import check_writable, load_model, save_model
+        from dpadmm.reporting.places import check_apart
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)
         saved = load_model(model)
         if record:
             check_writable(model, may_replace=True)
+        check_apart({"MODEL": model if record else None}, files, ledger)
         tables = read_silos(files, split_by, has_header=header)
+        names = [f"silo {place}" for place in range(1, len(tables) + 1)]  # values of --split-by may be persons
         policies = options.screening(missing, unlisted, out_of_range)
         if public is not None:
             _check_apart(saved, tables, ledger)
             said = DECLARATIONS[declare] if declare is not None else ""
-            found = public_measurement(saved, prepare(saved.schema, tables, policies), public, said)
+            found = public_measurement(saved, prepare(saved.schema, tables, policies, names), public, said)
         else:
             books = Books(path=ledger, budget=budget)
             books.check()
@@ -98,7 +101,7 @@ def evaluate(
                 delta=delta or 0.0,
                 terms=options.terms_of(ledger, None, None, records_per_person, silos_per_person),
             )
-            found = _private(saved, prepare(saved.schema, tables, policies), tables, words, books)
+            found = _private(saved, prepare(saved.schema, tables, policies, names), tables, words, books)
         place = save_model(_with(saved, found), model) if record else None
         if json:
             print_json({"command": "evaluate", "recorded_in": place and str(place)} | encode(found))
@@ -199,9 +202,7 @@ def _private(
         score=name,
         value=score.value,
         records=score.n_records,
-        on="private records, recorded in no ledger"
-        if books.path is None
-        else f"private records, recorded in {books.name}",
+        on="private records" if books.path is None else f"private records, recorded in {books.name}",
         basis=Basis.ACCOUNTED,
         epsilon=score.privacy.certified,
         delta=score.privacy.delta,
