@@ -17,10 +17,13 @@ from dpadmm.privacy.ledger.reading import open_for_reading
 def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns, ...]:
     """Return a training set as the silos that a ledger is made for.
 
-    Create a ledger for an estimator with `Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon=1, delta=1e-6))`;
-    with `groups` as they will be given to fit, each silo has the budget to itself. A ledger made without groups adds up
-    what all silos release. What counts are the values of each column and the order of the rows: dense or sparse, 1, 1.0,
-    "1" or True are the same, in Python and in the files of `dpadmm fit`.
+    Create a ledger for an estimator with
+
+        Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon=1.0, delta=1e-6))
+
+    With `groups` as they will be given to fit, each silo has the budget to itself. A ledger made without groups adds up
+    what all silos release. What counts are the values of each column and the order of the rows: dense or sparse, 1,
+    1.0, "1" or True are the same, in Python and in the files of `dpadmm fit`.
 
     >>> ledger_data([[0.5], [1.0]], ["a", "b"], groups=["north", "south"])
     (SiloColumns('north', 2 arrays), SiloColumns('south', 2 arrays))
