@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpadmm.cli.fit import ELSEWHERE
 from dpadmm.datasets.schema import Schema
+from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.reporting import model_file
 from dpadmm.reporting.facts import Custody
@@ -352,15 +353,35 @@ def test_who_splits_by_a_column_is_told_that_its_values_become_public(cli, study
     assert "public names" not in cli.run("fit", *words, "--unit", "user").stderr
 
 
-def test_a_copy_of_a_silo_is_not_another_silo(cli, study, tmp_path):
+@pytest.mark.parametrize("form", ["plain.csv", "reordered.csv", "typed.parquet"])
+def test_a_copy_of_a_silo_is_not_another_silo(cli, study, tmp_path, form):
     """Whoever is in both files would be protected half as well as said."""
-    copy = tmp_path / "copy.csv"
-    copy.write_bytes(Path(study.files[0]).read_bytes())
+    copy, frame = tmp_path / form, pd.read_csv(study.files[0])
+    if form == "plain.csv":
+        copy.write_bytes(Path(study.files[0]).read_bytes())
+    elif form == "reordered.csv":
+        frame[frame.columns[::-1]].to_csv(copy, index=False)
+    else:
+        frame.to_parquet(copy)
     ledger = tmp_path / "l"
     words = (study.files[0], str(copy), *study.words[2:], "--out", str(tmp_path / "m.json"), "--ledger", str(ledger))
     result = cli.run("fit", *words, "--budget", "3")
     assert result.exit_code == 2
     assert "The same rows are in two files" in result.stderr
-    assert outputs(tmp_path) == ["copy.csv"]
+    assert outputs(tmp_path) == [form]
     hopeless = cli.run("fit", *words, "--budget", "3", "--silos-per-person", "2", "--epsilon", "0.0001")
     assert "The same rows" not in hopeless.stderr
+
+
+def test_a_paid_model_is_saved_even_if_its_ledger_cannot_be_read_afterwards(cli, study, tmp_path, monkeypatch):
+    def gone(*_args):
+        raise LedgerError("it was moved")
+
+    monkeypatch.setattr("dpadmm.cli.training.spending_of", gone)
+    out = tmp_path / "m.json"
+    result = cli.run(
+        "fit", *study.words, "--out", str(out), "--ledger", str(tmp_path / "l"), "--budget", "3", "--anyway"
+    )
+    assert result.exit_code == 0, result.output
+    assert "paid for and saved, but its ledger cannot be read: it was moved" in " ".join(result.stderr.split())
+    assert load_model(out).spending is None

@@ -73,15 +73,15 @@ def _names(files: Sequence[Path]) -> list[str]:
 
 def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
     """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
-    seen: list[SiloTable] = []
-    for table in tables.values():
-        for other in seen:
-            if other.where != table.where and table.frame.equals(other.frame):
-                raise InputError(
-                    f"The same rows are in two files, {other.where} and {table.where}. Give one of them; or, if people "
-                    "really are in both, say --silos-per-person 2 or more, so that their records are counted together."
-                )
-        seen.append(table)
+    seen: dict[frozenset[bytes], str] = {}
+    for silo in ledger_data(tables):
+        where = tables[silo.name].where
+        first = seen.setdefault(frozenset(silo.digests.values()), where)
+        if first != where:
+            raise InputError(
+                f"The same rows are in two files, {first} and {where}. Give one of them; or, if people really are in "
+                "both, say --silos-per-person 2 or more, so that their records are counted together."
+            )
 
 
 def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from dpadmm.cli.options import TaskWords
@@ -13,7 +14,7 @@ from dpadmm.cli.tables import SiloTable, check_no_copies, ledger_data
 from dpadmm.datasets.labels import RealLabel
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.screening import Screening, encode_table
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, LedgerError
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.carry_out import carry_out
@@ -22,7 +23,7 @@ from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.records import Unit
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.facts import SavedModel
+from dpadmm.reporting.facts import SavedModel, Spending
 from dpadmm.reporting.model_file import check_room, check_writable, checked_suffix, save_model
 from dpadmm.reporting.outcome import public_names, saved_model, spending_of
 
@@ -166,11 +167,19 @@ class Training:
             raise InputError(f"{' '.join(plan.warnings)} Nothing was spent. To train nevertheless, say --anyway.")
         return plan
 
+    def _spending(self, ledger: ConfirmedLedger) -> Spending | None:
+        """Return what the ledger says after the run; whatever keeps it from saying so, the paid model must be saved."""
+        try:
+            return spending_of(ledger.ledger, self.books.name)
+        except LedgerError as problem:
+            typer.echo(f"Warning: the model is paid for and saved, but its ledger cannot be read: {problem}", err=True)
+            return None
+
     def carry_out(self, prepared: Prepared, plan: Plan) -> tuple[SavedModel, Path]:
         """Reserve, run and save; return the model and where it is."""
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         with self.books.open(self.tables, self.words) as ledger:
             outcome = carry_out(plan, prepared.silos, sampler, ledgers=ledger, progress=self.has_progress)
-            spending = None if ledger is None else spending_of(ledger.ledger, self.books.name)
+            spending = None if ledger is None else self._spending(ledger)
         model = saved_model(outcome, self.schema, prepared.silos.names, self.title, spending)
         return model, save_model(model, self.out)

@@ -6,10 +6,14 @@ Changing, dropping or inserting an entry changes every later digest. The last on
 whole history: whoever wrote down an earlier head can later tell an edited or restored file from the true one.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -99,22 +103,54 @@ def anchor_text(seq: int, digest: str) -> bytes:
     return f"{seq:016d} {digest}\n".encode()
 
 
-def write_anchor(path: Path, seq: int, digest: str) -> None:
+@contextmanager
+def locked_anchor(path: Path, timeout: float, *, is_writing: bool) -> Iterator[int]:
+    """Hold the anchor's lock, alone for writing, and yield its descriptor.
+
+    SQLite's own locks belong to the process, and closing any other descriptor of the ledger in it drops them: a backup
+    in another thread was enough to let two processes write at once. This lock belongs to the descriptor. It is taken
+    before anything is recorded, so an anchor that cannot be written costs nothing.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR if is_writing else os.O_RDONLY)
+    except OSError as error:
+        raise LedgerError(
+            f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; repair or restore it."
+        ) from error
+    try:
+        _lock(descriptor, path, timeout, fcntl.LOCK_EX if is_writing else fcntl.LOCK_SH)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path, timeout: float, kind: int) -> None:
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise LedgerError(
+                    f"Another process held the ledger of {path} beyond the timeout; nothing was recorded. Try again."
+                ) from None
+            time.sleep(0.002)
+        else:
+            return
+
+
+def write_anchor(descriptor: int, seq: int, digest: str) -> None:
     """Overwrite the anchor in place with one small write.
 
     It is not synced: after a power cut an older anchor may come back, and that is still an ancestor of the head,
-    because the ledger itself was synced first. Several processes may write in any order for the same reason.
+    because the ledger itself was synced first.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
-            os.pwrite(descriptor, anchor_text(seq, digest), 0)
-        finally:
-            os.close(descriptor)
+        os.pwrite(descriptor, anchor_text(seq, digest), 0)
     except OSError as error:
         raise LedgerError(
-            f"The entry was recorded, but its anchor {path} could not be written: {error.strerror}. Do not send; "
-            "repair the file and ask again under the same run, round, agent and slot: that spends nothing more."
+            f"The entry was recorded, but its anchor could not be written: {error.strerror}. Do not send; make room "
+            "and ask again under the same run, round, agent and slot: that spends nothing more."
         ) from error
 
 

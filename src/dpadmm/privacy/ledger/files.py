@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,11 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
             "the true one. Restore it, or pass expected_head from the last statement."
         )
     with store.clear_errors(path):
-        with closing(store.connect_for_reading(path, timeout)) as reading, store.transaction(reading, "BEGIN"):
+        with (
+            undisturbed(path, anchor, timeout),
+            closing(store.connect_for_reading(path, timeout)) as reading,
+            store.transaction(reading, "BEGIN"),
+        ):
             store.validate(reading, path)
             if store.is_earlier(reading):
                 raise LedgerError(
@@ -106,6 +110,11 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
             connection.close()
             raise
     return connection, account
+
+
+def undisturbed(path: Path, anchor: tuple[int, str] | None, timeout: float) -> AbstractContextManager[object]:
+    """Keep writers away for a while; without an anchor there is nothing to lock."""
+    return chain.locked_anchor(anchor_path(path), timeout, is_writing=False) if anchor is not None else nullcontext()
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -48,8 +48,16 @@ class Ledger:
     Budget(epsilon=1.0, delta=1e-05)
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, account: Account, compose: Composer | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        account: Account,
+        compose: Composer | None,
+        timeout: float = 30.0,
+    ) -> None:
         """Not for callers: use `create` or `open`."""
+        self._timeout = timeout
         self._path = path
         self._connection = connection
         self._account = account
@@ -96,7 +104,7 @@ class Ledger:
         timeout = checks.positive("timeout_seconds", timeout_seconds)
         connection, account = files.open_checked(place, expected_head, timeout)
         try:
-            ledger = cls(place, connection, account, compose)
+            ledger = cls(place, connection, account, compose, timeout)
             ledger._refresh()
         except BaseException:
             connection.close()
@@ -383,18 +391,23 @@ class Ledger:
     def _check_anchor(self) -> None:
         """Refuse to write to a log that lacks what the anchor remembers: another process's entries would be lost."""
         anchor = chain.read_anchor(files.anchor_path(self._path))
+        if anchor is None:
+            raise LedgerError(
+                f"The anchor file {files.anchor_path(self._path)} is gone. Restore it; nothing was recorded."
+            )
         check_history(self._connection, self._path, anchor, None)
 
     @contextmanager
     def _writing(self) -> Iterator[Writer]:
         """Hold the file alone from reading what is spent to the synced commit, then move the anchor."""
         self._guard()
-        with store.clear_errors(self._path), store.transaction(self._connection):
-            self._refresh()
-            self._check_anchor()
-            writer = Writer(self._account.reader.seq, self._account.reader.digest)
-            yield writer
-        chain.write_anchor(files.anchor_path(self._path), writer.seq, writer.digest)
+        with chain.locked_anchor(files.anchor_path(self._path), self._timeout, is_writing=True) as anchor:
+            with store.clear_errors(self._path), store.transaction(self._connection):
+                self._refresh()
+                self._check_anchor()
+                writer = Writer(self._account.reader.seq, self._account.reader.digest)
+                yield writer
+            chain.write_anchor(anchor, writer.seq, writer.digest)
 
 
 def _opened_again(path: str, compose: Composer | None) -> Ledger:

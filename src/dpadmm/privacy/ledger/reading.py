@@ -12,7 +12,7 @@ from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import chain, store
 from dpadmm.privacy.ledger.account import Account, Ask, check_history, read_account
 from dpadmm.privacy.ledger.chain import Kind
-from dpadmm.privacy.ledger.files import anchor_path
+from dpadmm.privacy.ledger.files import anchor_path, undisturbed
 from dpadmm.privacy.ledger.ledger import Ledger
 from dpadmm.privacy.ledger.tally import Tally
 
@@ -41,9 +41,9 @@ def open_for_reading(
     place = Path(os.path.realpath(path))
     if not place.is_file():
         raise LedgerError(f"{place} is not there or not a file. Give the path of a ledger.")
-    is_at_rest = not place.with_name(place.name + "-wal").exists()
+    is_at_rest = not any(place.with_name(place.name + end).exists() for end in ("-wal", "-journal"))
     anchor = chain.read_anchor(anchor_path(place))  # before the log, which can only be ahead of it
-    with store.clear_errors(place):
+    with store.clear_errors(place), undisturbed(place, anchor, timeout_seconds):
         if is_at_rest and store.is_earlier_file(place):
             connection = store.connect(place, "mode=ro&immutable=1", timeout_seconds)
         else:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -22,9 +23,6 @@ from scipy import sparse
 from dpadmm.errors import InputError, LedgerError
 
 _MARK_BYTES = 8
-_MANTISSA_BITS = 40
-"""Relative differences below 2^-40 are rounding of a number's text form, not other data."""
-
 _EXACT = 2**53
 """Whole numbers up to this are exact as floats."""
 
@@ -243,20 +241,19 @@ def _number_bytes(n_rows: int, places: NDArray[Any], numbers: NDArray[Any]) -> b
     """Return rows and rounded values of what is not zero; so a sparse column is its dense self."""
     is_set = numbers != 0
     values = np.where(np.isnan(numbers[is_set]), np.nan, numbers[is_set])  # one NaN, whatever its payload
-    is_whole = np.rint(values) == values
-    parts, powers = np.frexp(values)
-    rounded = np.rint(np.ldexp(parts, _MANTISSA_BITS))
-    carried = (np.abs(rounded) == 2.0**_MANTISSA_BITS) & ~is_whole  # 0.999...9 rounds up to the next power of two
-    rounded = np.where(is_whole, np.ldexp(parts, _MANTISSA_BITS), np.where(carried, rounded / 2, rounded))
-    powers = np.where(np.isfinite(values), powers + carried, 0)
-    kept = (places[is_set].astype("<i8"), rounded.astype("<f8"), powers.astype("<i8"))
-    return b"number" + n_rows.to_bytes(8, "little") + b"".join(part.tobytes() for part in kept)
+    # Tables are often saved with 15 digits, which come back as the same 15 digits; whole numbers keep all of theirs.
+    digits = np.where(np.rint(values) == values, np.char.mod("%.17g", values), np.char.mod("%.15g", values))
+    kept = places[is_set].astype("<i8").tobytes()
+    return b"number" + n_rows.to_bytes(8, "little") + kept + "|".join(digits.tolist()).encode()
 
 
 def _texts(column: NDArray[Any]) -> list[str]:
     """Return the cells as stripped text, '' where empty."""
-    if column.dtype.kind in "UMiu":
+    if column.dtype.kind in "Uiu":
         return [str(cell).strip() for cell in column.tolist()]
+    if column.dtype.kind == "M":
+        dates = np.datetime_as_string(column, unit="auto").tolist()
+        return ["" if date == "NaT" else _short(date.replace("T", " ")) for date in dates]
     if column.dtype.kind != "O":
         raise InputError(
             f"A column has values of type {column.dtype}; a ledger takes booleans, numbers, dates and text. Convert "
@@ -265,9 +262,14 @@ def _texts(column: NDArray[Any]) -> list[str]:
     import pandas as pd  # late: only tables of mixed cells need it
 
     pairs = list(zip(column.tolist(), np.asarray(pd.isna(column)), strict=True))
-    if not all(gone or isinstance(cell, str | Real | np.bool_ | date) for cell, gone in pairs):
+    if not all(gone or isinstance(cell, str | Real | Decimal | np.bool_ | date) for cell, gone in pairs):
         raise InputError("A column holds cells that are neither numbers, dates nor text. Convert them.")
-    return ["" if gone else str(cell).strip() for cell, gone in pairs]
+    return ["" if gone else _short(str(cell).strip()) for cell, gone in pairs]
+
+
+def _short(text: str) -> str:
+    """Return a moment at midnight as the day that it is."""
+    return text.removesuffix(" 00:00:00")
 
 
 def _as_numbers(texts: list[str]) -> NDArray[np.float64] | None:
@@ -278,7 +280,9 @@ def _as_numbers(texts: list[str]) -> NDArray[np.float64] | None:
         numbers = np.array([text or "nan" for text in texts], dtype=np.float64)
     except ValueError:
         return None
-    is_large = np.nanmax(np.abs(numbers), initial=0.0) > _EXACT and all(text.lstrip("+-").isdigit() for text in texts)
+    is_large = np.nanmax(np.abs(numbers), initial=0.0) > _EXACT and all(
+        text.lstrip("+-").isdigit() for text in texts if text
+    )
     return None if is_large else numbers  # long identifiers: a float would take different ones for equal
 
 

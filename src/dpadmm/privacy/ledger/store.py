@@ -148,7 +148,12 @@ def validate(connection: sqlite3.Connection, path: Path) -> None:
 def is_earlier_file(path: Path) -> bool:
     """Return whether the file at rest has an earlier format; those used a write-ahead log."""
     with closing(connect(path, "mode=ro&immutable=1", 0.0)) as connection:
-        return is_earlier(connection)
+        try:
+            return is_earlier(connection)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            return False  # torn, so being written: not one of those
 
 
 def is_earlier(connection: sqlite3.Connection) -> bool:
