@@ -32,12 +32,12 @@ def check_step(cli, command: str, shown: list[str]) -> None:
 def test_the_session(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    ran = 0
+    ran, names = 0, dict[str, object]()
     for language, title, content in BLOCK.findall(PAGE.read_text()):
         if language == "json":
             (tmp_path / title).write_text(content)
         elif language == "python":
-            exec(compile(content, f"{PAGE.name}: {content[:30]!r}", "exec"), {})
+            exec(compile(content, f"{PAGE.name}: {content[:30]!r}", "exec"), names)
         else:
             for command, shown in steps(content):
                 check_step(cli, command, shown)
