@@ -1,5 +1,6 @@
 """Who does Flower's tasks outlives whatever Flower does, and is never interrupted by it."""
 
+import logging
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -158,3 +159,21 @@ def test_a_task_without_a_reply_has_its_node_started_again(monkeypatch, tmp_path
     monkeypatch.setattr(executor, "_work", fails)
     executor.serve("127.0.0.1:1", auth_secret(tmp_path), stop, stuck)
     assert stuck.is_set()
+
+
+def test_the_log_of_a_failed_silo_quotes_no_record(monkeypatch, caplog):
+    """The text of somebody else's error may hold a cell; its place in the program is enough to find it."""
+    from dpadmm.engines.flower import executor
+
+    cell = "SECRET" + str(17)  # not as one word in the source, whose lines the log may show
+
+    def failing(*, message, context):
+        raise ValueError(f"could not convert {cell}")
+
+    monkeypatch.setattr(executor, "app", failing)
+    monkeypatch.setattr(executor, "_failure", lambda message, reason: reason)
+    with caplog.at_level(logging.ERROR, logger="dpadmm.silo"):
+        told = executor._answer(None, None)
+    assert cell not in caplog.text + told
+    assert "ValueError" in caplog.text
+    assert "in failing" in caplog.text

@@ -6,11 +6,13 @@ Whoever reaches the control API can make a silo answer signed requests of approv
 import logging
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.engines.flower.client_app import app
 from dpadmm.engines.flower.runtime import Runtime, heartbeat
+from dpadmm.engines.flower.silo import reason_of
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
@@ -99,8 +101,9 @@ def _pulled(client: Any) -> tuple["Message", "Context", bool]:
 def _answer(message: "Message", context: "Context") -> "Message":
     try:
         return app(message=message, context=context)
-    except Exception:  # noqa: BLE001 - whatever it is, the node must get an answer
-        _log.exception("the silo failed")
+    except Exception as failure:  # noqa: BLE001 - whatever it is, the node must get an answer
+        places = "".join(traceback.format_list(traceback.extract_tb(failure.__traceback__)))
+        _log.error("the silo failed: %s\n%s", reason_of(failure), places)
         return _failure(message, "the silo failed; see its own log")
 
 
