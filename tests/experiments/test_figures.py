@@ -223,7 +223,9 @@ def test_workers_end_with_the_command_however_it_ends(tmp_path, how):
     program = str(Path(sys.executable).with_name("dpadmm"))
     with (tmp_path / "said").open("wb") as said:
         command = subprocess.Popen(
-            [program, "reproduce", "--all", "--toy", "--out", str(tmp_path / "out")], stderr=said
+            [program, "reproduce", "--all", "--toy", "--out", str(tmp_path / "out")],
+            stderr=said,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
         )
         try:
             wait_for(lambda: len(workers_of(command.pid)) == 2)
