@@ -155,8 +155,9 @@ def test_the_demonstration(installed):
 
 
 def test_fit_and_predict(installed):
-    rows = [f"{20 + i % 60},{'FM'[i % 2]},{'yes' if i % 60 > 35 else 'no'}\n" for i in range(200)]
-    for name in ("north", "south"):
+    for first, name in enumerate(("north", "south")):
+        ages = [(first * 7 + i) % 60 for i in range(200)]
+        rows = [f"{20 + age},{'FM'[age % 2]},{'yes' if age > 35 else 'no'}\n" for age in ages]
         (installed.folder / f"{name}.csv").write_text("age,sex,sick\n" + "".join(rows))
     (installed.folder / "new.csv").write_text("age,sex\n30,F\n80,M\n")
     (installed.folder / "schema.json").write_text(json.dumps(SCHEMA))
