@@ -8,10 +8,10 @@ import pytest
 from dpadmm.errors import InputError
 from dpadmm.networks import ring
 from dpadmm.planning import Task, plan
-from dpadmm.planning.shape import PublicFunctions
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.records import Unit
 from dpadmm.problems.losses import Huber, Logistic, Squared
+from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.risk import EmpiricalRisk
 
 FACTS = {"sizes": (40, 60), "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)}

@@ -8,10 +8,10 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.planning.shape import PublicFunctions
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import Unit, View
 from dpadmm.problems.losses import Loss
+from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.regularisers import Regulariser
 
 _LEAST = 1e-100
