@@ -29,7 +29,8 @@ from dpadmm.engines.flower.refusal import MessageError, Refusal, printable
 from dpadmm.engines.flower.silo_files import APPLICATION, Records, SiloFiles, read_records
 from dpadmm.engines.flower.step import State, make_step, seat
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, Origin
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
