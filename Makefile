@@ -33,10 +33,10 @@ lint: $(VENV)/.installed
 	$(BIN)/deptry src tests examples benchmarks docs $(ALL)
 
 test: lint
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --durations 25 -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --durations 25
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py
