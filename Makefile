@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
 
-CORE := --extend-exclude src/dpadmm/engines/flower/ --optional-dependencies-dev-groups dev,docs,federation
+CORE := --extend-exclude 'src/dpadmm/engines/(flower/|federation/keys.py)' --optional-dependencies-dev-groups dev,docs,federation
 ALL := --exclude '\.venv' --ignore DEP002,DEP004
 
 .PHONY: demo test test-all lint bench docs clean
@@ -33,10 +33,10 @@ lint: $(VENV)/.installed
 	$(BIN)/deptry src tests examples benchmarks docs $(ALL)
 
 test: lint
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --durations 25 -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --durations 25
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py

@@ -434,7 +434,7 @@ def test_a_silo_whose_table_is_changed_tells_nothing(ear: Ear) -> None:
 
 def test_a_silo_tells_nothing_of_a_step_that_failed() -> None:
     pytest.importorskip("cryptography")
-    from dpadmm.engines.flower.silo import reason_of
+    from dpadmm.engines.federation.silo import reason_of
 
     assert "ValueError" in reason_of(ValueError(SAID))
     assert marks_in(reason_of(ValueError(SAID))) == []
@@ -443,7 +443,7 @@ def test_a_silo_tells_nothing_of_a_step_that_failed() -> None:
 @pytest.mark.parametrize("name", ["headerless", "headerless text", "long row", "open quote", "latin-1", "semicolons"])
 def test_a_rehearsal_shows_no_cell(ear: Ear, name: str) -> None:
     pytest.importorskip("flwr")
-    from dpadmm.engines.flower.rehearsal_terms import rehearsal_tables
+    from dpadmm.engines.federation.rehearsal_terms import rehearsal_tables
 
     ear.put("table.csv", CSV_TABLES[name])
     heard = heard_from(lambda: rehearsal_tables(2, Path("table.csv"), Path("schema.json"), "clinic"))

@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, write_federation
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.engines.flower import processes
-from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin, Participant, write_federation
-from dpadmm.engines.flower.silo import Silo
-from dpadmm.engines.flower.silo_files import schema_digest
 
 ROWS = "age,dose,result\n" + "".join(f"{20 + i},{i % 7},{(-1) ** i}\n" for i in range(40))
 

@@ -53,7 +53,7 @@ def clear_failures() -> Iterator[None]:
 def clear_federation_failures() -> Iterator[None]:
     """As `clear_failures`; where the extra is not installed, say so before anything is read, made or asked."""
     with clear_failures():
-        from dpadmm.engines.flower.keys import need_extra
+        from dpadmm.engines.federation.keys import need_extra
 
         need_extra()
         yield

@@ -10,8 +10,8 @@ from dpadmm.cli.failures import clear_federation_failures
 
 if TYPE_CHECKING:
     from dpadmm.datasets.schema import Schema
-    from dpadmm.engines.flower.coordinator import Progress
-    from dpadmm.engines.flower.outcome import FederationOutcome
+    from dpadmm.engines.federation.coordinator import Progress
+    from dpadmm.engines.federation.outcome import FederationOutcome
 
 
 class Table(NamedTuple):
@@ -64,7 +64,7 @@ def _run(
     federation: Path | None, coordinator: Path | None, schema: Path | None
 ) -> "tuple[FederationOutcome, Schema | None]":
     from dpadmm.datasets.draft import load_schema
-    from dpadmm.engines.flower.agreement import read_federation
+    from dpadmm.engines.federation.agreement import read_federation
     from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
     from dpadmm.engines.flower.federate import watch
     from dpadmm.errors import InputError
@@ -76,8 +76,8 @@ def _run(
 
 
 def _rehearse(silos: int, table: Table, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
+    from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
     from dpadmm.engines.flower.rehearsal import prepared, running, temporary_place
-    from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
 
     tables, public = rehearsal_tables(silos, table.data, table.schema, table.by, has_header=table.has_header)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: nobody is protected.")

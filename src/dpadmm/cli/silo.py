@@ -41,8 +41,8 @@ def init(
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory."""
     with clear_federation_failures():
-        from dpadmm.engines.flower.policy import FULLY_CERTIFIED, Policy
-        from dpadmm.engines.flower.silo_files import SiloFiles
+        from dpadmm.engines.federation.policy import FULLY_CERTIFIED, Policy
+        from dpadmm.engines.federation.silo_files import SiloFiles
         from dpadmm.engines.flower.tls import create_node_key
 
         policy = Policy(
@@ -72,7 +72,7 @@ def show(
 ) -> None:
     """Show what the coordinator needs to know of this silo, its ledger, and on demand its log."""
     with clear_federation_failures():
-        from dpadmm.engines.flower.silo import Silo
+        from dpadmm.engines.federation.silo import Silo
         from dpadmm.privacy.ledger.reading import open_for_reading
 
         _print_participant(directory)
@@ -95,13 +95,13 @@ def approve(
 ) -> None:
     """Show the terms of a federation and what they cost this silo, and let them be run."""
     with clear_federation_failures():
-        from dpadmm.engines.flower.agreement import read_federation
-        from dpadmm.engines.flower.methods import terms_of
-        from dpadmm.engines.flower.silo import Silo
+        from dpadmm.engines.federation.agreement import read_federation
+        from dpadmm.engines.federation.silo import Silo
+        from dpadmm.engines.federation.terms import agreed_run
 
         silo, agreement = Silo(directory), read_federation(federation)
         agent = agreement.agent(silo.policy.name)
-        terms = terms_of(agreement)
+        terms = agreed_run(agreement)
         typer.echo(
             f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, "
             f"{len(agreement.participants)} silos, {agreement.noise.value} noise\n"
@@ -142,8 +142,8 @@ def run(
 
 
 def _print_participant(directory: Path) -> None:
-    from dpadmm.engines.flower.silo import Silo
-    from dpadmm.engines.flower.silo_files import schema_digest
+    from dpadmm.engines.federation.silo import Silo
+    from dpadmm.engines.federation.silo_files import schema_digest
 
     silo = Silo(directory)
     typer.echo(

@@ -10,15 +10,15 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
+from dpadmm.engines.federation.agreement import Missing
+from dpadmm.engines.federation.drive import Drive, Unattended
+from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.flower import federate, processes
-from dpadmm.engines.flower.agreement import Missing
 from dpadmm.engines.flower.conductor import Conductor, run_coordinator
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
-from dpadmm.engines.flower.drive import Drive, Unattended
 from dpadmm.engines.flower.federate import Watch
 from dpadmm.engines.flower.grid import GridTransport
 from dpadmm.engines.flower.processes import FlowerError
-from dpadmm.engines.flower.refusal import FederationStopped
 from dpadmm.engines.flower.runtime import auth_secret
 from dpadmm.errors import InputError, ResumeError
 

@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets import heart, load_heart
-from dpadmm.engines.flower.agreement import Missing, NoiseOrigin, read_federation
-from dpadmm.engines.flower.methods import terms_of
-from dpadmm.engines.flower.outcome import FederationOutcome
+from dpadmm.engines.federation.agreement import Missing, NoiseOrigin, read_federation
+from dpadmm.engines.federation.outcome import FederationOutcome
+from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.flower.rehearsal import Rehearsal, prepared, running
-from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
-from dpadmm.engines.flower.silo import Silo
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
@@ -29,7 +29,7 @@ from dpadmm.problems.silos import Silos
 
 def in_process(rehearsal: Rehearsal, silos: Silos):
     """Return the run of the in-process engine with the same terms, data and test noise."""
-    terms = terms_of(rehearsal.agreement)
+    terms = agreed_run(rehearsal.agreement)
     problem = Problem.of(EmpiricalRisk(silos, Logistic(), rehearsal.agreement.mu))
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=rehearsal.agreement.seed))
     stopping = Stopping(rounds=rehearsal.agreement.rounds)

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
+from dpadmm.engines.federation.coordinator import Coordinator
+from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.flower import processes
-from dpadmm.engines.flower.coordinator import Coordinator
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.processes import FlowerError, Process, flower_environment
 from dpadmm.engines.flower.rehearsal import prepared, running, wait_until
-from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.flower.tls import create_certificates, create_node_key
 
 pytestmark = pytest.mark.slow

@@ -19,16 +19,16 @@ from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
-from dpadmm.engines.flower import messages
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.keys import SigningKey, open_envelope
+from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Stepped
+from dpadmm.engines.federation.refusal import FederationStopped, MessageError
+from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.flower.grid import GridTransport
-from dpadmm.engines.flower.keys import SigningKey, open_envelope
-from dpadmm.engines.flower.messages import Join, Joined, Refused, Step, Stepped
 from dpadmm.engines.flower.processes import Process, flower_environment
-from dpadmm.engines.flower.refusal import FederationStopped, MessageError
 from dpadmm.engines.flower.rehearsal import prepared, running, wait_until
-from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.flower.runtime import auth_secret, heartbeat
-from dpadmm.engines.flower.silo import Silo
 
 pytestmark = pytest.mark.slow
 NOTHING = np.zeros((0, 3))

@@ -4,7 +4,7 @@ import logging
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
 
 
 def arm(points: Path) -> None:
@@ -51,10 +51,10 @@ def liar(vector: Path, directory: str, superlink: str, ca: str) -> None:
     """Run the node of a registered silo that signs any vector it likes: a file of float64 numbers."""
     import numpy as np
 
-    from dpadmm.engines.flower import messages
-    from dpadmm.engines.flower.keys import open_envelope
+    from dpadmm.engines.federation import messages
+    from dpadmm.engines.federation.keys import open_envelope
+    from dpadmm.engines.federation.silo import Silo
     from dpadmm.engines.flower.node import run_silo
-    from dpadmm.engines.flower.silo import Silo
 
     honest = Silo.answer
 

@@ -1,8 +1,4 @@
-"""Federation: silos that share no data run one method together, through Flower or any other transport.
-
-All decisions are taken by two state machines with durable files, `Silo` and `Coordinator`; they speak typed, signed,
-versioned messages (`messages`) about terms that everybody has agreed to beforehand (`agreement`). Flower only carries
-the messages. See `docs/federation.md` and `docs/threat-model.md`.
+"""Flower carries the messages of a federation: its processes, its grid, and the apps that run in them.
 
 Nothing heavy is imported here: a client app must start quickly.
 """

@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 if TYPE_CHECKING:
-    from dpadmm.engines.flower.silo import Silo
+    from dpadmm.engines.federation.silo import Silo
 
 SILO = "DPADMM_SILO"
 """Environment variable with the directory of the silo, set by `dpadmm silo run`."""
@@ -43,7 +43,7 @@ def content_of(envelope: bytes) -> RecordDict:
 
 
 def _silo() -> "Silo":
-    from dpadmm.engines.flower.silo import Silo
+    from dpadmm.engines.federation.silo import Silo
 
     directory = os.environ.get(SILO)
     if not directory:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dpadmm.engines.federation.coordinator import expect_driver, signs_in
 from dpadmm.engines.flower import processes
-from dpadmm.engines.flower.coordinator import expect_driver, signs_in
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.runtime import Runtime, auth_secret

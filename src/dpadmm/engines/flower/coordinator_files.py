@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.coordinator import Coordinator
+from dpadmm.engines.federation.keys import SigningKey, need_extra
 from dpadmm.engines.flower import processes
-from dpadmm.engines.flower.agreement import Agreement
 from dpadmm.engines.flower.control import Control
-from dpadmm.engines.flower.coordinator import Coordinator
-from dpadmm.engines.flower.keys import SigningKey, need_extra
 from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.runtime import Runtime, auth_secret
 from dpadmm.engines.flower.tls import certified_hosts, create_certificates

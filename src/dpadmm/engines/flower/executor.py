@@ -10,9 +10,9 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpadmm.engines.federation.silo import reason_of
 from dpadmm.engines.flower.client_app import app
 from dpadmm.engines.flower.runtime import Runtime, heartbeat
-from dpadmm.engines.flower.silo import reason_of
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dpadmm.engines.flower.agreement import Agreement
-from dpadmm.engines.flower.coordinator import Coordinator, Progress
+from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.coordinator import Coordinator, Progress
+from dpadmm.engines.federation.outcome import FederationOutcome, outcome_of
+from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
-from dpadmm.engines.flower.outcome import FederationOutcome, outcome_of
 from dpadmm.engines.flower.processes import FlowerError
-from dpadmm.engines.flower.refusal import FederationStopped
 
 MOST_SUBMISSIONS = 10
 """How often in a row a run whose process died, with no round done, is continued as a new run before giving up."""

@@ -7,10 +7,10 @@ import threading
 import time
 from pathlib import Path
 
+from dpadmm.engines.federation.silo_files import SiloFiles
 from dpadmm.engines.flower import processes
 from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.runtime import auth_secret
-from dpadmm.engines.flower.silo_files import SiloFiles
 from dpadmm.errors import InputError
 
 _log = logging.getLogger("dpadmm.silo")

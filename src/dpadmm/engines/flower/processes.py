@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from dpadmm.engines.flower.keys import NEEDS_EXTRA
+from dpadmm.engines.federation.keys import NEEDS_EXTRA
 from dpadmm.errors import DpadmmError, InputError
 
 _PR_SET_PDEATHSIG = 1

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpadmm.engines.federation.agreement import Agreement, Participant, write_federation
+from dpadmm.engines.federation.coordinator import Progress
+from dpadmm.engines.federation.outcome import FederationOutcome
+from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.silo_files import SiloFiles
 from dpadmm.engines.flower import processes
-from dpadmm.engines.flower.agreement import Agreement, Participant, write_federation
-from dpadmm.engines.flower.coordinator import Progress
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.federate import watch
-from dpadmm.engines.flower.outcome import FederationOutcome
-from dpadmm.engines.flower.policy import Policy
 from dpadmm.engines.flower.processes import Process
-from dpadmm.engines.flower.silo import Silo
-from dpadmm.engines.flower.silo_files import SiloFiles
 from dpadmm.engines.flower.tls import create_node_key
 from dpadmm.errors import InputError
 
@@ -95,7 +95,7 @@ def prepared(
     build: from participants, the coordinator's key and the schema's digest to the terms. policy: from a silo's name,
     table and schema file to its rules. budget: epsilon and delta of every silo's ledger.
     """
-    from dpadmm.engines.flower.silo_files import schema_digest
+    from dpadmm.engines.federation.silo_files import schema_digest
 
     _check_names(list(tables))
     coordinator = CoordinatorFiles(place / "coordinator")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpadmm.engines.flower.keys import check_private, write_private
+from dpadmm.engines.federation.keys import check_private, write_private
 from dpadmm.errors import InputError
 
 POLL_SECONDS = 0.2

@@ -18,8 +18,8 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Drive the run to its end; a run that was interrupted continues where its file says."""
-    from dpadmm.engines.flower.coordinator import Coordinator
-    from dpadmm.engines.flower.drive import Drive, Unattended
+    from dpadmm.engines.federation.coordinator import Coordinator
+    from dpadmm.engines.federation.drive import Drive, Unattended
 
     files = CoordinatorFiles(Path(os.environ[DIRECTORY]))
     path = files.run_named(str(context.run_config.get("run", "")))

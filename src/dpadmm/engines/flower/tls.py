@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from dpadmm.engines.flower.keys import write_private
+from dpadmm.engines.federation.keys import write_private
 from dpadmm.errors import InputError
 
 _VALID_DAYS = 825

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
-from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin
-from dpadmm.engines.flower.refusal import Refusal
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
+from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import (
     BareRelease,
@@ -22,7 +22,7 @@ from dpadmm.privacy.records import (
 )
 
 if TYPE_CHECKING:
-    from dpadmm.engines.flower.methods import Terms
+    from dpadmm.engines.federation.terms import AgreedRun
 
 FULLY_CERTIFIED = ("p-admm", "p-admm-recycled", "fp-federated", "fp-walk")
 """Methods allowed unless the owner says otherwise: no trust in anybody, exact noise."""
@@ -106,12 +106,12 @@ class Policy:
                     f"{self.name} wants {name} of at least {getattr(self, name)}, got {getattr(terms, name)}."
                 )
 
-    def check_noise(self, terms: "Terms", agent: int) -> None:
+    def check_noise(self, terms: "AgreedRun", agent: int) -> None:
         """Refuse terms under which a bare message would leave to someone untrusted, or any noise is too small."""
         self.check_trust(terms)
         self.check_releases(terms.all_releases(agent))
 
-    def check_trust(self, terms: "Terms") -> None:
+    def check_trust(self, terms: "AgreedRun") -> None:
         """Refuse terms under which bare messages would go to a coordinator that is not trusted (any more)."""
         if not self.trusts_coordinator and terms.sends_bare:
             raise Refusal(

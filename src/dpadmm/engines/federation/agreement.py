@@ -58,7 +58,7 @@ class Agreement:
     Parameters
     ----------
     run: name of this run; the ledgers of the silos know it by this name, so a new run needs a new one.
-    method, settings: a name of `engines.flower.methods` and its numbers, sorted by name.
+    method, settings: a name of `engines.federation.terms` and its numbers, sorted by name.
     rounds, epsilon, delta: what is spent at most; delta 0 for the methods with pure epsilon.
     participants: at least two silos, in the order of their numbers. edges: pairs of numbers (graph methods).
     loss, mu, weighting, ridge, l1: the problem `sum w_i f_i + g`; loss by name.
@@ -102,7 +102,7 @@ class Agreement:
     spent_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check every number on its own; whether they fit together is for `methods.terms_of`."""
+        """Check every number on its own; whether they fit together is for `terms.agreed_run`."""
         for field in fields(self):
             if field.type is float:  # so that 1 and 1.0, 0.0 and -0.0, are the same terms
                 object.__setattr__(self, field.name, checks.finite(field.name, getattr(self, field.name)) + 0.0)
@@ -195,7 +195,7 @@ class Agreement:
     def without(self, names: tuple[str, ...], *, spent_m: float, spent_epsilon: float) -> "Agreement":
         """Return the terms for those who are left, which every silo derives for itself.
 
-        The run starts again, among fewer and with what is left of the budget; see `methods.Terms.without`.
+        The run starts again, among fewer and with what is left of the budget; see `terms.AgreedRun.without`.
         """
         gone = {self.agent(name) for name in names}
         stay = [number for number in range(len(self.participants)) if number not in gone]

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents
-from dpadmm.engines.flower import durable, messages
-from dpadmm.engines.flower.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.engines.flower.inbox import read_step
-from dpadmm.engines.flower.keys import SigningKey, open_envelope
-from dpadmm.engines.flower.messages import Join, Joined, Refused, Step
-from dpadmm.engines.flower.methods import Terms, terms_of
-from dpadmm.engines.flower.refusal import FederationStopped, PeerError, Refusal, printable
+from dpadmm.engines.federation import durable, messages
+from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation.inbox import read_step
+from dpadmm.engines.federation.keys import SigningKey, open_envelope
+from dpadmm.engines.federation.messages import Join, Joined, Refused, Step
+from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal, printable
+from dpadmm.engines.federation.terms import AgreedRun, agreed_run
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
@@ -108,7 +108,7 @@ class Coordinator:
     @classmethod
     def create(cls, path: Path, agreement: Agreement, key: SigningKey, clock: Callable[[], float]) -> "Coordinator":
         """Start a run: check the terms and write them down."""
-        terms_of(agreement)
+        agreed_run(agreement)
         if agreement.coordinator != key.public:
             raise InputError("The federation file names another coordinator's key than this one's.")
         durable.create(path, APPLICATION, _TABLES)
@@ -134,7 +134,7 @@ class Coordinator:
         if row is None:
             raise FederationStopped("The run was never started: its file has no terms.")
         self.phase, self._parent, self._left_in = int(row[0]), str(row[2]), int(row[3])
-        self.terms: Terms = terms_of(Agreement.from_json(row[1]))
+        self.terms: AgreedRun = agreed_run(Agreement.from_json(row[1]))
         self._joined: set[int] = set()
 
     @property
@@ -238,7 +238,7 @@ class Coordinator:
         asked = min(self.round + 1, self.agreement.rounds)
         try:
             heir = self.terms.without(names, asked)
-            terms_of(heir)
+            agreed_run(heir)
         except InputError as problem:
             raise FederationStopped(f"{said} It cannot go on without them: {problem}") from problem
         with durable.exclusive(self._connection):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin, Participant
-from dpadmm.engines.flower.policy import Policy
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.policy import Policy
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:

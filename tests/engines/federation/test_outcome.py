@@ -7,8 +7,8 @@ from html import unescape
 
 import pytest
 
-from dpadmm.engines.flower.agreement import NoiseOrigin
-from dpadmm.engines.flower.outcome import outcome_of
+from dpadmm.engines.federation.agreement import NoiseOrigin
+from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.federation import federation_page
 

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpadmm.engines.flower import durable
-from dpadmm.engines.flower.agreement import NoiseOrigin
-from dpadmm.engines.flower.keys import SigningKey, need_extra
-from dpadmm.engines.flower.policy import Policy
+from dpadmm.engines.federation import durable
+from dpadmm.engines.federation.agreement import NoiseOrigin
+from dpadmm.engines.federation.keys import SigningKey, need_extra
+from dpadmm.engines.federation.policy import Policy
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 

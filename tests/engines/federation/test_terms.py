@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.engines.flower.agreement import NoiseOrigin
-from dpadmm.engines.flower.messages import read
-from dpadmm.engines.flower.methods import METHODS, terms_of
-from dpadmm.engines.flower.outcome import outcome_of
+from dpadmm.engines.federation.agreement import NoiseOrigin
+from dpadmm.engines.federation.messages import read
+from dpadmm.engines.federation.outcome import outcome_of
+from dpadmm.engines.federation.terms import METHODS, agreed_run
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import PlannedNoise
@@ -38,7 +38,7 @@ def test_same_model_as_in_process(worlds, tmp_path, method, settings, delta):
     coordinator, transport = world.coordinator(), worlds.Direct(world.silos)
     world.drive(coordinator, transport)
     outcome = outcome_of(coordinator)
-    terms = terms_of(world.agreement)
+    terms = agreed_run(world.agreement)
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=world.agreement.seed))
     run = LocalEngine(progress=False).run(terms.algorithm, world.problem(), Stopping(rounds=4), terms.network, noise)
     np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
@@ -52,7 +52,7 @@ def test_same_model_as_in_process(worlds, tmp_path, method, settings, delta):
 
 def test_the_worst_silo_spends_the_whole_epsilon(worlds, tmp_path):
     world = worlds.make(tmp_path)
-    terms = terms_of(world.agreement)
+    terms = agreed_run(world.agreement)
     assert max(terms.epsilon(agent, 4) for agent in range(3)) == pytest.approx(1.0, rel=1e-9)
 
 
@@ -87,7 +87,7 @@ def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
     world.drive(world.coordinator(), transport)
     for agent, (_, envelope) in enumerate(transport.answers[-3:]):
         answer = read(envelope[64:])
-        certificate = terms_of(world.agreement).releases(agent, 1)[0].certificate
+        certificate = agreed_run(world.agreement).releases(agent, 1)[0].certificate
         assert np.all(answer.vector % certificate.grid == 0)
         assert set(json.loads(envelope[64:])) == {"kind", "version", "digest", "agent", "round", "vector"}
 
@@ -106,7 +106,7 @@ def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
 )
 def test_terms_that_do_not_fit_are_refused(world, change, words):
     with pytest.raises(InputError, match=words):
-        terms_of(replace(world.agreement, **change))
+        agreed_run(replace(world.agreement, **change))
 
 
 def test_every_method_of_the_issue_is_there():

@@ -5,9 +5,9 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dpadmm.engines.flower.agreement import Missing
-from dpadmm.engines.flower.coordinator import Coordinator, Progress
-from dpadmm.engines.flower.refusal import FederationStopped, PeerError
+from dpadmm.engines.federation.agreement import Missing
+from dpadmm.engines.federation.coordinator import Coordinator, Progress
+from dpadmm.engines.federation.refusal import FederationStopped, PeerError
 
 RESEND_SECONDS = 20.0
 """After so long a request is sent again: a silo that died has lost it, one that is slow repeats its answer."""

@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import worlds
 
-from dpadmm.engines.flower import durable
-from dpadmm.engines.flower.agreement import NoiseOrigin
-from dpadmm.engines.flower.coordinator import Coordinator
-from dpadmm.engines.flower.drive import Drive
-from dpadmm.engines.flower.keys import SigningKey
-from dpadmm.engines.flower.silo import Silo
+from dpadmm.engines.federation import durable
+from dpadmm.engines.federation.agreement import NoiseOrigin
+from dpadmm.engines.federation.coordinator import Coordinator
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.keys import SigningKey
+from dpadmm.engines.federation.silo import Silo
 from dpadmm.privacy.ledger import ConfirmedLedger, chain
 
 TRAPS = {

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents
-from dpadmm.engines.flower.agreement import NoiseOrigin
-from dpadmm.engines.flower.inbox import checked_vector
-from dpadmm.engines.flower.methods import Terms, loss_of
-from dpadmm.engines.flower.silo_files import Records
+from dpadmm.engines.federation.agreement import NoiseOrigin
+from dpadmm.engines.federation.inbox import checked_vector
+from dpadmm.engines.federation.silo_files import Records
+from dpadmm.engines.federation.terms import AgreedRun, loss_of
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
@@ -21,7 +21,7 @@ from dpadmm.solvers.solution import one_blas_thread
 State = tuple[Floats, ...]
 
 
-def seat(terms: Terms, agent: int, records: Records) -> Agents:
+def seat(terms: AgreedRun, agent: int, records: Records) -> Agents:
     """Seat one silo alone: its own functions and solver, and public facts about the rest."""
     agreement = terms.agreement
     name = agreement.participants[agent].name
@@ -39,7 +39,7 @@ def seat(terms: Terms, agent: int, records: Records) -> Agents:
 
 
 def make_step(
-    terms: Terms, agents: Agents, secret: int, k: int, last: int | None, saved: State | None, inbox: Floats | None
+    terms: AgreedRun, agents: Agents, secret: int, k: int, last: int | None, saved: State | None, inbox: Floats | None
 ) -> tuple[State, Floats]:
     """Finish round `last`, if it was the one before, and make round k; return the state and what leaves (d,).
 

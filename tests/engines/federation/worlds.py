@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
-from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin, Participant
-from dpadmm.engines.flower.coordinator import Coordinator
-from dpadmm.engines.flower.drive import Drive
-from dpadmm.engines.flower.keys import SigningKey
-from dpadmm.engines.flower.methods import METHODS, terms_of
-from dpadmm.engines.flower.policy import Policy
-from dpadmm.engines.flower.silo import Silo
-from dpadmm.engines.flower.silo_files import SiloFiles, schema_digest
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.coordinator import Coordinator
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.keys import SigningKey
+from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
+from dpadmm.engines.federation.terms import METHODS, agreed_run
 from dpadmm.privacy.ledger.reading import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
@@ -91,7 +91,7 @@ class World:
         terms = agreement or self.agreement
         mine = [self.silos[participant.name]._records() for participant in terms.participants]
         silos = Silos.from_parts([r.features for r in mine], [r.labels for r in mine], 1.0)
-        return Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu), regulariser=terms_of(terms).problem.regulariser)
+        return Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu), regulariser=agreed_run(terms).problem.regulariser)
 
     def statement(self, name: str):
         """Return what a silo's ledger says."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin
-from dpadmm.engines.flower.coordinator import Coordinator
-from dpadmm.engines.flower.policy import noise_ratio
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
+from dpadmm.engines.federation.coordinator import Coordinator
+from dpadmm.engines.federation.policy import noise_ratio
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats
 

@@ -6,21 +6,17 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
 
-
-def _load(name):
-    spec = importlib.util.spec_from_file_location(f"flower_{name}", Path(__file__).with_name(f"{name}.py"))
+@pytest.fixture(scope="session")
+def worlds():
+    """The helpers in federation/worlds.py."""
+    pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
+    path = Path(__file__).parent / "federation" / "worlds.py"
+    spec = importlib.util.spec_from_file_location("federation_worlds", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(scope="session")
-def worlds():
-    """The helpers in worlds.py."""
-    return _load("worlds")
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.engines.flower import messages
-from dpadmm.engines.flower.agreement import Missing
-from dpadmm.engines.flower.drive import Drive
-from dpadmm.engines.flower.messages import Join, Refused
-from dpadmm.engines.flower.methods import terms_of
-from dpadmm.engines.flower.outcome import outcome_of
-from dpadmm.engines.flower.refusal import FederationStopped
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Missing
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.messages import Join, Refused
+from dpadmm.engines.federation.outcome import outcome_of
+from dpadmm.engines.federation.refusal import FederationStopped
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import PlannedNoise
@@ -65,7 +65,7 @@ def test_going_on_without_a_silo(worlds, tmp_path, method, settings, delta, answ
     assert [p.name for p in heir.participants] == ["s0", "s2"]
     assert heir.left == ("s1",)
     # The second part is exactly the in-process run of the two that are left, under its own certificates.
-    terms = terms_of(heir)
+    terms = agreed_run(heir)
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=heir.seed))
     run = LocalEngine(progress=False).run(
         terms.algorithm, world.problem(heir), Stopping(rounds=4), terms.network, noise
@@ -73,7 +73,7 @@ def test_going_on_without_a_silo(worlds, tmp_path, method, settings, delta, answ
     np.testing.assert_allclose(outcome_of(coordinator).estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
     # Both parts together stay within the agreed epsilon, by the accountant and by the ledger.
     spent = answers  # rounds that s0 was asked for before s1 was given up
-    first = terms_of(world.agreement)
+    first = agreed_run(world.agreement)
     for name in ("s0", "s2"):
         before = [r for k in range(1, spent + 1) for r in first.releases(world.agreement.agent(name), k)]
         after = [replace(r, agent=0) for r in terms.all_releases(heir.agent(name))]
@@ -86,8 +86,8 @@ def test_going_on_without_a_silo(worlds, tmp_path, method, settings, delta, answ
 
 def test_fewer_neighbours_mean_more_noise(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.WITHOUT)
-    first = terms_of(world.agreement)
-    second = terms_of(first.without(("s1",), 2))
+    first = agreed_run(world.agreement)
+    second = agreed_run(first.without(("s1",), 2))
     before, after = first.releases(0, 1)[0], second.releases(0, 1)[0]
     assert after.certificate.bound > before.certificate.bound
     assert after.noise_std > before.noise_std
@@ -100,13 +100,13 @@ def test_fewer_neighbours_mean_more_noise(worlds, tmp_path):
 def test_who_cannot_leave(worlds, tmp_path, names, rounds, words):
     world = make(worlds, tmp_path, Missing.WITHOUT)
     with pytest.raises(InputError, match=words):
-        terms_of(world.agreement).without(names, rounds)
+        agreed_run(world.agreement).without(names, rounds)
 
 
 def test_nothing_is_left_after_the_last_round(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.WITHOUT)
     with pytest.raises(InputError, match="Nothing is left"):
-        terms_of(terms_of(world.agreement).without(("s1",), 4))
+        agreed_run(agreed_run(world.agreement).without(("s1",), 4))
     coordinator = world.coordinator()
     with pytest.raises(FederationStopped, match="cannot go on without"):
         Drive(coordinator, losing(worlds, world.silos, "s1", 4), Clock()).run()
@@ -153,7 +153,7 @@ def test_a_coordinator_cannot_use_missing_silos_to_spend_more(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.WITHOUT)
     coordinator = world.coordinator()
     Drive(coordinator, losing(worlds, world.silos, "s1", 3), Clock()).run()  # s0 answered three rounds, then went on
-    first = terms_of(world.agreement)
+    first = agreed_run(world.agreement)
     parent = world.agreement.digest
     other = first.without(("s2",), 3)
     answer = ask_join(world, other, parent, 3)
@@ -178,4 +178,4 @@ def test_sampled_methods_do_not_go_on_without(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.WAIT)
     settings = (("rho", 0.3), ("step", 0.3), ("inner_steps", 3.0), ("batch", 5.0))
     with pytest.raises(InputError, match="cannot go on without"):
-        terms_of(replace(world.agreement, method="ps-admm", settings=settings, missing=Missing.WITHOUT, edges=()))
+        agreed_run(replace(world.agreement, method="ps-admm", settings=settings, missing=Missing.WITHOUT, edges=()))

@@ -9,19 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.engines.flower import messages
-from dpadmm.engines.flower.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.keys import open_envelope
+from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Stepped
+from dpadmm.engines.federation.outcome import outcome_of
+from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.refusal import printable
+from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
-from dpadmm.engines.flower.drive import Drive
-from dpadmm.engines.flower.keys import open_envelope
-from dpadmm.engines.flower.messages import Join, Joined, Refused, Step, Stepped
-from dpadmm.engines.flower.methods import terms_of
-from dpadmm.engines.flower.outcome import outcome_of
-from dpadmm.engines.flower.policy import Policy
-from dpadmm.engines.flower.refusal import printable
 from dpadmm.engines.flower.rehearsal import prepared
-from dpadmm.engines.flower.rehearsal_terms import p_admm_terms, rehearsal_policy
-from dpadmm.engines.flower.silo import Silo
 from dpadmm.errors import InputError
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import compose
@@ -181,8 +181,8 @@ def test_terms_that_are_equal_have_one_digest_and_no_others_stand_for_them(world
     object.__setattr__(forged, "ridge", -0.0)
     assert forged == plus
     assert forged.digest != plus.digest
-    assert terms_of(plus).agreement.digest == plus.digest
-    assert terms_of(forged).agreement.digest == forged.digest
+    assert agreed_run(plus).agreement.digest == plus.digest
+    assert agreed_run(forged).agreement.digest == forged.digest
 
 
 @pytest.mark.parametrize(("method", "delta"), [("p-admm", 1e-5), ("dvp", 0.0)])
@@ -192,8 +192,8 @@ def test_who_is_in_two_silos_is_not_overspent_when_a_third_leaves(worlds, tmp_pa
     world = worlds.make(
         tmp_path, method, edges=complete, delta=delta, silos_per_person=2, missing=Missing.WITHOUT, sizes=(40, 40, 40)
     )
-    first = terms_of(world.agreement)
-    second = terms_of(first.without(("s2",), 2))
+    first = agreed_run(world.agreement)
+    second = agreed_run(first.without(("s2",), 2))
     spent = [replace(r, agent=agent) for agent in (0, 1) for k in (1, 2) for r in first.releases(agent, k)]
     spent += [replace(r, agent=agent) for agent in (0, 1) for r in second.all_releases(agent)]
     assert 0.9 < compose(spent).epsilon(delta) <= 1.0
@@ -216,7 +216,7 @@ def test_the_outcome_counts_what_was_spent_before_somebody_left(worlds, tmp_path
     now = iter(np.arange(0, 1e6, 0.05))
     Drive(coordinator, Losing(world.silos), lambda: float(next(now))).run()
     shown = dict(coordinator.progress().epsilon)
-    parts = terms_of(world.agreement), coordinator.terms
+    parts = agreed_run(world.agreement), coordinator.terms
     for silo in outcome_of(coordinator).silos:
         before = [r for k in (1, 2, 3) for r in parts[0].releases(parts[0].agreement.agent(silo.name), k)]
         after = parts[1].all_releases(parts[1].agreement.agent(silo.name))
@@ -291,7 +291,7 @@ def test_terms_that_cannot_be_read_are_refused(world, terms):
 def test_an_absurd_round_does_not_keep_a_silo_busy(worlds, tmp_path):
     world = worlds.make(tmp_path, missing=Missing.WITHOUT, edges=((0, 1), (0, 2), (1, 2)))
     told(world.first, invite(world))
-    heir = terms_of(world.agreement).without(("s1",), 4)
+    heir = agreed_run(world.agreement).without(("s1",), 4)
     answer = told(world.first, invite(world, heir, world.agreement.digest, 2**32 - 1))
     assert "do not follow" in answer.reason
 

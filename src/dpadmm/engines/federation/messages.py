@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpadmm.engines.flower.refusal import MessageError
+from dpadmm.engines.federation.refusal import MessageError
 from dpadmm.problems.arrays import Floats
 
 VERSION = 1

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.algorithms.anatomy import Agents
-from dpadmm.engines.flower import durable, messages
-from dpadmm.engines.flower.agreement import Agreement, NoiseOrigin
-from dpadmm.engines.flower.inbox import checked_vector, neighbour_inbox
-from dpadmm.engines.flower.keys import SigningKey, open_envelope
-from dpadmm.engines.flower.messages import Join, Joined, Message, Refused, Step, Stepped
-from dpadmm.engines.flower.methods import Terms, terms_of
-from dpadmm.engines.flower.policy import Policy
-from dpadmm.engines.flower.refusal import MessageError, Refusal, printable
-from dpadmm.engines.flower.silo_files import APPLICATION, Records, SiloFiles, read_records
-from dpadmm.engines.flower.step import State, make_step, seat
+from dpadmm.engines.federation import durable, messages
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
+from dpadmm.engines.federation.inbox import checked_vector, neighbour_inbox
+from dpadmm.engines.federation.keys import SigningKey, open_envelope
+from dpadmm.engines.federation.messages import Join, Joined, Message, Refused, Step, Stepped
+from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.refusal import MessageError, Refusal, printable
+from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, read_records
+from dpadmm.engines.federation.step import State, make_step, seat
+from dpadmm.engines.federation.terms import AgreedRun, agreed_run
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, Origin
 from dpadmm.problems.arrays import Floats
@@ -92,7 +92,7 @@ class Silo:
         """Let these terms be run, on the owner's word; refuse them now if the policy does."""
         self.policy = Policy.load(self.files.policy)
         agent = self._checked(terms)
-        self.policy.check_noise(terms_of(terms), agent)
+        self.policy.check_noise(agreed_run(terms), agent)
         with durable.exclusive(self._connection):
             row = (terms.digest, terms.as_json(), _now())
             self._connection.execute("INSERT OR IGNORE INTO approved VALUES (?, ?, ?)", row)
@@ -129,7 +129,7 @@ class Silo:
             raise MessageError("The terms are not in their canonical form.")
         self._check_approved(agreement, request)
         agent = self._checked(agreement)
-        terms = terms_of(agreement)
+        terms = agreed_run(agreement)
         self.policy.check_noise(terms, agent)
         releases = terms.all_releases(agent)
         records = self._records()
@@ -171,7 +171,7 @@ class Silo:
         self._anchor()
         return reply
 
-    def _due(self, terms: Terms, agent: int, request: Step) -> Due:
+    def _due(self, terms: AgreedRun, agent: int, request: Step) -> Due:
         """Return what the round starts from; refuse a request that is not due or not as agreed."""
         last, state = self._last(request.digest)
         self._check_order(terms, agent, last, state, request.round)
@@ -193,7 +193,7 @@ class Silo:
         self._connection.execute("INSERT OR IGNORE INTO begun VALUES (?, ?)", (agreement.digest, k))
 
     def _answer_round(
-        self, terms: Terms, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
+        self, terms: AgreedRun, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
     ) -> bytes:
         """Compute, draw and store; a failure is stored as the answer, so that it cannot be tried again."""
         state: State | None
@@ -250,13 +250,13 @@ class Silo:
             raise Refusal(f"The terms are about another schema than that of {me.name}.")
         return agent
 
-    def _joined(self, digest: str) -> tuple[Terms, int]:
+    def _joined(self, digest: str) -> tuple[AgreedRun, int]:
         row = self._connection.execute("SELECT terms, secret FROM joined WHERE digest = ?", (digest,)).fetchone()
         if row is None:
             raise Refusal(f"This silo has not joined a run with the terms {digest[:16]}...")
         agreement = Agreement.from_json(row[0])
         self.policy.check_terms(agreement)  # the owner may have changed the rules since
-        terms = terms_of(agreement)
+        terms = agreed_run(agreement)
         self.policy.check_trust(terms)
         return terms, int(row[1], 16)
 
@@ -279,7 +279,7 @@ class Silo:
             return None, None
         return int(row[0]), None if row[1] is None else durable.unpack(row[1])
 
-    def _check_order(self, terms: Terms, agent: int, last: int | None, state: State | None, k: int) -> None:
+    def _check_order(self, terms: AgreedRun, agent: int, last: int | None, state: State | None, k: int) -> None:
         """The silo answers its rounds one after the other, each once, until one of them cannot be released."""
         if last is not None and state is None:
             raise Refusal(ENDED)
@@ -292,7 +292,7 @@ class Silo:
         if self._connection.execute(heir, (terms.agreement.digest,)).fetchone():
             raise Refusal("This run went on without a silo; its old form is closed.")
 
-    def _inbox(self, terms: Terms, request: Step) -> Floats | None:
+    def _inbox(self, terms: AgreedRun, request: Step) -> Floats | None:
         """Return the checked inbox, None where the method's own first one is meant."""
         agreement = terms.agreement
         if terms.is_graph:
@@ -310,7 +310,7 @@ class Silo:
             checked_vector(row, agreement, "the coordinator")
         return request.inbox[:, :, None]
 
-    def _reserve(self, ledger: ConfirmedLedger, terms: Terms, agent: int, k: int) -> None:
+    def _reserve(self, ledger: ConfirmedLedger, terms: AgreedRun, agent: int, k: int) -> None:
         """Pay for the round before anything is drawn; a round paid for but never stored is drawn now (see ledger)."""
         releases = terms.releases(agent, k)
         if releases:
@@ -324,7 +324,7 @@ class Silo:
         return {"run": run, "algorithm": agreement.method, "origin": Origin.SECURE}
 
     def _compute(
-        self, terms: Terms, agent: int, records: Records, secret: int, k: int, due: Due
+        self, terms: AgreedRun, agent: int, records: Records, secret: int, k: int, due: Due
     ) -> tuple[State, Floats]:
         """Make the step from the very records that the ledger has confirmed."""
         key = terms.agreement.digest, id(records)

@@ -26,7 +26,7 @@ from dpadmm.algorithms.ps_admm import PSADMM, Averaging, FullNoise
 from dpadmm.algorithms.r_admm import RADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
 from dpadmm.algorithms.setting import Setting
-from dpadmm.engines.flower.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
@@ -129,8 +129,8 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True)
-class Terms:
-    """An agreement with everything that follows from it; made by `terms_of`."""
+class AgreedRun:
+    """An agreement with everything that follows from it; made by `agreed_run`."""
 
     agreement: Agreement
     algorithm: Any
@@ -220,13 +220,13 @@ class Terms:
         return float(m_of(spent, self.agreement.delta)) * (1 + 1e-9) if spent > 0 else 0.0
 
 
-def terms_of(agreement: Agreement) -> Terms:
+def agreed_run(agreement: Agreement) -> AgreedRun:
     """Check that the terms fit together and compute the noise; `InputError` if they do not."""
-    return _terms_of(agreement, agreement.as_json())
+    return _agreed_run(agreement, agreement.as_json())
 
 
 @lru_cache(maxsize=8)
-def _terms_of(agreement: Agreement, text: str) -> Terms:
+def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     """Kept by the text as well: terms that compare equal but have two digests must not stand for each other."""
     build = METHODS.get(agreement.method)
     if build is None:
@@ -238,7 +238,7 @@ def _terms_of(agreement: Agreement, text: str) -> Terms:
         network = Network(len(agreement.participants), np.array(agreement.edges, dtype=np.int64).reshape(-1, 2))
     problem = _public_problem(agreement)
     check_fit(algorithm, problem, network)
-    return Terms(agreement, algorithm, problem, network, _plan(agreement, algorithm, problem, network))
+    return AgreedRun(agreement, algorithm, problem, network, _plan(agreement, algorithm, problem, network))
 
 
 def _check_settings(agreement: Agreement, build: Callable[..., Any]) -> None:

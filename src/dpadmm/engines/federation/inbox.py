@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from dpadmm.engines.flower import messages
-from dpadmm.engines.flower.agreement import Agreement
-from dpadmm.engines.flower.keys import open_envelope
-from dpadmm.engines.flower.messages import Step, Stepped
-from dpadmm.engines.flower.methods import Terms
-from dpadmm.engines.flower.refusal import MessageError, Refusal
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.keys import open_envelope
+from dpadmm.engines.federation.messages import Step, Stepped
+from dpadmm.engines.federation.refusal import MessageError, Refusal
+from dpadmm.engines.federation.terms import AgreedRun
 from dpadmm.problems.arrays import Floats
 
 
@@ -39,7 +39,7 @@ def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Step
     return answer
 
 
-def neighbour_inbox(terms: Terms, request: Step) -> Floats | None:
+def neighbour_inbox(terms: AgreedRun, request: Step) -> Floats | None:
     """Return the sum of the neighbours' messages of the round before (1, d, 1), each with its own signature.
 
     The relay can drop messages but neither change nor invent them. Added in increasing order of the neighbours, so

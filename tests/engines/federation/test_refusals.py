@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.engines.flower import messages
-from dpadmm.engines.flower.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.engines.flower.keys import SigningKey, open_envelope
-from dpadmm.engines.flower.messages import Join, Joined, Refused, Step, Stepped
-from dpadmm.engines.flower.methods import terms_of
-from dpadmm.engines.flower.policy import Policy
-from dpadmm.engines.flower.refusal import FederationStopped, PeerError, Refusal
-from dpadmm.engines.flower.silo import Silo
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation.keys import SigningKey, open_envelope
+from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Stepped
+from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import InputError
 
 NOTHING = np.zeros((0, 3))
@@ -419,7 +419,7 @@ def test_a_refusing_silo_stops_the_federation_with_its_reason(world, worlds):
     coordinator = world.coordinator(other)
     with pytest.raises(FederationStopped, match=r"s0 refuses: .*has approved"):
         world.drive(coordinator)
-    assert terms_of(other).mark != terms_of(world.agreement).mark
+    assert agreed_run(other).mark != agreed_run(world.agreement).mark
 
 
 def test_an_older_copy_of_the_state_is_refused(world, worlds):

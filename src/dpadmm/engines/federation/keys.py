@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpadmm.engines.flower.messages import split
-from dpadmm.engines.flower.refusal import MessageError
+from dpadmm.engines.federation.messages import split
+from dpadmm.engines.federation.refusal import MessageError
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
