@@ -25,7 +25,6 @@ from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import GaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, Weighting
@@ -135,5 +134,4 @@ def _positive(epsilon: float) -> float:
 def _noise_std(plan: NoisePlan, slot: Slot, agent: int) -> float:
     """The first round's noise of a plan with the same noise in every round."""
     planned = plan.of(slot, 1, np.array([agent]))
-    release = planned if isinstance(planned, GaussianRelease) else planned[0]  # type: ignore[index]
-    return float(release.noise_std)  # type: ignore[union-attr]
+    return (planned[0] if isinstance(planned, list) else planned).noise

@@ -21,10 +21,8 @@ from dpadmm.errors import InputError
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
-    FixedSizeSampling,
     GaussianRelease,
     ObjectiveRelease,
-    PoissonSampling,
     Release,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
@@ -106,7 +104,7 @@ def _(release: CoordinateLaplaceRelease, moment: Moment, lens: Lens) -> Floats:
 @log_ratio.register
 def _(release: SampledGaussianRelease, moment: Moment, lens: Lens) -> Floats:
     """Both clean values are those with the record in the batch; without it, and with silent others, it is zero."""
-    rate = _rate(release.sampling)
+    rate = release.sampling.rate
     nothing = np.zeros_like(moment.sent[0])
     logs = []
     for clean in moment.clean:
@@ -132,10 +130,6 @@ def _gaussian_gap(y: Floats, clean: tuple[Floats, Floats], std: float) -> Floats
     """Return `(||y - b||^2 - ||y - a||^2)/(2 std^2) = (a - b)'(y - (a + b)/2)/std^2`, without cancellation."""
     a, b = clean
     return np.asarray(((a - b) * (y - 0.5 * (a + b))).sum(axis=0) / std**2)
-
-
-def _rate(sampling: PoissonSampling | FixedSizeSampling) -> float:
-    return sampling.rate if isinstance(sampling, PoissonSampling) else sampling.size / sampling.population
 
 
 def log_determinant(problem: Problem, agent: int, x: Floats, extra: float) -> Floats:

@@ -11,7 +11,7 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.distributions import Distribution, distribution_of
-from dpadmm.privacy.records import Certificate, Origin, Release, Strength
+from dpadmm.privacy.records import Certificate, NoisyRelease, Origin, Release, Strength
 
 COORDINATOR = -1
 """Index of the coordinator where an agent is asked for."""
@@ -159,7 +159,7 @@ def promised_noise(releases: Releases, draw: Draw) -> Noise:
         raise InputError(f"One draw takes one family of noise, got {names}. Make one draw per family.")
     scales = np.array([distribution.scale for distribution in distributions])
     # distribution_of has refused the records that carry no certificate
-    certificates = tuple(record.certificate for record in records)  # type: ignore[union-attr]
+    certificates = tuple(record.certificate for record in records if isinstance(record, NoisyRelease))
     return Noise(families.pop(), np.broadcast_to(scales, agents.shape).copy(), certificates)
 
 

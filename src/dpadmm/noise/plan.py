@@ -29,7 +29,7 @@ from dpadmm.privacy.calibration import (
     calibrate_scale,
 )
 from dpadmm.privacy.certificates import secure_grid
-from dpadmm.privacy.records import BareRelease, ObjectiveRelease, Origin, Release
+from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, Origin
 
 Floats = NDArray[np.float64]
 Stds = list[Floats]
@@ -42,18 +42,18 @@ _ROUNDED = 8 * 2.0**-52  # of the largest term of a gradient, in 64-bit numbers
 class NoisePlan:
     """Every release of a run: by slot and round, one per agent, or one that stands for all (key None)."""
 
-    releases: Mapping[tuple[Slot, int], Mapping[int | None, Release]]
+    releases: Mapping[tuple[Slot, int], Mapping[int | None, NoisyRelease]]
 
-    def __iter__(self) -> Iterator[Release]:
+    def __iter__(self) -> Iterator[NoisyRelease]:
         """Yield every release; one that stands for all agents comes once, under the agent of its row."""
         for row in self.releases.values():
             yield from row.values()
 
-    def through(self, k: int) -> list[Release]:
+    def through(self, k: int) -> list[NoisyRelease]:
         """Return the releases of rounds 1..k."""
         return [release for release in self if release.round <= k]
 
-    def of(self, slot: Slot, k: int, agents: NDArray[np.int64]) -> Release | list[Release]:
+    def of(self, slot: Slot, k: int, agents: NDArray[np.int64]) -> NoisyRelease | list[NoisyRelease]:
         """Return what these agents release in this slot of round k; refuse what was not planned.
 
         Steps within a round (`slot.step`) share the plan of step 0, with fresh noise each.
@@ -72,7 +72,7 @@ class NoisePlan:
         """Return what the whole plan costs the worst person, in as many silos as the certificates allow for."""
         return statement(self._of_people())
 
-    def _of_people(self) -> Iterator[Release]:
+    def _of_people(self) -> Iterator[NoisyRelease]:
         """Yield every release; one that stands for all agents is made by each, so it counts in each silo of a person.
 
         Enough agents are named for a person with the most silos; those without releases of their own pay the least.
@@ -81,7 +81,7 @@ class NoisePlan:
         if not common:
             yield from self
             return
-        silos = max(r.certificate.silos_per_person for r in common if not isinstance(r, BareRelease))
+        silos = max(release.certificate.silos_per_person for release in common)
         named = {release.agent for release in self if release.agent >= 0}
         fresh = range(max(named) + 1, max(named) + 1 + silos)
         for row in self.releases.values():
@@ -91,23 +91,22 @@ class NoisePlan:
                 yield from row.values()
 
 
-def check_reach(plan: Iterable[Release], n_records: int) -> None:
+def check_reach(plan: Iterable[NoisyRelease], n_records: int) -> None:
     """Refuse noise so small that 64-bit multiples of its grid cannot hold a message; from public facts alone.
 
     One record moves a message by the certified bound at most, so all n of them by n times that. The sampler would
     refuse such a message as well, but only in the run, after it is paid for.
     """
     for release in plan:
-        if isinstance(release, BareRelease) or release.certificate.grid is None:
-            continue
-        if n_records * release.certificate.bound > MOST_REACH * release.certificate.grid:
+        grid = release.certificate.grid
+        if grid is not None and n_records * release.bound > MOST_REACH * grid:
             raise InputError(
                 f"epsilon leaves so little noise beside {n_records} records that 64-bit numbers cannot hold a message "
                 "on the grid of secure noise. Choose a smaller epsilon. Nothing was spent."
             )
 
 
-def check_solvable(plan: Iterable[Release], dimension: int, tolerance: float) -> None:
+def check_solvable(plan: Iterable[NoisyRelease], dimension: int, tolerance: float) -> None:
     """Refuse noise in an objective so large that rounding alone misses the solver's tolerance; from public facts alone.
 
     The norm of such noise is Gamma(d)/rate, above `(d + sqrt(2 d t) + t)/rate` with probability `exp(-t)` at most, and
@@ -315,7 +314,7 @@ def _plan(promises: Sequence[Promise], noise: Stds) -> NoisePlan:
     slots = [promise.slot for promise in promises]
     if len(set(slots)) != len(slots):
         raise InputError("Two promises have the same slot, so that only one of them would be planned. Name them apart.")
-    releases: dict[tuple[Slot, int], dict[int | None, Release]] = {}
+    releases: dict[tuple[Slot, int], dict[int | None, NoisyRelease]] = {}
     for promise, table in zip(promises, noise, strict=True):
         for i, row in enumerate(promise.rows):
             for j, k in enumerate(row.rounds):
@@ -364,7 +363,7 @@ class PlannedNoise:
             out[:, :, columns] = drawn.values
         return out
 
-    def _count(self, slot: Slot, k: int, agents: NDArray[np.int64], planned: Release | Sequence[Release]) -> None:
+    def _count(self, slot: Slot, k: int, agents: NDArray[np.int64], planned: Releases) -> None:
         """Note a secure draw before its values are handed out; refuse one the plan has not paid for."""
         paid = planned if isinstance(planned, Sequence) else [planned] * len(agents)
         keys = [(slot.name, k, int(agent)) for agent in agents]

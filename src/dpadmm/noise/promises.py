@@ -17,9 +17,9 @@ from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
+    NoisyRelease,
     ObjectiveRelease,
     PoissonSampling,
-    Release,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
 )
@@ -100,7 +100,7 @@ class Promise:
         """Return how the row's records are drawn, None if all take part."""
         return row.sampling if row.sampling is not None else self.sampling
 
-    def release(self, row: Row, index: int, noise: float) -> Release:
+    def release(self, row: Row, index: int, noise: float) -> NoisyRelease:
         """Return the row's release number `index` with this noise (a std, or a rate for the Laplace families)."""
         certificate, k = row.certificates[index], row.rounds[index]
         if self.family is Family.GAUSSIAN:

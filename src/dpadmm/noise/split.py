@@ -132,7 +132,7 @@ def _bounds(row: Row, shape: Floats) -> Floats:
 
 def _rate(sampling: PoissonSampling | FixedSizeSampling | None) -> float:
     """Chance that a record takes part."""
-    return 1.0 if sampling is None else _RATES[type(sampling)](sampling)
+    return 1.0 if sampling is None else sampling.rate
 
 
 def _second_moment(x: Floats, sampling: PoissonSampling | FixedSizeSampling | None) -> Floats:
@@ -140,9 +140,3 @@ def _second_moment(x: Floats, sampling: PoissonSampling | FixedSizeSampling | No
     if isinstance(sampling, FixedSizeSampling):
         return np.asarray(rate**2 * np.expm1(np.minimum(4 * square, _LARGEST_EXPONENT)))
     return np.asarray(4 * rate**2 * np.sinh(np.minimum(square, _LARGEST_EXPONENT)))
-
-
-_RATES = {
-    PoissonSampling: lambda sampling: sampling.rate,
-    FixedSizeSampling: lambda sampling: sampling.size / sampling.population,
-}

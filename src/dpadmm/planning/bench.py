@@ -21,7 +21,6 @@ from dpadmm.noise.plan import NoisePlan, PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.blueprint import Blueprint
 from dpadmm.planning.candidates import margin_scale, unit_noise
-from dpadmm.planning.levels import louder
 from dpadmm.planning.reference import best_model
 from dpadmm.planning.settings import RECIPES, Output, Settings
 from dpadmm.planning.surrogate import judged_by
@@ -161,9 +160,7 @@ def try_out(bench: Bench, world: World) -> Trial:
 
 def scaled(plan: NoisePlan, factor: float) -> NoisePlan:
     """Return the plan with all noise multiplied; its statement says nothing any more."""
-    return NoisePlan(
-        {key: {agent: louder(r, factor) for agent, r in row.items()} for key, row in plan.releases.items()}
-    )
+    return NoisePlan({key: {agent: r.louder(factor) for agent, r in row.items()} for key, row in plan.releases.items()})
 
 
 def simulate(plan: Blueprint, silos: Silos, runs: int, seed: int, noise: NoisePlan | None = None) -> Floats:

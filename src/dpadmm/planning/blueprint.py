@@ -11,7 +11,6 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
 from dpadmm.noise.schedules import Schedule
-from dpadmm.planning.levels import bound_of, level_of
 from dpadmm.planning.settings import (
     Output,
     Settings,
@@ -112,8 +111,8 @@ class Blueprint:
         for row in self.noise_plan(is_secure=False).releases.values():
             for agent, release in row.items():
                 own = slice(None) if agent is None or agent < 0 else agent
-                totals[0, own] += bound_of(release)
-                totals[1, own] += level_of(release)
+                totals[0, own] += release.bound
+                totals[1, own] += release.level
                 counts[own] += 1
         return totals[0] / counts, totals[1] / counts
 

@@ -11,7 +11,6 @@ from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan, PlannedNoise
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.bench import output_of
-from dpadmm.planning.levels import level_of
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.public_history import PublicRound, Witness
 from dpadmm.privacy.accounting import Statement
@@ -152,5 +151,5 @@ def _scales(plan: NoisePlan) -> dict[tuple[str, int], float]:
     scales: dict[tuple[str, int], float] = {}
     for (slot, k), row in plan.releases.items():
         if not any(isinstance(release, ObjectiveRelease) for release in row.values()):
-            scales[slot.name, k] = max(level_of(release) for release in row.values())
+            scales[slot.name, k] = max(release.level for release in row.values())
     return scales

@@ -8,7 +8,6 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.planning.plan import Plan
 from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.methods import Dvp, Method, PAdmm, RAdmm
-from dpadmm.privacy.records import GaussianRelease, ObjectiveRelease, SphericalLaplaceRelease
 
 NO_PAPER = "no paper studied here claims a figure for this method and unit"
 
@@ -78,8 +77,6 @@ def _levels(noise: NoisePlan, agent: int) -> list[float]:
     levels: dict[int, float] = {}
     for row in noise.releases.values():
         release = row.get(agent, row.get(None))
-        if isinstance(release, GaussianRelease):
-            levels[release.round] = release.noise_std
-        elif isinstance(release, SphericalLaplaceRelease | ObjectiveRelease):
-            levels[release.round] = release.rate
+        if release is not None:
+            levels[release.round] = release.noise
     return [levels[k] for k in sorted(levels)]

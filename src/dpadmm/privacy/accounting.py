@@ -1,11 +1,11 @@
 """Accounting: what a list of releases costs together.
 
-Accountants interpret the records of `dpadmm.privacy.records`:
+A release of `dpadmm.privacy.records` knows what it costs by itself:
 
 * Gaussian releases compose in closed form, `m^2 = sum count (bound/noise_std)^2` (C0);
 * pure releases add up (C2);
 * sampled Gaussians, and any mixture, go through one privacy loss distribution (C4, `dpadmm.privacy.sampled`);
-* a bare release is infinite, an unknown one is refused.
+* a bare release is infinite, what is no release is refused.
 
 Releases of different agents touch different records: a record of one silo is hurt by its own agent's releases
 alone (`by_agent`), and a person present in `s` silos by those of `s` agents (`worst_person`). An agent below zero
@@ -15,34 +15,82 @@ stands for a release that reaches everybody's data, such as a coordinator's aggr
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from dpadmm import checks
-from dpadmm.errors import BudgetError, InputError
-from dpadmm.privacy.costs import Tally, count_release, objective_epsilon
-from dpadmm.privacy.curves import Curve, InfiniteCurve, WorstCurve
-from dpadmm.privacy.records import Certificate, Protection, Release, Strength
-
-__all__ = [
-    "GdpFilter",
-    "Statement",
-    "by_agent",
-    "compose",
-    "objective_epsilon",
-    "statement",
-    "weakest_strength",
-    "worst_person",
-]
+from dpadmm.errors import InputError
+from dpadmm.privacy.curves import Curve, GaussianCurve, InfiniteCurve, PureCurve, WorstCurve
+from dpadmm.privacy.records import KINDS, Certificate, Cost, NoisyRelease, Protection, Release, SampledStep, Strength
 
 # From strong to weak: a proof about an idealised solver says less than one about an idealised number format.
 _STRENGTHS = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVER_ERROR)
 _MOST_COALITIONS = 1000
 
 
+@dataclass
+class Tally:
+    """Costs counted by kind; identical ones are merged, so that k releases equal one release of count k."""
+
+    gaussian: Counter[float] = field(default_factory=Counter)  # (bound/noise_std)^2 -> count
+    pure: Counter[float] = field(default_factory=Counter)  # epsilon -> count
+    sampled: Counter[SampledStep] = field(default_factory=Counter)
+    infinite: bool = False
+
+    @property
+    def m_squared(self) -> float:
+        return math.fsum(count * value for value, count in self.gaussian.items())
+
+    @property
+    def epsilon(self) -> float:
+        return math.fsum(count * value for value, count in self.pure.items())
+
+    @classmethod
+    def of(cls, releases: Iterable[object]) -> "Tally":
+        """Count releases; what is none is refused, whatever it looks like."""
+        tally = cls()
+        for release in releases:
+            if not isinstance(release, Release):
+                known = ", ".join(sorted(kind.__name__ for kind in KINDS))
+                raise InputError(f"no accounting rule for {type(release).__name__}; use one of {known}.")
+            tally.add(release.cost, checks.count("count", release.count))
+        return tally
+
+    def add(self, cost: Cost, count: int) -> None:
+        if cost.m_squared is not None:
+            self.gaussian[cost.m_squared] += count
+        if cost.epsilon is not None:
+            self.pure[cost.epsilon] += count
+        if cost.step is not None:
+            self.sampled[cost.step] += count
+        self.infinite |= cost.is_infinite
+
+    def key(self) -> Hashable:
+        """Equal for tallies that cost the same."""
+        pure, sampled = frozenset(self.pure.items()), frozenset(self.sampled.items())
+        return self.m_squared, pure, sampled, self.infinite
+
+    def plus(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.gaussian + other.gaussian,
+            self.pure + other.pure,
+            self.sampled + other.sampled,
+            self.infinite or other.infinite,
+        )
+
+    def curve(self) -> Curve:
+        m = math.sqrt(self.m_squared)
+        if self.infinite or math.isinf(m) or math.isinf(self.epsilon):
+            return InfiniteCurve()
+        if self.sampled or (m > 0 and self.epsilon > 0):
+            from dpadmm.privacy.sampled import compose_losses  # heavy; Gaussian and pure releases do without
+
+            return compose_losses(m, self.pure, self.sampled)
+        return GaussianCurve(m) if m > 0 else PureCurve(self.epsilon)
+
+
 def _certificates(releases: Sequence[Release]) -> list[Certificate]:
-    found = [getattr(release, "certificate", None) for release in releases]
-    return list(dict.fromkeys(certificate for certificate in found if certificate is not None))
+    return list(dict.fromkeys(release.certificate for release in releases if isinstance(release, NoisyRelease)))
 
 
 def _protection(releases: Sequence[Release]) -> Protection | None:
@@ -60,20 +108,13 @@ def _protection(releases: Sequence[Release]) -> Protection | None:
     return agreed
 
 
-def _tally(releases: Iterable[Release]) -> Tally:
-    tally = Tally()
-    for release in releases:
-        count_release(release, tally)
-    return tally
-
-
 def _tallies(releases: Sequence[Release]) -> tuple[Tally, dict[int, Tally]]:
     """What reaches everybody (agents below zero), and what each agent's own releases cost."""
     groups: dict[int, list[Release]] = {}
     for release in releases:
         groups.setdefault(release.agent, []).append(release)
-    everyone = _tally(release for agent, own in groups.items() if agent < 0 for release in own)
-    return everyone, {agent: _tally(own) for agent, own in groups.items() if agent >= 0}
+    everyone = Tally.of(release for agent, own in groups.items() if agent < 0 for release in own)
+    return everyone, {agent: Tally.of(own) for agent, own in groups.items() if agent >= 0}
 
 
 def compose(releases: Iterable[Release]) -> Curve:
@@ -83,7 +124,7 @@ def compose(releases: Iterable[Release]) -> Curve:
     No release at all costs nothing.
     """
     listed = list(releases)
-    tally = _tally(listed)
+    tally = Tally.of(listed)
     _protection(listed)
     return tally.curve()
 
@@ -178,42 +219,3 @@ def statement(releases: Iterable[Release]) -> Statement:
         theorems=tuple(dict.fromkeys(c.theorem for c in certificates)),
         assumptions=tuple(dict.fromkeys(text for c in certificates for text in c.assumptions)),
     )
-
-
-@dataclass(frozen=True)
-class GdpFilter:
-    """A budget `m` for Gaussian noise whose scales are chosen along the way (C0): the sum may never pass it.
-
-    >>> left = GdpFilter(budget_m=1.0).spend(bound=1.0, noise_std=2.0)
-    >>> left.spent_m_squared, round(left.least_noise_std(bound=1.0), 6)
-    (0.25, 1.154701)
-    """
-
-    budget_m: float
-    spent_m_squared: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse budgets that are none."""
-        checks.positive("budget_m", self.budget_m)
-        checks.non_negative("spent_m_squared", self.spent_m_squared)
-
-    @property
-    def remaining_m(self) -> float:
-        """The m that may still be spent in one release."""
-        return math.sqrt(max(0.0, self.budget_m**2 - self.spent_m_squared))
-
-    def least_noise_std(self, bound: float) -> float:
-        """The smallest noise the rest of the budget pays for, rounded up; infinite when nothing is left."""
-        checks.positive("bound", bound)
-        return bound / self.remaining_m * (1 + 1e-12) if self.remaining_m > 0 else math.inf
-
-    def spend(self, *, bound: float, noise_std: float, count: int = 1) -> "GdpFilter":
-        """Return the filter after the release, or raise `BudgetError` and spend nothing."""
-        ratio = checks.non_negative("bound", bound) / checks.positive("noise_std", noise_std)
-        total = self.spent_m_squared + checks.count("count", count) * ratio * ratio
-        if total > self.budget_m**2:
-            raise BudgetError(
-                f"the release would bring m^2 to {total:.6g}, above the budget {self.budget_m**2:.6g}; add noise "
-                f"of at least {self.least_noise_std(bound) * math.sqrt(count):.6g} or stop."
-            )
-        return GdpFilter(self.budget_m, total)

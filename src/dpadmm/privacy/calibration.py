@@ -9,9 +9,7 @@ several silos.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import singledispatch
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,19 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
-from dpadmm.privacy.accounting import compose, objective_epsilon
-from dpadmm.privacy.costs import Tally, count_release
+from dpadmm.privacy.accounting import Tally, compose
 from dpadmm.privacy.records import (
     Certificate,
-    CoordinateLaplaceRelease,
     FixedSizeSampling,
-    GaussianRelease,
+    NoisyRelease,
+    ObjectiveRelease,
     PoissonSampling,
     Release,
     SampledGaussianRelease,
-    SphericalLaplaceRelease,
+    objective_epsilon,
 )
-from dpadmm.privacy.sampled import fft_slack
 
 # Keeps sums of many rounded terms below the budget.
 _ROUND_DOWN = 1.0 - 1e-12
@@ -172,36 +168,18 @@ def calibrate_objective(
     return np.array([objective_rate(c, float(e)) for c, e in zip(certificates, spend, strict=True)])
 
 
-@singledispatch
-def _scaled(release: Any, factor: float) -> Any:
-    """The release with its noise multiplied by `factor`."""
+def _scalable(release: Release) -> NoisyRelease:
+    if isinstance(release, NoisyRelease) and not isinstance(release, ObjectiveRelease):
+        return release
     raise InputError(
         f"the noise of {type(release).__name__} cannot be scaled here; objective perturbation has its own "
         "calibration, a bare release none."
     )
 
 
-@_scaled.register(GaussianRelease)
-@_scaled.register(SampledGaussianRelease)
-def _(release: Any, factor: float) -> Any:
-    return replace(release, noise_std=release.noise_std * factor)
-
-
-@_scaled.register
-def _(release: SphericalLaplaceRelease, factor: float) -> Any:
-    return replace(release, rate=release.rate / factor)
-
-
-@_scaled.register
-def _(release: CoordinateLaplaceRelease, factor: float) -> Any:
-    return replace(release, scale=release.scale * factor)
-
-
-def _closed_form_factor(target: Target, releases: Sequence[Release]) -> float:
+def _closed_form_factor(target: Target, releases: Sequence[NoisyRelease]) -> float:
     """A factor near or above the answer: every sampled step taken as if everyone took part."""
-    tally = Tally()
-    for release in releases:
-        count_release(_scaled(release, 1.0), tally)
+    tally = Tally.of(releases)
     whole = math.fsum(count * step.shift**2 for step, count in tally.sampled.items())
     m = math.sqrt(tally.m_squared + whole)
     if tally.infinite or m + tally.epsilon == 0:
@@ -217,10 +195,14 @@ def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
     that no distribution is ever built at a tiny noise.
     """
 
-    def spent(factor: float) -> float:
-        return compose(_scaled(release, factor) for release in releases).epsilon(target.delta)
+    from dpadmm.privacy.sampled import fft_slack  # heavy; closed forms do without
 
-    high = _closed_form_factor(target, releases)
+    scalable = [_scalable(release) for release in releases]
+
+    def spent(factor: float) -> float:
+        return compose(release.louder(factor) for release in scalable).epsilon(target.delta)
+
+    high = _closed_form_factor(target, scalable)
     if target.delta <= fft_slack(sum(release.count for release in releases)):
         raise InputError(
             f"no noise reaches epsilon {target.epsilon} at delta {target.delta}: delta is below what composition "

@@ -8,9 +8,6 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
@@ -30,7 +27,8 @@ class Curve(Protocol):
         ...
 
 
-def _delta_in_range(delta: float) -> float:
+def delta_in_range(delta: float) -> float:
+    """Return a delta if it is one, else raise `InputError`."""
     if not 0 <= checks.finite("delta", delta) <= 1:
         raise InputError(f"delta must lie between 0 and 1, got {shown(delta)}.")
     return float(delta)
@@ -56,7 +54,7 @@ class GaussianCurve:
 
     def epsilon(self, delta: float) -> float:
         """The exact epsilon at `delta`; infinite at delta 0 unless nothing leaks."""
-        return float(gaussian.epsilon_of_delta(self.m, _delta_in_range(delta)))
+        return float(gaussian.epsilon_of_delta(self.m, delta_in_range(delta)))
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class PureCurve:
 
     def epsilon(self, delta: float) -> float:
         """The epsilon at `delta`, at most `total`."""
-        lost = _delta_in_range(delta) * (1.0 + math.exp(-self.total))
+        lost = delta_in_range(delta) * (1.0 + math.exp(-self.total))
         return max(0.0, self.total + math.log1p(-lost)) if lost < 1.0 else 0.0
 
 
@@ -98,66 +96,7 @@ class InfiniteCurve:
 
     def epsilon(self, delta: float) -> float:
         """Infinite unless delta is 1."""
-        return 0.0 if _delta_in_range(delta) == 1.0 else math.inf
-
-
-@dataclass(frozen=True)
-class PldCurve:
-    """A discretised privacy loss distribution, rounded against us, composed by FFT.
-
-    `slack` is added to every delta: it covers the rounding errors of the FFTs, which the library leaves out.
-    """
-
-    distribution: PrivacyLossDistribution
-    slack: float = 0.0
-
-    def delta(self, epsilon: float) -> float:
-        """The delta at `epsilon`, discretisation and slack included."""
-        value = self.distribution.get_delta_for_epsilon(checks.non_negative("epsilon", epsilon))
-        return min(1.0, max(0.0, float(value)) + self.slack)
-
-    def epsilon(self, delta: float) -> float:
-        """The epsilon at `delta`; infinite if delta is not above the mass of infinite loss."""
-        usable = _delta_in_range(delta) - self.slack
-        if usable < 0.0:
-            return math.inf
-        return float(self.distribution.get_epsilon_for_delta(usable))
-
-
-@dataclass(frozen=True)
-class RdpCurve:
-    """Renyi DP: `values[j]` bounds the divergence of order `orders[j] > 1`. Every order gives a valid bound.
-
-    ln delta(eps) = min over alpha of (alpha - 1)(rdp - eps + ln(1 - 1/alpha)) - ln alpha
-    """
-
-    orders: tuple[float, ...]
-    values: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        """Refuse orders at or below 1 and divergences that are none."""
-        if not self.orders or len(self.orders) != len(self.values):
-            raise InputError(
-                f"orders and values must have the same length of at least 1, got {len(self.orders)} and "
-                f"{len(self.values)}."
-            )
-        if not min(self.orders) > 1.0 or not min(self.values) >= 0.0:
-            raise InputError("orders must be above 1 and values 0 or greater.")
-
-    def delta(self, epsilon: float) -> float:
-        """The least delta over the orders."""
-        checks.non_negative("epsilon", epsilon)
-        alpha, rdp = np.asarray(self.orders), np.asarray(self.values)
-        logs = (alpha - 1.0) * (rdp - epsilon + np.log1p(-1.0 / alpha)) - np.log(alpha)
-        return math.exp(min(0.0, float(logs.min())))
-
-    def epsilon(self, delta: float) -> float:
-        """The least epsilon over the orders; infinite at delta 0."""
-        if _delta_in_range(delta) == 0.0:
-            return math.inf if any(self.values) else 0.0
-        alpha, rdp = np.asarray(self.orders), np.asarray(self.values)
-        bounds = rdp + np.log1p(-1.0 / alpha) - np.log(alpha * delta) / (alpha - 1.0)
-        return max(0.0, float(bounds.min()))
+        return 0.0 if delta_in_range(delta) == 1.0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ accuracy and never memory.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 from dp_accounting import NeighboringRelation
@@ -29,7 +28,9 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
 from scipy.special import log_expit, log_ndtr, ndtr, ndtri_exp
 
-from dpadmm.privacy.curves import Curve, GaussianCurve, PldCurve
+from dpadmm import checks
+from dpadmm.privacy.curves import Curve, GaussianCurve, delta_in_range
+from dpadmm.privacy.records import SampledStep, Scheme
 
 # Points of the grid per standard deviation of one step's loss: inflates the total variance by at most 1/4096.
 _POINTS_PER_STD = 32.0
@@ -43,32 +44,33 @@ _MOST_POINTS_TOTAL = 2_000_000
 _TAIL = 10.0
 
 
-class Scheme(Enum):
-    """How the sample is drawn and what makes neighbours; each has its own pair of distributions."""
-
-    POISSON_ADD_OR_REMOVE = "Poisson, add-or-remove"
-    POISSON_REPLACE = "Poisson, replace-one"
-    FIXED_SIZE_REPLACE = "fixed size, replace-one"
-
-
 @dataclass(frozen=True)
-class SampledStep:
-    """One sampled Gaussian: noise over the bound of one record's term, chance to take part (< 1), scheme."""
+class PldCurve:
+    """A discretised privacy loss distribution, rounded against us, composed by FFT.
 
-    ratio: float
-    rate: float
-    scheme: Scheme
+    `slack` is added to every delta: it covers the rounding errors of the FFTs, which the library leaves out.
+    """
 
-    @property
-    def shift(self) -> float:
-        """How far the value can move, in units of the noise, when the record surely takes part."""
-        return (1.0 if self.scheme is Scheme.POISSON_ADD_OR_REMOVE else 2.0) / self.ratio
+    distribution: PrivacyLossDistribution
+    slack: float = 0.0
 
-    @property
-    def loss_reach(self) -> float:
-        """A loss passed with negligible probability only."""
-        full = self.shift * (0.5 * self.shift + _TAIL)
-        return float(np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + full))
+    def delta(self, epsilon: float) -> float:
+        """The delta at `epsilon`, discretisation and slack included."""
+        value = self.distribution.get_delta_for_epsilon(checks.non_negative("epsilon", epsilon))
+        return min(1.0, max(0.0, float(value)) + self.slack)
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon at `delta`; infinite if delta is not above the mass of infinite loss."""
+        usable = delta_in_range(delta) - self.slack
+        if usable < 0.0:
+            return math.inf
+        return float(self.distribution.get_epsilon_for_delta(usable))
+
+
+def _loss_reach(step: SampledStep) -> float:
+    """A loss passed with negligible probability only."""
+    full = step.shift * (0.5 * step.shift + _TAIL)
+    return float(np.logaddexp(math.log1p(-step.rate), math.log(step.rate) + full))
 
 
 def _fixed_size_profile(step: SampledStep, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -88,7 +90,7 @@ def _fixed_size_profile(step: SampledStep, epsilons: NDArray[np.float64]) -> NDA
 
 
 def _fixed_size_distribution(step: SampledStep, interval: float) -> PrivacyLossDistribution:
-    reach = math.ceil(step.loss_reach / interval)
+    reach = math.ceil(_loss_reach(step) / interval)
     deltas = _fixed_size_profile(step, interval * np.arange(-reach, reach + 1, dtype=np.float64))
     deltas = np.minimum.accumulate(deltas)
     return PrivacyLossDistribution(
@@ -127,7 +129,7 @@ def _interval(m: float, pure: Mapping[float, int], steps: Mapping[SampledStep, i
     count = (1 if m > 0 else 0) + sum(pure.values()) + sum(steps.values())
     variance = m * m + math.fsum(c * eps * eps for eps, c in pure.items())
     variance += math.fsum(c * (s.rate * s.shift) ** 2 for s, c in steps.items())
-    single = max([m * (0.5 * m + _TAIL), *pure, *(s.loss_reach for s in steps)])
+    single = max([m * (0.5 * m + _TAIL), *pure, *(_loss_reach(s) for s in steps)])
     total = single + 2.0 * _TAIL * math.sqrt(variance) + variance
     return max(
         min(math.sqrt(variance / count) / _POINTS_PER_STD, _COARSEST_STEP),

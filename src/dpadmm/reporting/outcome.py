@@ -14,7 +14,7 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.public_history import PublicRound
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.ledger.reading import runs_of
-from dpadmm.privacy.records import BareRelease, Origin, Protection, Release, Unit
+from dpadmm.privacy.records import Origin, Protection, Unit
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.claims import claims_of
 from dpadmm.reporting.facts import (
@@ -160,7 +160,7 @@ def _noise_curves(outcome: Outcome, protected: Protection) -> tuple[Curve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
     for release in outcome.noise_plan:
-        bounds[release.round] = max(bounds.get(release.round, 0.0), _bound(release))
+        bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
     ks = tuple(each.round for each in rounds)
     change = protected.change_in_one_silo
     return (
@@ -183,10 +183,6 @@ def _noise_curves(outcome: Outcome, protected: Protection) -> tuple[Curve, ...]:
             values=tuple(bounds[k] for k in ks if k in bounds),
         ),
     )
-
-
-def _bound(release: Release) -> float:
-    return math.inf if isinstance(release, BareRelease) else release.certificate.bound
 
 
 def _history_curves(history: Iterable[PublicRound]) -> tuple[Curve, ...]:

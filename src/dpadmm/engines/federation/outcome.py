@@ -8,7 +8,6 @@ import numpy as np
 
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.coordinator import Coordinator
-from dpadmm.engines.federation.policy import noise_ratio
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats
 
@@ -93,7 +92,7 @@ def outcome_of(coordinator: Coordinator) -> FederationOutcome:
 def _silo(coordinator: Coordinator, agent: int, rounds: int) -> SiloOutcome:
     terms, me = coordinator.terms, coordinator.agreement.participants[agent]
     spent = [release for k in range(1, rounds + 1) for release in terms.releases(agent, k)]
-    listed: list[Any] = spent or terms.all_releases(agent) or list(terms.plan)  # a walk may never visit a silo
+    listed = spent or terms.all_releases(agent) or list(terms.plan)  # a walk may never visit a silo
     said = statement(listed)
     first = listed[0]
     return SiloOutcome(
@@ -102,9 +101,9 @@ def _silo(coordinator: Coordinator, agent: int, rounds: int) -> SiloOutcome:
         releases=len(spent),
         epsilon=terms.epsilon_with_earlier(agent, rounds),
         delta=coordinator.agreement.delta,
-        least_noise=min(noise_ratio(release) for release in listed),
-        noise_level=float(getattr(first, "noise_std", getattr(first, "rate", 0.0))),
-        sensitivity=float(first.certificate.bound),
+        least_noise=min(release.noise_ratio for release in listed),
+        noise_level=first.noise,
+        sensitivity=first.bound,
         certificate=", ".join(said.theorems),
         strength=said.strength.value,
         view=said.protection.view.value,

@@ -4,7 +4,6 @@ import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,7 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import (
-    BareRelease,
-    GaussianRelease,
-    ObjectiveRelease,
     Release,
-    SampledGaussianRelease,
-    SphericalLaplaceRelease,
 )
 
 if TYPE_CHECKING:
@@ -120,31 +114,9 @@ class Policy:
 
     def check_releases(self, releases: Sequence[Release]) -> None:
         """Refuse releases with less noise than the rules ask for."""
-        least = min((noise_ratio(release) for release in releases), default=float("inf"))
+        least = min((release.noise_ratio for release in releases), default=float("inf"))
         if least < self.least_noise:
             raise Refusal(
                 f"{self.name} wants noise of at least {self.least_noise:g} times the sensitivity in every release; the "
                 f"terms give {least:.6g}."
             )
-
-
-@singledispatch
-def noise_ratio(release: object) -> float:
-    """Return the noise of a release over its sensitivity: std/bound, or 1/(rate bound) for Laplace noise."""
-    raise InputError(f"No noise is known for {type(release).__name__}.")
-
-
-@noise_ratio.register
-def _(release: GaussianRelease | SampledGaussianRelease) -> float:
-    return release.noise_std / release.certificate.bound if release.certificate.bound else float("inf")
-
-
-@noise_ratio.register
-def _(release: SphericalLaplaceRelease | ObjectiveRelease) -> float:
-    load = release.rate * release.certificate.bound
-    return 1 / load if load else float("inf")
-
-
-@noise_ratio.register
-def _(_release: BareRelease) -> float:
-    return 0.0

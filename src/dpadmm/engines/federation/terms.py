@@ -35,7 +35,7 @@ from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.gaussian import epsilon_of_delta, m_of
-from dpadmm.privacy.records import Protection, Release
+from dpadmm.privacy.records import NoisyRelease, Protection
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet, NoRegulariser, Regulariser, Ridge
@@ -159,7 +159,7 @@ class AgreedRun:
         who = self.algorithm.participants(k)
         return list(range(len(self.agreement.participants))) if who is None else [int(agent) for agent in who]
 
-    def releases(self, agent: int, k: int) -> list[Release]:
+    def releases(self, agent: int, k: int) -> list[NoisyRelease]:
         """Return what reaches this silo's records in round k: its own releases, or the coordinator's."""
         found = []
         for (_, round_), row in self.plan.releases.items():
@@ -170,7 +170,7 @@ class AgreedRun:
             found += [release for who, release in row.items() if who in (agent, COORDINATOR)]
         return found
 
-    def all_releases(self, agent: int) -> list[Release]:
+    def all_releases(self, agent: int) -> list[NoisyRelease]:
         """Return everything that reaches this silo's records in the whole run."""
         return [release for k in range(1, self.agreement.rounds + 1) for release in self.releases(agent, k)]
 

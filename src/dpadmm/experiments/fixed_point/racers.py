@@ -19,7 +19,7 @@ from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.claims.figures import linear_renyi_of_epsilon
 from dpadmm.privacy.claims.fixed_point import FederatedTheorem3
-from dpadmm.privacy.records import GaussianRelease, SampledGaussianRelease, Unit
+from dpadmm.privacy.records import Unit
 from dpadmm.problems.problem import Problem
 
 ADMM, COORDINATOR, SGD = "private ADMM (Alg. 3/6)", "ADMM, noise at the coordinator", "DP-prox-SGD"
@@ -104,8 +104,6 @@ def _scaled_certified(world: World, method: Any, problem: Problem, clip: float, 
     promises = method.promises(Setting(problem, world.setting.rounds, TOLERANCE))
     if key not in _KNOWN:
         release = next(iter(calibrated(promises, Target(epsilon, world.setting.delta))))
-        if not isinstance(release, SampledGaussianRelease | GaussianRelease):
-            raise TypeError(type(release).__name__)
-        _KNOWN[key] = release.noise_std / release.certificate.bound
+        _KNOWN[key] = release.noise_ratio
     bound = promises[0].rows[0].certificates[0].bound
     return at_levels(promises, [np.full((1, world.setting.rounds), _KNOWN[key] * bound)])

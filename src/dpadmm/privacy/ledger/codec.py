@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from dpadmm import checks
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.records import Certificate, FixedSizeSampling, PoissonSampling, Release
+from dpadmm.privacy.records import KINDS, Certificate, FixedSizeSampling, PoissonSampling, Release
 
-_RELEASES: dict[str, type] = {cls.__name__: cls for cls in get_args(Release)}
+_RELEASES: dict[str, type] = {cls.__name__: cls for cls in KINDS}
 _SAMPLINGS: dict[str, type] = {cls.__name__: cls for cls in (PoissonSampling, FixedSizeSampling)}
 _KIND = "kind"
 _E = TypeVar("_E", bound=Enum)

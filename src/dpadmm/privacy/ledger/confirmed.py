@@ -10,8 +10,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.account import Ask
 from dpadmm.privacy.ledger.codec import decode_release, encode_release
 from dpadmm.privacy.ledger.statement import Receipt
-from dpadmm.privacy.ledger.tally import certificate_of
-from dpadmm.privacy.records import Origin, Protection, Release, Unit
+from dpadmm.privacy.records import NoisyRelease, Origin, Protection, Release, Unit
 
 if TYPE_CHECKING:
     from dpadmm.privacy.ledger.ledger import Ledger
@@ -83,18 +82,17 @@ class ConfirmedLedger:
         A pooled silo's person may have each record with another agent. One noise over all agents then hides what they
         do together, so its certificate must be about a person in as many silos.
         """
-        certificate, records = certificate_of(release), self.ledger.protection.records_per_person
-        is_spread = self.is_pooled and release.agent < 0
+        records, is_spread = self.ledger.protection.records_per_person, self.is_pooled and release.agent < 0
         if self.is_pooled and self.ledger.protection.unit is Unit.USER:
             raise InputError(
                 "The ledger is about users but does not know who they are: it was made for one silo. Create it with "
                 "one silo per user, as in ledger_data(X, y, groups)."
             )
-        if is_spread and certificate is not None and certificate.silos_per_person < records:
+        if is_spread and isinstance(release, NoisyRelease) and release.certificate.silos_per_person < records:
             raise InputError(
                 f"A person may have {records} records, each with another agent, but the aggregate of round "
-                f"{release.round} is certified for a person in {certificate.silos_per_person} silo(s). Certify it for "
-                f"{records} silos per person, or make the ledger with the silos told apart."
+                f"{release.round} is certified for a person in {release.certificate.silos_per_person} silo(s). Certify "
+                f"it for {records} silos per person, or make the ledger with the silos told apart."
             )
         return admitted(release, self.ledger.protection)
 
@@ -134,11 +132,11 @@ class ConfirmedLedger:
 
 def admitted(release: Release, asked: Protection) -> Release:
     """Return `release`, or raise `InputError` if its certificate says less than the ledger's budget asks for."""
-    certificate = certificate_of(release)
-    if certificate is not None and not asked.is_covered_by(certificate.protection):
+    if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
         raise InputError(
             f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round {release.round} is "
-            f"certified {certificate.protection.words()}, which does not cover it. Certify for the ledger's terms."
+            f"certified {release.certificate.protection.words()}, which does not cover it. Certify for the ledger's "
+            "terms."
         )
     return release
 

@@ -20,10 +20,11 @@ from dpadmm.privacy.ledger.chain import Kind
 from dpadmm.privacy.ledger.keys import write_new
 from dpadmm.privacy.ledger.reading import open_for_reading
 from dpadmm.privacy.ledger.silos import SiloColumns
-from dpadmm.privacy.ledger.tally import EVERY_SILO, Pile, certificate_of
+from dpadmm.privacy.ledger.tally import EVERY_SILO, Pile
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
+    NoisyRelease,
     Protection,
     Release,
     SphericalLaplaceRelease,
@@ -111,9 +112,9 @@ def _dearest(group: Sequence[Ask], protection: Protection) -> Iterable[Ask]:
 
 def _for_silos(release: Release, silos: int) -> Release:
     """Return an aggregate's release as certified for a person in so many silos: their changes add up."""
-    certificate = certificate_of(release)
-    if certificate is None or certificate.silos_per_person >= silos:
+    if not isinstance(release, NoisyRelease) or release.certificate.silos_per_person >= silos:
         return release
+    certificate = release.certificate
     if not isinstance(release, GaussianRelease | SphericalLaplaceRelease | CoordinateLaplaceRelease):
         raise LedgerError(
             f"A {type(release).__name__} over all silos was certified for a person in {certificate.silos_per_person} "

@@ -8,17 +8,14 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import singledispatch
-from typing import Any
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.discrete import gdp_factor
 from dpadmm.privacy.ledger.codec import canonical, encode_release
 from dpadmm.privacy.records import (
-    BareRelease,
     Certificate,
     GaussianRelease,
+    NoisyRelease,
     Norm,
     Protection,
     Release,
@@ -43,18 +40,6 @@ def _as_asked(certificate: Certificate, asked: Protection) -> Certificate:
     )
 
 
-@singledispatch
-def certificate_of(release: Release) -> Certificate | None:
-    """Return the certificate of `release`, None for a bare one."""
-    certificate: Certificate = release.certificate  # type: ignore[union-attr]
-    return certificate
-
-
-@certificate_of.register
-def _(_release: BareRelease) -> Certificate | None:
-    return None
-
-
 @dataclass(frozen=True)
 class Mechanism:
     """What a release costs, without who, when and how often; known by its text, which is quick to compare."""
@@ -65,21 +50,16 @@ class Mechanism:
     @classmethod
     def of(cls, release: Release, protection: Protection) -> "Mechanism":
         """Return the mechanism of an admitted release under `protection`."""
-        certificate = certificate_of(release)
-        bare = replace(release, agent=0, round=0, count=1)
-        if certificate is not None:
-            bare = replace(bare, certificate=_as_asked(certificate, protection))  # type: ignore[arg-type]
-        return cls(canonical(encode_release(bare)), bare)
+        once = replace(release, agent=0, round=0, count=1)
+        if isinstance(once, NoisyRelease):
+            once = replace(once, certificate=_as_asked(once.certificate, protection))
+        return cls(canonical(encode_release(once)), once)
 
 
-@singledispatch
-def gaussian_square(release: Any) -> Fraction | None:
+def gaussian_square(release: Release) -> Fraction | None:
     """Return an upper bound of `count (D/s)^2` if C0 applies to `release`; None if the accountant must see it."""
-    return None
-
-
-@gaussian_square.register
-def _(release: GaussianRelease) -> Fraction | None:
+    if not isinstance(release, GaussianRelease):
+        return None
     certificate = release.certificate
     noise_std = checks.positive("noise_std", release.noise_std)
     if certificate.norm is not Norm.L2 or certificate.log_jacobian:
@@ -88,7 +68,7 @@ def _(release: GaussianRelease) -> Fraction | None:
         return Fraction(0)
     ratio = math.nextafter(certificate.bound / noise_std, math.inf)
     if certificate.grid is not None:  # discrete noise is a little less than Gaussian (C8)
-        ratio = math.nextafter(ratio * gdp_factor(noise_std, certificate.grid), math.inf)
+        ratio = math.nextafter(ratio * release.grid_factor, math.inf)
     square = math.nextafter(ratio * ratio, math.inf)
     if not math.isfinite(square):
         raise InputError(
@@ -164,9 +144,8 @@ class Tally:
         """Count one more release of the silo."""
         pile = self.everyone if silo is None else self.silos.setdefault(silo, Pile(self.protection))
         pile.add(release)
-        certificate = certificate_of(release)
-        if certificate is not None:
-            self.strengths[certificate.strength] += 1
+        if isinstance(release, NoisyRelease):
+            self.strengths[release.certificate.strength] += 1
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return both tallies as one."""

@@ -14,7 +14,6 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy import certificates
-from dpadmm.privacy.accounting import objective_epsilon
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedNoise, ClaimedSchedule, dvp, m_admm, r_admm
 from dpadmm.privacy.claims.figures import merged
 from dpadmm.privacy.methods.method import (
@@ -27,7 +26,7 @@ from dpadmm.privacy.methods.method import (
     repeated,
     setting,
 )
-from dpadmm.privacy.records import Certificate, ObjectiveRelease, Release, SphericalLaplaceRelease
+from dpadmm.privacy.records import Certificate, ObjectiveRelease, Release, SphericalLaplaceRelease, objective_epsilon
 
 
 def _at_least_one(name: str, value: float) -> float:
