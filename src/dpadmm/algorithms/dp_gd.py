@@ -5,7 +5,7 @@ x   <- prox_{step g}( x - step sum_i m_i )
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class DPGD(GradientMethod):
         longest_step=1.9,
         is_federated=False,
     )
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """As long as is safe for every data set."""
+        return cls(step=min(step, cls.about.longest_step / setting.problem.functions.constants.smoothness))
 
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
         """The whole gradient needs noise; nothing is free."""

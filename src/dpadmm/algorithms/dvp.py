@@ -8,13 +8,13 @@ The minimiser itself is broadcast: the noise is inside the objective. M-ADMM and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState
-from dpadmm.algorithms.graph_method import penalised_minimiser, zeros
+from dpadmm.algorithms.graph_method import edge_penalty, penalised_minimiser, zeros
 from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
@@ -72,6 +72,11 @@ class DVP(DecentralisedADMM):
             self.eta, k, agents, state.x, inbox, state.a, state.guess, noise, self.smoothing > 0
         )
         return GraphState(x=message, a=state.a, guess=x), message
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, with its smoothing if there is one."""
@@ -154,7 +159,7 @@ def _objective_certificate(
         curvature_bound=functions.constants.record_curvature,
         n_records=int(functions.sizes[i]),
         edge_penalty=eta,
-        degree=_degree(setting, i),
+        degree=int(setting.graph.degrees[i]),
         strong_convexity=float(setting.strong_convexity()[i]),
         weight=float(setting.problem.weights[i]),
         is_logistic=isinstance(loss, Logistic),
@@ -169,15 +174,9 @@ def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
     """C7 for an objective perturbation."""
     return solver_smoothing(
         solver_tolerance=setting.tolerance,
-        quadratic_curvature=2 * eta * _degree(setting, i),
+        quadratic_curvature=2 * eta * int(setting.graph.degrees[i]),
         strong_convexity=float(setting.strong_convexity()[i]),
         weight=float(setting.problem.weights[i]),
         records_per_person=setting.records_per_person,
         silos_per_person=setting.silos_per_person,
     )
-
-
-def _degree(setting: Setting, i: int) -> int:
-    if setting.network is None:
-        raise InputError("The certificate needs the network: an agent's penalty depends on its neighbours.")
-    return int(setting.network.degrees[i])

@@ -7,7 +7,7 @@ z    <- prox_{g/(rho N)}( mean_i xt_i + mean_i a_i / rho )
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
@@ -58,6 +58,13 @@ class LinearisedADMM(ConsensusADMM):
         checks.positive("step", self.step)
         if not 0 <= checks.finite("power", self.power) <= 1:
             raise InputError(f"power must lie between 0 and 1, got {shown(self.power)}.")
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`rho` moves the mean by `1/(N rho)`; the local steps are the longest that are safe."""
+        problem = setting.problem
+        largest = float(problem.weights.max()) * problem.functions.constants.smoothness
+        return cls(rho=1.0 / (problem.n_agents * step), step=1.0 / largest)
 
     def step_at(self, k: int) -> float:
         """Return the step size of round k."""

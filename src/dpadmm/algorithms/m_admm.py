@@ -8,7 +8,7 @@ Expanding the square, e_i is the linear term `b_i = 2 eta_i(t) deg_i e_i` of DVP
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.decentralised import GraphState
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, zeros
+from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, edge_penalty, zeros
 from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
@@ -104,6 +104,11 @@ class MADMM(GraphMethod):
     def dual_scale(self, agents: Agents) -> Floats:
         """The weight of the first penalty, 2 eta_i deg_i."""
         return 2.0 * self.penalties(0, agents.number)[agents.index] * degrees(agents)[:, 0, 0]
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, each with its own penalty."""

@@ -6,7 +6,7 @@ x   <- sum_i w_i y_i / sum_i w_i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -54,6 +54,11 @@ class OutputPerturbation(Method):
         """Check the kind of noise."""
         if self.noise not in (Family.GAUSSIAN, Family.SPHERICAL):
             raise InputError(f"noise must be GAUSSIAN or SPHERICAL, got {shown(self.noise)}.")
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """Nothing is left to choose: each silo solves to the end."""
+        return cls()
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Each local problem must be strongly convex, and the regulariser a ridge or none."""

@@ -13,9 +13,9 @@ the first inner step v = vt, so that there is no correction and no noise for it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from dpadmm.algorithms.batches import (
     correction_bound,
     whole_gradients,
 )
-from dpadmm.algorithms.method import About, Method, Topology
+from dpadmm.algorithms.method import About, Common, Method, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -133,6 +133,22 @@ class PSADMM(Method):
             checks.positive("clip", self.clip)
         if self.noise_ratio is not None:
             checks.positive("noise_ratio", self.noise_ratio)
+
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """With the size of a batch."""
+        return super().numbers() | {"batch": None}
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """Plain averages and one noise a round for the full gradient, the forms that need least noise."""
+        rho, step, inner_steps, batch = (numbers[name] for name in ("rho", "step", "inner_steps", "batch"))
+        batches = Batches(int(batch), seed=common.seed)
+        return cls(rho, step, int(inner_steps), batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
+
+    def with_secret(self, secret: int) -> Self:
+        """Batches that only the silo knows."""
+        return replace(self, batches=replace(self.batches, seed=secret))
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The step must be short enough, the batches must fit, and the z step must stay in closed form."""

@@ -16,14 +16,14 @@ a_i is the paper's `2 lambda_i`.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, revealed_gradient, zeros
+from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, edge_penalty, revealed_gradient, zeros
 from dpadmm.algorithms.m_admm import check_growth, check_theta, grown
 from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.recycled import RecycledState
@@ -145,6 +145,11 @@ class RADMM(BareRADMM):
     def is_smoothed(self) -> bool:
         """Whether a part of epsilon is spent on it."""
         return self.smoothing > 0
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and odd iteration."""

@@ -12,7 +12,7 @@ That is post-processing of broadcasts: no noise, no privacy, no pass over the da
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
@@ -20,6 +20,7 @@ from dpadmm.algorithms.graph_method import (
     GraphMethod,
     degrees,
     dual_step,
+    edge_penalty,
     penalised_minimiser,
     revealed_gradient,
     zeros,
@@ -93,6 +94,11 @@ class RecycledPADMM(GraphMethod):
     def dual_scale(self, agents: Agents) -> Floats:
         """The penalty's weight, 2 eta deg_i."""
         return 2.0 * self.eta * degrees(agents)[:, 0, 0]
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and odd round."""

@@ -8,7 +8,7 @@ The x_i never leave: their last update touched the data without noise after it.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.method import About
@@ -44,6 +44,11 @@ class CentralisedADMM(BlockADMM):
         is_federated=False,
         why="one silo: the descent stays inside, only the final model leaves (C5)",
     )
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)
 
     def claim(self, setting: Setting) -> CentralisedTheorem2:
         """Return the paper's claim (Theorem 2) for this run, `L` being that of the worst block."""

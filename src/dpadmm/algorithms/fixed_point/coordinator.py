@@ -9,7 +9,7 @@ for ever: no clipping, no growth with the rounds.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -76,6 +76,11 @@ class CoordinatorADMM(Method):
         checks.positive("gamma", self.gamma)
         relaxation_of(self.lam)
         Level.check(self.unit)
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The schedule must be for these agents."""

@@ -9,14 +9,14 @@ user i:  x_i = prox_{gamma F_i}(2z - u_i)
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About
+from dpadmm.algorithms.method import About, Common
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims.fixed_point import FederatedTheorem3, LocalTheorem3
@@ -39,6 +39,25 @@ class FederatedADMM(BlockADMM):
         summary="fixed-point ADMM with sampled users and a server",
         why="a coordinator that need not be trusted: each silo adds its noise before it sends (C5)",
     )
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)
+
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """With the number of silos that are drawn for a round (0: everyone)."""
+        return super().numbers() | {"sampled": 0}
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """Whoever the common seed draws takes part."""
+        sampled = int(numbers.pop("sampled", 0))
+        if not sampled:
+            return cls(**numbers)
+        rng = np.random.default_rng(common.seed)
+        return cls(**numbers, participation=Participation.subsets(common.n_silos, sampled, common.rounds, rng))
 
     @classmethod
     def sampled(

@@ -10,14 +10,14 @@ paper walks on the complete graph; any connected graph will do, since the fixed 
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Common, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -49,6 +49,16 @@ class RandomWalkADMM(BlockADMM):
         super().__post_init__()
         if self.participation is None or self.participation.table.shape[1] != 1:
             raise InputError("A walk needs one holder a round, drawn first: RandomWalkADMM.on_network(...).")
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """The common seed draws the walk, on the agreed graph or among all."""
+        rng = np.random.default_rng(common.seed)
+        if common.network is None:
+            walk = Participation.one_at_random(common.n_silos, common.rounds, rng)
+        else:
+            walk = Participation.walk(common.network, common.rounds, rng)
+        return cls(**numbers, participation=walk)
 
     @classmethod
     def on_complete_graph(
