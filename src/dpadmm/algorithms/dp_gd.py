@@ -12,10 +12,11 @@ import numpy as np
 from dpadmm.algorithms.anatomy import MESSAGE, Agents
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import full_gradient
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -50,6 +51,15 @@ class DPGD(GradientMethod):
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
         """The whole gradient needs noise; nothing is free."""
         return whole_gradients(agents, x), np.zeros(1)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A Huber regression, and a margin loss."""
+        method = cls(step=0.1)
+        return (
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
+        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""

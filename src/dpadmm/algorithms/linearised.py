@@ -13,13 +13,14 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import linearised_admm
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -87,6 +88,11 @@ class LinearisedADMM(ConsensusADMM):
         """The z step; it reads noisy models only and needs no noise of its own."""
         mean = messages.mean(axis=0, keepdims=True)
         return problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The linearisation is taken at a noisy model."""
+        return (WorstCase(neighbours.PULLED, cls(rho=1.0, step=0.5), neighbours.saturated(2, records=2), 5),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""

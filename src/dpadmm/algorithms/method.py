@@ -64,7 +64,7 @@ class About:
     @property
     def is_pure(self) -> bool:
         """Whether its noise gives pure epsilon."""
-        return not any(family in (Family.GAUSSIAN, Family.SAMPLED) for family in self.noise)
+        return all(family.is_pure for family in self.noise)
 
     @property
     def is_one_shot(self) -> bool:
@@ -95,6 +95,20 @@ class Common:
     n_silos: int
     network: Network | None
     seed: int
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """Neighbouring problems that hurt a method: in words what differs and why, and the method as it runs on them.
+
+    is_inside: the audit reads the noisy values inside the local step, which is more than travels.
+    """
+
+    pair: str
+    algorithm: "Method"
+    problems: tuple[Problem, Problem]
+    rounds: int
+    is_inside: bool = False
 
 
 class Method:
@@ -133,6 +147,14 @@ class Method:
     def agreed(cls, common: Common, **numbers: Any) -> Self:
         """Return the method that the terms of a federation describe."""
         return cls(**numbers)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Return what the audit attacks, the headline first; `seed` draws batches and participation.
+
+        The attacks follow from who talks to whom, who is trusted, and the noise.
+        """
+        return ()
 
     def with_secret(self, secret: int) -> Self:
         """Return the method as a silo runs it: what it draws for itself comes from its own secret."""

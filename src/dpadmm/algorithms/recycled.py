@@ -25,10 +25,11 @@ from dpadmm.algorithms.graph_method import (
     revealed_gradient,
     zeros,
 )
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.p_admm import gaussian_broadcasts
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Promise
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -99,6 +100,11 @@ class RecycledPADMM(GraphMethod):
     def at_step(cls, setting: Setting, step: float) -> Self:
         """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
         return cls(eta=edge_penalty(setting, step))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Free steps in between."""
+        return (WorstCase(neighbours.PULLED, cls(eta=0.5), neighbours.saturated(records=2), 6),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and odd round."""

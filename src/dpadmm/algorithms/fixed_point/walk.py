@@ -17,14 +17,15 @@ import numpy as np
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About, Common, Topology
+from dpadmm.algorithms.method import About, Common, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.walks import WalkKind
 from dpadmm.privacy.claims.fixed_point import NetworkTheorem4
 from dpadmm.privacy.records import Unit
-from dpadmm.problems.problem import Problem
+from dpadmm.problems import neighbours
+from dpadmm.problems.problem import Problem, Weighting
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,13 @@ class RandomWalkADMM(BlockADMM):
     ) -> "RandomWalkADMM":
         """Return the method with the token on the edges of a connected network."""
         return cls(gamma, lam, clip, unit, Participation.walk(network, rounds, rng, kind=kind))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A user whom the token visits three times."""
+        holders = Participation.of(3, [[0], [1], [2], [0], [1], [0], [2], [1]])
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
+        return (WorstCase(neighbours.USER, cls(1.0, unit=Unit.USER, participation=holders), user, 8),)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Where a network is given, the walk must keep to its edges."""
