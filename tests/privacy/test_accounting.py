@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.errors import BudgetError, InputError
+from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import (
-    GdpFilter,
     by_agent,
     compose,
     objective_epsilon,
@@ -222,26 +221,3 @@ def test_statement_names_everything():
     assert said.assumptions == ("norm <= 1", "lam <= 1/2")
     with pytest.raises(InputError):
         statement([BareRelease(reason="debug", agent=0, round=0)])
-
-
-def test_filter_never_passes_its_budget():
-    budget = GdpFilter(budget_m=1.0)
-    for _ in range(4):
-        budget = budget.spend(bound=1.0, noise_std=2.0)
-    assert budget.remaining_m == 0.0
-    assert budget.least_noise_std(1.0) == math.inf
-    with pytest.raises(BudgetError, match="budget"):
-        budget.spend(bound=1.0, noise_std=1e6)
-    with pytest.raises(InputError):
-        GdpFilter(budget_m=0.0)
-
-
-@quick
-@given(st.floats(0.01, 10), st.lists(st.floats(0.05, 0.95), min_size=1, max_size=10))
-def test_filter_offers_noise_it_accepts(budget_m, parts):
-    budget = GdpFilter(budget_m)
-    for part in parts:
-        budget = budget.spend(bound=0.7, noise_std=budget.least_noise_std(0.7) / part)
-    budget = budget.spend(bound=0.7, noise_std=budget.least_noise_std(0.7))
-    assert budget.spent_m_squared <= budget_m**2
-    assert budget.spent_m_squared == pytest.approx(budget_m**2, rel=1e-9)

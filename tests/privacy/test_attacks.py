@@ -12,7 +12,6 @@ from dpadmm.privacy.accounting import by_agent, compose, worst_person
 from dpadmm.privacy.certificates import consensus_broadcast_records, fixed_point_mean_record
 from dpadmm.privacy.certificates.recursion import Spectrum, hidden_drift, hidden_drift_limit
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve
-from dpadmm.privacy.discrete import gdp_factor
 from dpadmm.privacy.gaussian import delta_of_epsilon, epsilon_of_delta
 from dpadmm.privacy.records import (
     BareRelease,
@@ -102,7 +101,7 @@ class TestDiscreteNoise:
         assert is_needed
 
     def test_without_a_grid_nothing_changes(self):
-        assert gdp_factor(1.0, None) == 1.0
+        assert gaussian(1.0, 0).grid_factor == 1.0
         assert compose([gaussian(2.0, 0)]) == GaussianCurve(0.5)
 
 

@@ -6,26 +6,22 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.curves import (
     Curve,
     GaussianCurve,
     InfiniteCurve,
-    PldCurve,
     PureCurve,
-    RdpCurve,
     WorstCurve,
 )
+from dpadmm.privacy.sampled import PldCurve
 
-ORDERS = tuple(1 + np.geomspace(0.05, 500, 200))
 PLD = PldCurve(privacy_loss_distribution.from_gaussian_mechanism(1.0), slack=1e-14)
 CURVES = [
     GaussianCurve(1.0),
     PureCurve(1.5),
     PLD,
-    RdpCurve(ORDERS, tuple(0.5 * order for order in ORDERS)),
     WorstCurve((GaussianCurve(1.0), PureCurve(2.0))),
     InfiniteCurve(),
 ]
@@ -62,20 +58,10 @@ def test_pure_curve_is_that_of_randomised_response():
     assert PureCurve(800.0).delta(1.0) == 1.0
 
 
-def test_rdp_curve_matches_dp_accounting():
-    curve = CURVES[3]
-    for delta in (1e-3, 1e-8):
-        assert curve.epsilon(delta) == pytest.approx(compute_epsilon(curve.orders, curve.values, delta)[0], rel=1e-12)
-    for eps in (1.0, 4.0):
-        assert curve.delta(eps) == pytest.approx(compute_delta(curve.orders, curve.values, eps)[0], rel=1e-9)
-    assert curve.epsilon(0.0) == math.inf
-
-
-def test_pld_and_rdp_stay_above_the_closed_form():
+def test_pld_stays_above_the_closed_form():
     for eps in (0.0, 0.5, 2.0, 5.0):
         exact = GaussianCurve(1.0).delta(eps)
         assert exact <= PLD.delta(eps) <= exact * (1 + 1e-4) + 2e-14
-        assert exact <= CURVES[3].delta(eps)
 
 
 def test_slack_counts():
@@ -93,9 +79,7 @@ def test_worst_curve_is_the_envelope():
         WorstCurve(())
 
 
-@pytest.mark.parametrize("make", [lambda: GaussianCurve(-1.0), lambda: PureCurve(math.nan), lambda: RdpCurve((), ())])
+@pytest.mark.parametrize("make", [lambda: GaussianCurve(-1.0), lambda: PureCurve(math.nan)])
 def test_bad_curves_are_refused(make):
     with pytest.raises(InputError):
         make()
-    with pytest.raises(InputError):
-        RdpCurve((1.0,), (0.1,))

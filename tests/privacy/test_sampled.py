@@ -11,7 +11,8 @@ from scipy.stats import norm
 
 from dpadmm.privacy.curves import GaussianCurve, PureCurve
 from dpadmm.privacy.gaussian import delta_of_epsilon
-from dpadmm.privacy.sampled import SampledStep, Scheme, compose_losses
+from dpadmm.privacy.records import SampledStep, Scheme
+from dpadmm.privacy.sampled import compose_losses
 
 X = np.linspace(-40, 40, 400_001)
 

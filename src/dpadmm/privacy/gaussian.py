@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from dpadmm import checks
@@ -164,55 +164,9 @@ def m_of(eps: ArrayLike, delta: ArrayLike) -> float | NDArray[np.float64]:
     return _elementwise(_m_of, eps, delta)
 
 
-def rho_of(m: float) -> float:
-    """The zCDP parameter rho = m^2/2 of an m-GDP mechanism."""
-    return 0.5 * _checked("m", m) ** 2
-
-
 def zcdp_epsilon_classical(rho: float, delta: float) -> float:
     """The papers' conversion `eps = rho + 2 sqrt(rho ln(1/delta))`, an upper bound of the tight one."""
     _checked("rho", rho)
     if not 0 < delta <= 1:
         raise InputError(f"delta must be greater than 0 and at most 1, got {shown(delta)}.")
     return rho + 2.0 * math.sqrt(rho * -math.log(delta))
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """The best known epsilon of a rho-zCDP mechanism (every order gives a valid bound; the least is returned).
-
-    eps = min over alpha > 1 of  alpha rho + ln(1 - 1/alpha) - ln(alpha delta)/(alpha - 1)
-    """
-    _checked("rho", rho)
-    log_inverse = -math.log(checks.open_unit("delta", delta))
-    if rho == 0.0:
-        return 0.0
-
-    def bound(t: float) -> float:
-        excess = math.exp(t)
-        return rho * (1.0 + excess) + t - math.log1p(excess) + (log_inverse - math.log1p(excess)) / excess
-
-    centre = 0.5 * math.log(log_inverse / rho)
-    best = minimize_scalar(bound, bounds=(centre - 8, centre + 8), method="bounded", options={"xatol": 1e-9})
-    return max(0.0, min(float(best.fun), zcdp_epsilon_classical(rho, delta)))
-
-
-def zcdp_log_delta(rho: float, eps: float) -> float:
-    """Logarithm of the best known delta of a rho-zCDP mechanism at `eps`.
-
-    ln delta = min over alpha > 1 of  (alpha - 1)(alpha rho - eps) + (alpha - 1) ln(1 - 1/alpha) - ln alpha
-    """
-    _checked("rho", rho)
-    _checked("epsilon", eps)
-    if rho == 0.0:
-        return -math.inf
-
-    def bound(t: float) -> float:
-        excess = math.exp(t)
-        return excess * (rho * (1.0 + excess) - eps + t - math.log1p(excess)) - math.log1p(excess)
-
-    # Where eps is below rho the best alpha - 1 is of the order rho^-1/2, far above (eps - rho)/(2 rho).
-    low, high = (math.log(max(guess, 1e-3)) for guess in ((eps - rho) / (2.0 * rho), rho**-0.5))
-    coarse = np.arange(min(low, high) - 8.0, max(low, high) + 8.0, 0.5)
-    centre = float(coarse[np.argmin([bound(t) for t in coarse])])
-    best = minimize_scalar(bound, bounds=(centre - 0.5, centre + 0.5), method="bounded", options={"xatol": 1e-9})
-    return min(0.0, float(best.fun))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.accounting import objective_epsilon
+from dpadmm.privacy.records import objective_epsilon
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates import consensus_broadcast_records
 from dpadmm.privacy.claims import NoiseKind
