@@ -5,6 +5,7 @@ import pytest
 
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.schema import Schema
+from dpadmm.privacy.records import Origin
 from dpadmm.reporting.facts import (
     Basis,
     Choice,
@@ -13,7 +14,6 @@ from dpadmm.reporting.facts import (
     Expected,
     Guarantee,
     Measurement,
-    Origin,
     SavedModel,
     Silo,
     Spending,
