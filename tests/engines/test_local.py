@@ -15,8 +15,7 @@ from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.datasets import random_quadratics
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import iid
-from dpadmm.engines.local import Ending, LocalEngine, Recording, RunInterrupted, Stopping
-from dpadmm.engines.progress import progress_bar
+from dpadmm.engines.local import Ending, LocalEngine, Recording, RunInterrupted, Stopping, progress_bar
 from dpadmm.errors import InputError, ResumeError, SolverError
 from dpadmm.networks import ring, uniform_walk
 from dpadmm.problems.losses import Logistic
@@ -217,7 +216,7 @@ class TestResume:
         def full(*_args, **_kwargs):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("dpadmm.engines.checkpoint.os.fsync", full)
+        monkeypatch.setattr("dpadmm.engines.local.os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
             QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=3), save_to=file)
         assert file.read_bytes() == before

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
+from dpadmm.datasets.encoding import TargetScale
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from dpadmm.estimators.encoding import TargetScale
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 
 

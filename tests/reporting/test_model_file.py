@@ -204,3 +204,17 @@ def test_a_failed_write_leaves_the_old_file(model, tmp_path, monkeypatch):
         model_file.write_file(place, b"new")
     assert place.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["m.json"]
+
+
+FILES = Path(__file__).parent / "files"
+
+
+@pytest.mark.parametrize(("name", "is_release"), [("model-1.json", True), ("model-1.npz", False)])
+def test_files_of_format_1_are_read(name, is_release):
+    """Written by `dpadmm fit` when the format was version 1."""
+    model = load_model(FILES / name)
+    assert len(model.coefficients) == 4
+    assert model.guarantee.is_release == is_release
+    assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert [(silo.name, silo.records) for silo in model.silos] == [("north", 300), ("south", 200)]
+    assert (model.spending is not None, len(model.measurements)) == (is_release, int(is_release))

@@ -14,9 +14,15 @@ from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
 from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.prepare import DEFAULT_TOLERANCE, prepare
-from dpadmm.solvers.solution import Solution, Subproblem, require_converged
-from dpadmm.solvers.spectrum import Spectrum
-from dpadmm.solvers.threads import available_threads, one_blas_thread, over_blocks
+from dpadmm.solvers.solution import (
+    Solution,
+    Spectrum,
+    Subproblem,
+    available_threads,
+    one_blas_thread,
+    over_blocks,
+    require_converged,
+)
 
 
 class TestPrepare:

@@ -100,7 +100,7 @@ def _attack(
 ) -> "list[AuditResult]":
     from dpadmm.audit.audit import examine
     from dpadmm.audit.estimates import checked_confidence
-    from dpadmm.engines.progress import progress_bar
+    from dpadmm.engines.local import progress_bar
 
     # All bounds hold together: each gets its part of the error probability.
     each = 1 - (1 - checked_confidence(confidence)) / sum(len(views) for _, views in chosen)

@@ -1,24 +1,34 @@
-"""The in-process engine: the one loop that runs any algorithm, all agents and replicas at once."""
+"""The in-process engine: the one loop that runs any algorithm, all agents and replicas at once.
 
+A run can be saved and continued later on the same trajectory.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, check_fit, put, take
 from dpadmm.algorithms.batches import with_drawn_batches
-from dpadmm.engines.checkpoint import Checkpoint, passport
 from dpadmm.engines.history import History, snapshot
-from dpadmm.engines.progress import progress_bar
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
-from dpadmm.solvers.threads import available_threads, one_blas_thread
+from dpadmm.solvers.solution import available_threads, one_blas_thread
 
 
 class Ending(Enum):
@@ -62,6 +72,65 @@ class Recording:
     def wants(self, k: int, is_last: bool) -> bool:
         """Say whether round k is to be recorded."""
         return self.every > 0 and (is_last or k % self.every == 0)
+
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The whole state of a run after `round` rounds; the arrays of `state` in the order of its fields.
+
+    tail: sum of the estimates of rounds `tail_from`.. up to `round` (zeros before).
+    """
+
+    round: int
+    state: tuple[Floats, ...] = field(repr=False)
+    inbox: Floats = field(repr=False)
+    tail: Floats = field(repr=False)
+    tail_from: int
+    passport: str
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically: a crash or a full disk leaves the older file as it was."""
+        arrays: dict[str, Any] = {f"state_{i}": part for i, part in enumerate(self.state)}
+        arrays["inbox"], arrays["tail"] = self.inbox, self.tail
+        header = {"format": _FORMAT, "round": self.round, "tail_from": self.tail_from, "passport": self.passport}
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(scratch, path)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: Path, passport: str) -> "Checkpoint":
+        """Read a file written by `save` for the same run; anything else is refused by name."""
+        try:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                header = json.loads(bytes(file["header"]).decode())
+                state = tuple(file[f"state_{i}"] for i in range(sum(n.startswith("state_") for n in file.files)))
+                inbox, tail = file["inbox"], file["tail"]
+            version, owner = header["format"], header["passport"]
+            if version == _FORMAT:
+                done, tail_from = int(header["round"]), int(header["tail_from"])
+        except FileNotFoundError as problem:
+            raise ResumeError(f"There is no checkpoint at {path}.") from problem
+        except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+            raise ResumeError(f"{path} is not a usable checkpoint ({problem}). Start the run again.") from problem
+        if version != _FORMAT:
+            raise ResumeError(f"{path} has checkpoint format {version}; this version reads {_FORMAT}.")
+        if owner != passport:
+            raise ResumeError(
+                f"{path} belongs to another run (algorithm, problem, network or replicas differ). "
+                "Use the settings of the saved run, or another file."
+            )
+        return cls(done, state, inbox, tail, tail_from, passport)
 
 
 @dataclass(frozen=True)
@@ -169,11 +238,12 @@ class LocalEngine:
         return run
 
     def _passport(self, algorithm: Algorithm[Any], problem: Problem, network: Network | None) -> str:
+        """Return a short fingerprint of what makes two runs the same run."""
         edges = None if network is None else network.edges.tobytes()
         shape = (problem.n_agents, problem.dimension, self.replicas)
-        return passport(
-            algorithm, shape, problem.weights.tobytes(), problem.regulariser, problem.functions.constants, edges
-        )
+        weights, constants = problem.weights.tobytes(), problem.functions.constants
+        parts = (algorithm, shape, weights, problem.regulariser, constants, edges)
+        return hashlib.sha256("\n".join(repr(part) for part in parts).encode()).hexdigest()[:32]
 
 
 class _Trip:
@@ -258,3 +328,18 @@ class _Trip:
             history=self.history,
             checkpoint=Checkpoint(self.k, tuple(self.state), self.inbox, self.tail, self.tail_from, self.stamp),
         )
+
+
+@contextmanager
+def progress_bar(
+    title: str, total: int, *, done: int = 0, is_wanted: bool = True, console: Console | None = None
+) -> Iterator[Callable[[], None]]:
+    """Yield a function that advances the bar; the bar goes to stderr and vanishes when the work ends."""
+    console = console if console is not None else Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    if not (is_wanted and console.is_terminal):  # a disabled bar of some versions of rich prints an empty line
+        yield lambda: None
+        return
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total, completed=done)
+        yield lambda: bar.advance(task)

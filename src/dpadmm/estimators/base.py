@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.errors import InputError
 from dpadmm.estimators.bookkeeping import check_ledger, opened, terms_of
-from dpadmm.estimators.encoding import RowEncoding
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,

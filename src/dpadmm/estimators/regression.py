@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from dpadmm import checks
+from dpadmm.datasets.encoding import TargetScale
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.encoding import TargetScale
 from dpadmm.estimators.notices import AssumedBoundsWarning
 from dpadmm.estimators.validation import own_words, training_data
 from dpadmm.problems.arrays import Floats

@@ -11,9 +11,7 @@ from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.risk import EmpiricalRisk, gram
 from dpadmm.solvers import kernels
-from dpadmm.solvers.solution import Solution, Subproblem, require_converged
-from dpadmm.solvers.spectrum import Spectrum
-from dpadmm.solvers.threads import over_blocks
+from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
 
 _EPS = float(np.finfo(np.float64).eps)
 # Agents per task of the thread pool.

@@ -24,9 +24,7 @@ from dpadmm.problems.risk import EmpiricalRisk, scaled_rows
 from dpadmm.solvers import kernels
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.slopes import slopes_in_place
-from dpadmm.solvers.solution import Solution, Subproblem, require_converged
-from dpadmm.solvers.spectrum import Spectrum
-from dpadmm.solvers.threads import over_blocks
+from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
 
 # A quasi-Newton step is kept if it shrinks the squared gradient (in the norm of P^-1) at least by this factor.
 _ENOUGH = 0.8

@@ -14,7 +14,7 @@ import numpy as np
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.risk import scaled_rows
-from dpadmm.solvers.spectrum import Spectrum
+from dpadmm.solvers.solution import Spectrum
 
 _HALVINGS = 60
 # A shortened step ends where the slope along it is still negative, but has lost nine tenths of its size.

@@ -1,12 +1,19 @@
-"""What a solver is asked, and what it answers."""
+"""What a solver is asked and answers, and what solvers share: spectra of the data, threads over agents."""
 
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.risk import gram
 
 
 @dataclass(frozen=True)
@@ -67,3 +74,54 @@ def require_converged(solution: Solution, tolerance: float, subproblem: Subprobl
             f"(agents {agents[:5].tolist()}). Raise the tolerance, the penalty or the ridge term."
         )
     return solution
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """`M = vectors diag(values) vectors'`, vectors (d, r), r = min(n, d): `M + sigma I` inverts for every sigma > 0."""
+
+    vectors: Floats
+    values: Floats
+
+    @classmethod
+    def of_rows(cls, rows: Matrix, scale: float) -> "Spectrum":
+        """Return the spectrum of `scale * rows' rows`, from the smaller of the two Gram matrices."""
+        n, d = rows.shape
+        if n >= d:
+            values, vectors = np.linalg.eigh(gram(rows))
+            return cls(np.ascontiguousarray(vectors), scale * np.maximum(values, 0.0))
+        dense = np.asarray(rows.todense()) if sparse.issparse(rows) else rows
+        # n < d: the thin SVD gives the same matrix with n vectors (the Woodbury case).
+        _, singular, vt = np.linalg.svd(dense, full_matrices=False)
+        return cls(np.ascontiguousarray(vt.T), scale * singular**2)
+
+    def solve(self, rhs: Floats, sigma: float) -> Floats:
+        """Return (M + sigma I)^-1 rhs for rhs (d, R); by Woodbury where the decomposition is thin."""
+        if len(self.values) == len(self.vectors):
+            return self.vectors @ ((self.vectors.T @ rhs) / (self.values + sigma)[:, None])
+        shrink = self.values / (self.values + sigma)
+        return (rhs - self.vectors @ (shrink[:, None] * (self.vectors.T @ rhs))) / sigma
+
+
+def available_threads() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep matrix products on one thread: two BLAS threads on small products are many times slower."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+def over_blocks(work: Callable[[int, int], None], number: int, block: int, threads: int) -> None:
+    """Call `work(first, last)` for consecutive blocks of 0..number; blocks must not share output."""
+    bounds = [(first, min(first + block, number)) for first in range(0, number, block)]
+    if threads == 1 or len(bounds) <= 1:
+        for first, last in bounds:
+            work(first, last)
+        return
+    with ThreadPoolExecutor(max_workers=min(threads, len(bounds))) as pool:
+        for done in [pool.submit(work, first, last) for first, last in bounds]:
+            done.result()

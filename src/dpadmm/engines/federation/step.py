@@ -16,7 +16,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers.prepare import prepare
-from dpadmm.solvers.threads import one_blas_thread
+from dpadmm.solvers.solution import one_blas_thread
 
 State = tuple[Floats, ...]
 

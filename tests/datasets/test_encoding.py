@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
+from dpadmm.datasets.encoding import INTERCEPT_FEATURE, RowEncoding, TargetScale
 from dpadmm.errors import InputError
-from dpadmm.estimators.encoding import INTERCEPT_FEATURE, RowEncoding, TargetScale
 
 finite = st.floats(-1e300, 1e300)
 few = settings(max_examples=60, deadline=None, derandomize=True)
