@@ -161,8 +161,8 @@ def test_a_coordinator_ends_with_everything_it_started(worlds, tmp_path):
         coordinator.stop()
 
 
-SILO_POINTS = ["s0:commit:after:1", "s0:store:after:1"]  # joined, not said; stored, not durable
-SERVER_POINTS = ["server:accept:after:1", "server:complete:before:1"]
+SILO_POINTS = ["s0:store:after:1"]  # stored, not durable
+SERVER_POINTS = ["server:complete:before:1"]
 SUPERLINK_ROUNDS = [1]
 
 
