@@ -10,7 +10,7 @@ from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace, relative_errors
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
 from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.registry import by_name
 from dpadmm.algorithms.setting import Setting
 from dpadmm.algorithms.theory.consensus import Star
 from dpadmm.algorithms.theory.consensus_planner import optimal_schedule, plan_consensus
@@ -31,7 +31,7 @@ from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates import consensus_broadcast_records
 from dpadmm.privacy.claims import consensus as claims
-from dpadmm.privacy.records import Strength, Unit, View
+from dpadmm.privacy.records import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
@@ -127,12 +127,12 @@ class TestBudget:
         _, problem = logistic_problem(weighting)
         target = TARGETS[family]
         method = ConsensusDPADMM(0.3, RecordsDiffer(), family, place)
-        plan = plan_noise(method, problem, 6, target, records_per_person=records, silos_per_person=silos)
+        protection = Protection(view=View.PUBLIC, records_per_person=records, silos_per_person=silos)
+        plan = plan_noise(method, problem, 6, target, protection=protection)
         assert target.epsilon * (1 - 1e-6) <= spent(target, plan) <= target.epsilon
         statement = plan.statement()
         assert statement.curve.epsilon(getattr(target, "delta", 0.0)) == pytest.approx(target.epsilon, rel=1e-6)
-        assert (statement.unit, statement.view) == (Unit.RECORD, View.PUBLIC)
-        assert (statement.records_per_person, statement.silos_per_person) == (records, silos)
+        assert statement.protection == protection
         strength = Strength.UP_TO_FLOATING_POINT if family is Family.SPHERICAL else Strength.FULL
         assert statement.strength is strength
 
@@ -145,7 +145,7 @@ class TestBudget:
         )  # fmt: skip
         bounds = [c.bound for c in promise.rows[0].certificates]
         assert bounds == pytest.approx([c.bound for c in by_hand], rel=1e-12)
-        thrice = ConsensusDPADMM(0.3).promises(Setting(problem, 4, 1e-9, silos_per_person=3))[0]
+        thrice = ConsensusDPADMM(0.3).promises(Setting(problem, 4, 1e-9, protection=Protection(silos_per_person=3)))[0]
         assert [c.bound for c in thrice.rows[0].certificates] == pytest.approx([3 * b for b in bounds], rel=1e-12)
 
     def test_secure_gaussian_run(self):
@@ -305,8 +305,8 @@ class TestRuns:
         np.testing.assert_array_equal(rest.tail_average, whole.tail_average)
 
     def test_registry(self):
-        assert BY_NAME["consensus"](rho=1.0) == ConsensusDPADMM(1.0, RecordsDiffer(), Family.SPHERICAL)
-        assert BY_NAME["consensus-gaussian"](rho=1.0).family is Family.GAUSSIAN
+        assert by_name()["consensus"](rho=1.0) == ConsensusDPADMM(1.0, RecordsDiffer(), Family.SPHERICAL)
+        assert by_name()["consensus-gaussian"](rho=1.0).family is Family.GAUSSIAN
 
     def test_both_errors_by_hand(self):
         problem, optimum = quadratic_problem(), np.array([1.0, -2.0, 0.5, 3.0])
@@ -397,7 +397,13 @@ class TestRefusals:
         with pytest.raises(InputError, match="FunctionsDiffer"):
             plan_noise(ConsensusDPADMM(1.0), quadratic, 3, PURE)
         with pytest.raises(InputError, match="say nothing"):
-            plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), quadratic, 3, PURE, silos_per_person=2)
+            plan_noise(
+                ConsensusDPADMM(1.0, FunctionsDiffer(1.0)),
+                quadratic,
+                3,
+                PURE,
+                protection=Protection(silos_per_person=2),
+            )
 
     def test_targets_that_do_not_fit(self):
         problem = quadratic_problem()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.algorithms.method import Method
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.planning.bench import bench_of
@@ -15,14 +16,14 @@ from dpadmm.planning.cache import remembered
 from dpadmm.planning.candidates import NOISE_RATIOS, RULE_OF_THUMB, Candidate, candidate, methods_for
 from dpadmm.planning.forecast import Forecast, Score
 from dpadmm.planning.plan import Plan
-from dpadmm.planning.settings import why_not
+from dpadmm.planning.settings import method_named, why_not
 from dpadmm.planning.surrogate import task_to_fit
 from dpadmm.planning.task import Task
 from dpadmm.planning.trial import Trial
 from dpadmm.planning.words import reasons, warnings
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.records import ONE_RECORD, Protection
 from dpadmm.problems import losses
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
@@ -60,11 +61,8 @@ def plan(
     delta: float | None = None,
     network: Network | None = None,
     regulariser: Regulariser | None = None,
-    unit: Unit = Unit.RECORD,
-    view: View = View.EAVESDROPPER,
+    protection: Protection = ONE_RECORD,
     row_norm: float = 1.0,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
 ) -> Plan:
     """Return a plan for the task, or for the public facts given one by one; `method` (registry name) forces a method.
 
@@ -81,19 +79,16 @@ def plan(
             dimension=dimension,
             loss=loss,
             target=Target(epsilon, delta),
-            unit=unit,
-            view=view,
+            protection=protection,
             network=network,
             regulariser=regulariser,
             row_norm=row_norm,
-            records_per_person=records_per_person,
-            silos_per_person=silos_per_person,
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
-    methods = methods_for(task) if method is None else (_checked(task, method),)
+    methods = methods_for(task) if method is None else (_fitting(task, method),)
     task = task_to_fit(task, methods[0])
-    tried = [one for name in methods for one in climb(task, name)]
+    tried = [one for each in methods for one in climb(task, each)]
     best = choose(tried)
     expected = forecast(task, best.trials)
     is_hopeless = expected.kept < _HOPELESS
@@ -108,7 +103,7 @@ def plan(
     )
 
 
-def climb(task: Task, method: str) -> list[Tried]:
+def climb(task: Task, method: type[Method]) -> list[Tried]:
     """Try candidates from the rule of thumb on, towards less noise or more while that pays."""
     start = NOISE_RATIOS.index(RULE_OF_THUMB)
     first = try_all(task, candidate(task, method, NOISE_RATIOS[start]))
@@ -160,7 +155,8 @@ def forecast(task: Task, trials: Sequence[Trial]) -> Forecast:
     )
 
 
-def _checked(task: Task, method: str) -> str:
+def _fitting(task: Task, name: str) -> type[Method]:
+    method = method_named(name)
     problem = why_not(task, method)
     if problem is not None:
         raise InputError(

@@ -29,7 +29,8 @@ from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import AgreedRun, agreed_run
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, Origin
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
@@ -303,7 +304,7 @@ class Silo:
             if request.inbox.size:
                 raise MessageError("Round 1 starts from public values; its request carries none.")
             return None
-        rows = 2 if agreement.method in ("fp-federated", "fp-walk") else 1
+        rows = terms.algorithm.inbox_rows
         if request.inbox.shape != (rows, agreement.dimension):
             raise Refusal(f"The inbox has shape {request.inbox.shape}, not ({rows}, {agreement.dimension}).")
         for row in request.inbox:
