@@ -14,7 +14,6 @@ from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Stepped
 from dpadmm.engines.federation.outcome import outcome_of
@@ -208,17 +207,8 @@ def test_the_outcome_counts_what_was_spent_before_somebody_left(worlds, tmp_path
     complete = ((0, 1), (0, 2), (1, 2))
     world = worlds.make(tmp_path, method, edges=complete, delta=delta, missing=Missing.WITHOUT, wait_seconds=0.5)
 
-    class Losing(worlds.Direct):
-        left = 3
-
-        def send(self, node, envelope):
-            self.left -= node == "s1"
-            if node != "s1" or self.left >= 0:
-                super().send(node, envelope)
-
     coordinator = world.coordinator()
-    now = iter(np.arange(0, 1e6, 0.05))
-    Drive(coordinator, Losing(world.silos), lambda: float(next(now))).run()
+    world.drive(coordinator, world.transport(worlds.losing("s1", 3)))
     shown = dict(coordinator.progress().epsilon)
     parts = agreed_run(world.agreement), coordinator.terms
     for silo in outcome_of(coordinator).silos:
