@@ -11,7 +11,6 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import (
     by_agent,
     compose,
-    objective_epsilon,
     statement,
     weakest_strength,
     worst_person,
@@ -33,6 +32,7 @@ from dpadmm.privacy.records import (
     Strength,
     Unit,
     View,
+    objective_epsilon,
 )
 
 quick = settings(deadline=None, derandomize=True, max_examples=100)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.accounting import compose, objective_epsilon, worst_person
+from dpadmm.privacy.accounting import compose, worst_person
 from dpadmm.privacy.calibration import (
     PureTarget,
     Target,
@@ -37,6 +37,7 @@ from dpadmm.privacy.records import (
     SphericalLaplaceRelease,
     Unit,
     View,
+    objective_epsilon,
 )
 
 BASE = Certificate(bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("norm <= 1",))

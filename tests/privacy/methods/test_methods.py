@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.records import objective_epsilon
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates import consensus_broadcast_records
 from dpadmm.privacy.claims import NoiseKind
@@ -31,7 +30,7 @@ from dpadmm.privacy.methods import (
     Walk,
 )
 from dpadmm.privacy.methods.objective import largest_rate
-from dpadmm.privacy.records import Strength, Unit
+from dpadmm.privacy.records import Strength, Unit, objective_epsilon
 
 GRAPH = {"records": 1000, "degree": 2, "eta": 0.05, "mu": 0.01}
 EXAMPLES = [
