@@ -110,7 +110,11 @@ def test_names_are_unique_and_only_methods_are_methods(monkeypatch):
 
 def test_a_method_is_named_once():
     """Its name is a key in its own description and at most one other place (papers and experiments apart)."""
-    files = [f for f in (ROOT / "src").rglob("*.py") if not {"experiments", "claims", "certificates", "methods"} & set(f.parts)]
+    files = [
+        f
+        for f in (ROOT / "src").rglob("*.py")
+        if not {"experiments", "claims", "certificates", "methods"} & set(f.parts)
+    ]
     text = "\n".join(re.sub(r"^ *>>>.*$", "", file.read_text(), flags=re.MULTILINE) for file in files)
     often = {name: text.count(f'"{name}"') for name in registry.by_name()}
     assert {name: n for name, n in often.items() if not 1 <= n <= 2} == {}

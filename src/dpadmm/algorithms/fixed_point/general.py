@@ -26,7 +26,6 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import general_constraint
-from dpadmm.privacy.claims.fixed_point import GeneralTheorem7
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -204,20 +203,9 @@ class GeneralADMM(Method):
             0,
             step=self.gamma,
             smallest_singular_value=self.constraint.omega,
-            solver_tolerance=2 * setting.tolerance,
+            solver_tolerance=None if setting.tolerance is None else 2 * setting.tolerance,
         )
         return (Promise(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
-
-    def claim(self, setting: Setting) -> GeneralTheorem7:
-        """Return the paper's claim (Theorem 7)."""
-        return GeneralTheorem7(
-            iterations=setting.rounds,
-            records=int(setting.problem.functions.sizes[0]),
-            lipschitz=setting.gradient_bound * float(setting.problem.weights[0]),
-            gamma=self.gamma,
-            spectral_norm=float(self.constraint.singular_values[0]),
-            least_singular_value=self.constraint.omega,
-        )
 
 
 def _majorised(
