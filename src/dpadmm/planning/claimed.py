@@ -59,15 +59,15 @@ def claimed_by_papers(plan: Plan, noise: NoisePlan) -> tuple[tuple[ClaimedEpsilo
 def _agent(plan: Plan, agent: int) -> dict[str, Any]:
     """Return the settings of one agent, as the method's record of `dpadmm.privacy.methods` names them."""
     assert plan.network is not None
-    functions = plan.task.functions(plan.mu)
+    functions = plan.setting.problem.functions
     return {
         "records": plan.task.sizes[agent],
         "degree": int(plan.network.degrees[agent]),
-        "eta": plan.algorithm.eta,
+        "eta": plan.algorithm.eta,  # type: ignore[attr-defined]
         "mu": plan.mu,
         "rounds": plan.rounds,
         "gradient_bound": functions.constants.record_gradient,
-        "weight": float(plan.weights.weights(functions.sizes)[agent]),
+        "weight": float(plan.setting.problem.weights[agent]),
         "records_per_person": plan.task.protection.records_per_person,
         "silos_per_person": plan.task.protection.silos_per_person,
     }

@@ -13,7 +13,6 @@ One record moves the gradient of F by `2G/n`, so whatever the method, K rounds w
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from dpadmm.algorithms.graph_method import is_ridge
 from dpadmm.algorithms.method import Topology
 from dpadmm.algorithms.registry import BY_NAME
 from dpadmm.checks import shown
+from dpadmm.engines.local import FinalModel
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.topologies import complete
@@ -30,13 +30,6 @@ from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.records import Unit, View
 from dpadmm.problems.regularisers import Regulariser
-
-
-class Output(Enum):
-    """Which model is released."""
-
-    LAST = "the last model"
-    TAIL_AVERAGE = "the mean of the models of the second half of the rounds"
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ class Recipe:
 
     build: Callable[[Task, Settings], Any]
     is_pure: bool = False
-    output: Output = Output.TAIL_AVERAGE
+    output: FinalModel = FinalModel.TAIL_AVERAGE
     schedule: Schedule = Tail()  # noqa: RUF009 (frozen)
     least_silos: int = 1
     takes_any_regulariser: bool = False
@@ -120,7 +113,7 @@ RECIPES: dict[str, Recipe] = {
     "fp-coordinator": Recipe(_with_gamma, takes_any_regulariser=True, units=_BOTH, views=frozenset({View.PUBLIC})),
     "dp-gd": Recipe(_gradient, takes_any_regulariser=True),
     "linearised-admm": Recipe(_linearised, takes_any_regulariser=True),
-    "output-perturbation": Recipe(_alone, output=Output.LAST, schedule=Constant()),
+    "output-perturbation": Recipe(_alone, output=FinalModel.LAST, schedule=Constant()),
 }
 """The methods that can be planned; the others of the registry need choices that no public fact settles."""
 

@@ -11,8 +11,8 @@ from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Loss
-from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.risk import PublicFunctions
 
 _LEAST = 1e-100
 
