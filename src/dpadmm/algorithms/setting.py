@@ -45,6 +45,13 @@ class Setting:
             )
         return bound
 
+    @property
+    def graph(self) -> Network:
+        """The network, or an error where there is none."""
+        if self.network is None:
+            raise InputError("The certificate needs the network: what an agent sends depends on its neighbours.")
+        return self.network
+
     def strong_convexity(self) -> Floats:
         """Return mu of each agent's function with its share g/N of a ridge regulariser, per unit of its weight."""
         problem = self.problem

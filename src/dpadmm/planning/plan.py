@@ -21,7 +21,7 @@ from dpadmm.planning.settings import (
     budget_of,
     left_regulariser,
     network_for,
-    recipe_of,
+    output_for,
     solver_tolerance,
 )
 from dpadmm.planning.task import Task
@@ -36,11 +36,12 @@ from dpadmm.problems.silos import Silos
 
 def course_of(task: Task, settings: Settings, times: int = 1) -> Course:
     """Return what running the task with these settings means; `times` problems share its rows."""
-    recipe, network = recipe_of(settings.method), network_for(task, settings.method)
+    method, (output, schedule) = settings.method, output_for(settings.method)
     problem = Problem.of(task.functions(settings.mu), regulariser=left_regulariser(task))
-    setting = Setting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
-    target = budget_of(task, settings.method)
-    return Course(recipe.build(task, settings), setting, target, recipe.schedule, recipe.output, times)
+    network, tolerance = network_for(task, method), solver_tolerance(task)
+    setting = Setting(problem, settings.rounds, tolerance, network, task.protection)
+    algorithm: Any = method.at_step(setting, settings.step)
+    return Course(algorithm, setting, budget_of(task, method), schedule, output, times)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,8 +63,8 @@ class Plan(Course):
 
     @property
     def method(self) -> str:
-        """Name of the method in the registry."""
-        return self.settings.method
+        """Name of the method."""
+        return self.settings.method.about.name
 
     @property
     def rounds(self) -> int:
