@@ -24,7 +24,7 @@ from dpadmm.privacy.certificates import dvp, solver_smoothing
 from dpadmm.privacy.records import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Logistic, Loss
+from dpadmm.problems.losses import Logistic
 
 OBJECTIVE = Slot("objective")
 SMOOTHING = Slot("smoothing")
@@ -141,10 +141,13 @@ def tilted_broadcasts(
             listed.append(Row(i, tuple(rounds), tuple(known[eta] for eta in etas)))
         return tuple(listed)
 
+    tolerance = setting.tolerance
+    if smoothing > 0 and tolerance is None:
+        raise InputError("smoothing covers a solver residual; give the tolerance it is to cover.")
     main = rows(lambda i, eta: _objective_certificate(setting, certify, i, eta, smoothing > 0))
-    if smoothing == 0:
+    if smoothing == 0 or tolerance is None:
         return (Promise(OBJECTIVE, Family.OBJECTIVE, main),)
-    extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta))
+    extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta, tolerance))
     return (
         Promise(OBJECTIVE, Family.OBJECTIVE, main, share=1 - smoothing),
         Promise(SMOOTHING, Family.SPHERICAL, extra, share=smoothing),
@@ -156,8 +159,7 @@ def _objective_certificate(
 ) -> Certificate:
     """C2 from the public facts of agent i in a round with this penalty."""
     functions = setting.problem.functions
-    loss: Loss | None = getattr(functions, "linear_loss", None)
-    if loss is None:
+    if not hasattr(functions, "linear_loss"):
         raise InputError(
             f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
             "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."
@@ -170,7 +172,7 @@ def _objective_certificate(
         degree=int(setting.graph.degrees[i]),
         strong_convexity=float(setting.strong_convexity()[i]),
         weight=float(setting.problem.weights[i]),
-        is_logistic=isinstance(loss, Logistic),
+        is_logistic=isinstance(functions.linear_loss, Logistic),
         is_smoothed=is_smoothed,
         solver_tolerance=setting.tolerance if is_smoothed else None,
         records_per_person=setting.protection.records_per_person,
@@ -178,10 +180,10 @@ def _objective_certificate(
     )
 
 
-def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
+def _smoothing_certificate(setting: Setting, i: int, eta: float, tolerance: float) -> Certificate:
     """C7 for an objective perturbation."""
     return solver_smoothing(
-        solver_tolerance=setting.tolerance,
+        solver_tolerance=tolerance,
         quadratic_curvature=2 * eta * int(setting.graph.degrees[i]),
         strong_convexity=float(setting.strong_convexity()[i]),
         weight=float(setting.problem.weights[i]),

@@ -40,6 +40,14 @@ class PrivateAlgorithm(Algorithm[Any], Private, Protocol):
     """An algorithm that declares its releases."""
 
 
+@dataclass(frozen=True)
+class RunSetting(Setting):
+    """A setting that can be run: there is a network to send over, and a tolerance to solve to."""
+
+    tolerance: float = DEFAULT_TOLERANCE
+    network: Network | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Course:
     """What will be run and released, from public facts alone.
@@ -50,7 +58,7 @@ class Course:
     """
 
     algorithm: PrivateAlgorithm
-    setting: Setting
+    setting: RunSetting
     target: Target | PureTarget
     schedule: Schedule | None = None
     output: FinalModel = FinalModel.LAST
@@ -208,7 +216,7 @@ def run_private(
     (1.0, ('C1',))
     """
     tolerance = engine.tolerance if engine is not None else DEFAULT_TOLERANCE
-    course = Course(algorithm, Setting(problem, rounds, tolerance, network, protection), target, schedule)
+    course = Course(algorithm, RunSetting(problem, rounds, tolerance, network, protection), target, schedule)
     label = type(algorithm).__name__
     return run_course(course, [problem], sampler, label=label, ledgers=ledgers, engine=engine)[0]
 
@@ -226,7 +234,7 @@ def plan_noise(
 ) -> NoisePlan:
     """Return the noise that spends exactly the target; looks at public facts only."""
     tolerance = engine.tolerance if engine is not None else DEFAULT_TOLERANCE
-    setting = Setting(problem, rounds, tolerance, network, protection)
+    setting = RunSetting(problem, rounds, tolerance, network, protection)
     return Course(algorithm, setting, target, schedule).noise_plan(is_secure)
 
 

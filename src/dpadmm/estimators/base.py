@@ -25,7 +25,6 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import Wishes
 from dpadmm.estimators.validation import Layout, boolean, new_data
-from dpadmm.planning.claimed import claimed_by_papers
 from dpadmm.planning.plan import Outcome, Plan, carry_out
 from dpadmm.planning.words import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
@@ -113,6 +112,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             parts = [rows[part] for part in layout.rows]
             silos = [Silos.from_parts(parts, [y[part] for part in layout.rows], row_norm=1.0) for y in targets]
             done = carry_out(plan, silos, wishes.sampler, ledger, progress=False)
+        from dpadmm.algorithms.claimed import claimed_of_plan  # the papers' theorems are needed for display only
+
+        claimed = claimed_of_plan(plan.algorithm, plan.setting, done.noise_plan, plan.task.target.delta)[0]
         self.encoding_ = encoding
         self.plan_ = plan
         self.history_ = done.histories
@@ -122,8 +124,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             delta=wishes.target.delta,
             origin=done.origin,
             assumptions=notes,
-            # Papers speak of one problem.
-            claimed=claimed_by_papers(plan, done.noise_plan)[0] if plan.times == 1 else (),
+            claimed=claimed if plan.times == 1 else (),  # papers speak of one problem
             problems=plan.times,
         )
         return done, encoding

@@ -157,7 +157,7 @@ def try_out(bench: Bench, world: World) -> Trial:
     course = course_of(task, settings)
     exact = replace(course, setting=replace(course.setting, tolerance=1e-12))
     noise = scaled(exact.noise_plan(is_secure=False), bench.tau / unit_noise(task, method, bench.rounds))
-    problem = replace(course.setting.problem, functions=task.functions(settings.mu).on(stage.silos))
+    problem = replace(course.setting.problem, functions=task.risk(stage.silos, settings.mu))
     course = replace(course, setting=replace(course.setting, tolerance=tolerance))
     models = simulate(course, problem, _RUNS, _SEED, noise)
     judge = judged_by(bench.loss)

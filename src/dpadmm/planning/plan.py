@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.history import PublicRound
 from dpadmm.engines.local import LocalEngine
-from dpadmm.engines.private import Course, run_course
+from dpadmm.engines.private import Course, RunSetting, run_course
 from dpadmm.networks.graph import Network
 from dpadmm.noise.distributions import distribution_of
 from dpadmm.noise.draws import Sampler
@@ -39,7 +38,7 @@ def course_of(task: Task, settings: Settings, times: int = 1) -> Course:
     method, (output, schedule) = settings.method, output_for(settings.method)
     problem = Problem.of(task.functions(settings.mu), regulariser=left_regulariser(task))
     network, tolerance = network_for(task, method), solver_tolerance(task)
-    setting = Setting(problem, settings.rounds, tolerance, network, task.protection)
+    setting = RunSetting(problem, settings.rounds, tolerance, network, task.protection)
     algorithm: Any = method.at_step(setting, settings.step)
     return Course(algorithm, setting, budget_of(task, method), schedule, output, times)
 
@@ -106,7 +105,7 @@ class Plan(Course):
 
     def problem(self, silos: Silos) -> Problem:
         """Return the problem on these silos; refuse silos that are not the ones planned for."""
-        return replace(self.setting.problem, functions=self.task.functions(self.mu).on(silos))
+        return replace(self.setting.problem, functions=self.task.risk(silos, self.mu))
 
     def describe(self) -> str:
         """Return the plan as text."""

@@ -1,6 +1,6 @@
 """Empirical risk: `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m) + (mu/2) ||w||^2`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -10,7 +10,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants
 from dpadmm.problems.losses import Loss, Target
-from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
+from dpadmm.problems.silos import Silos
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class EmpiricalRisk:
     @property
     def constants(self) -> Constants:
         """Constants from the loss and the public row norm alone."""
-        return _constants(self.loss, self.silos.row_norm, self.mu)
+        return linear_constants(self.loss, self.silos.row_norm, self.mu)
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""
@@ -143,17 +143,6 @@ class EmpiricalRisk:
         return EmpiricalRisk(self.silos.take(agents), self.loss, self.mu)
 
 
-def _constants(loss: Loss, row_norm: float, mu: float) -> Constants:
-    curvature = loss.curvature_bound * row_norm**2
-    return Constants(
-        record_gradient=loss.slope_bound * row_norm,
-        record_curvature=curvature,
-        smoothness=curvature + mu,
-        strong_convexity=mu,
-        assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
-    )
-
-
 def gram(rows: Matrix, weights: Floats | None = None) -> Floats:
     """Return `rows' diag(weights) rows` as a dense matrix."""
     weighted = rows if weights is None else scaled_rows(rows, weights)
@@ -168,31 +157,27 @@ def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class PublicFunctions:
-    """Sizes, dimension and constants of `f_i = mean loss + (mu/2)||w||^2`; the records behind them are not here.
+    """Sizes, dimension and constants of the silos' functions `f_i`; the records behind them are not here.
 
     Noise is planned on these, so that a plan cannot depend on data even by mistake.
+
+    linear_loss: the loss of a linear predictor, as in `EmpiricalRisk`; None if only the constants are known of it.
     """
 
     sizes: Ints
     dimension: int
-    loss: Loss
-    row_norm: float
-    mu: float = 0.0
+    constants: Constants
+    linear_loss: Loss | None = None
 
-    @property
-    def linear_loss(self) -> Loss:
-        """The loss of a linear predictor, as in `EmpiricalRisk`."""
-        return self.loss
+    @classmethod
+    def of_loss(cls, sizes: Ints, dimension: int, loss: Loss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
+        """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of at most this norm."""
+        return cls(sizes, dimension, linear_constants(loss, row_norm, mu), loss)
 
     @property
     def n_agents(self) -> int:
         """Number of silos N."""
         return len(self.sizes)
-
-    @property
-    def constants(self) -> Constants:
-        """The constants of `EmpiricalRisk` with the same loss, row norm and mu."""
-        return _constants(self.loss, self.row_norm, self.mu)
 
     def value(self, w: Floats) -> Floats:
         """Refuse: there are no data."""
@@ -202,21 +187,19 @@ class PublicFunctions:
         """Refuse: there are no data."""
         raise InputError("A plan has no data to evaluate; carry it out on silos.")
 
-    def on(self, silos: Silos) -> EmpiricalRisk:
-        """Return the functions of these silos; refuse silos that are not those whose public side this is."""
-        if silos.sizes.tolist() != self.sizes.tolist():
-            raise InputError(
-                f"The plan is for silos of {tuple(self.sizes.tolist())} records, got {tuple(silos.sizes.tolist())}. "
-                "Plan again."
-            )
-        if silos.dimension != self.dimension:
-            raise InputError(f"The plan is for dimension {self.dimension}, got {silos.dimension}. Plan again.")
-        if silos.row_norm > self.row_norm * (1 + ROW_NORM_SLACK):
-            raise InputError(
-                f"The plan is for rows of norm {self.row_norm:g}, the silos allow {silos.row_norm:g}. Plan again."
-            )
-        return EmpiricalRisk(silos, self.loss, self.mu)
-
     def take(self, agents: Ints) -> "PublicFunctions":
         """Return the public side of these silos only."""
-        return PublicFunctions(self.sizes[agents], self.dimension, self.loss, self.row_norm, self.mu)
+        return replace(self, sizes=self.sizes[agents])
+
+
+def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
+    """Return the constants of `mean loss(row' w) + (mu/2)||w||^2` for all rows of at most this norm."""
+    curvature = loss.curvature_bound * row_norm**2
+    return Constants(
+        record_gradient=loss.slope_bound * row_norm,
+        record_curvature=curvature,
+        gradient_range=loss.form.width * row_norm,
+        smoothness=curvature + mu,
+        strong_convexity=mu,
+        assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
+    )

@@ -26,7 +26,6 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import general_constraint
-from dpadmm.privacy.claims.fixed_point import GeneralTheorem7
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -205,23 +204,12 @@ class GeneralADMM(Method):
             gradient_bound=setting.gradient_bound,
             n_records=int(setting.problem.functions.sizes[0]),
             weight=float(setting.problem.weights[0]),
-            solver_tolerance=2 * setting.tolerance,
+            solver_tolerance=None if setting.tolerance is None else 2 * setting.tolerance,
             records_per_person=setting.protection.records_per_person,
             silos_per_person=setting.protection.silos_per_person,
         )
         rounds = tuple(range(1, setting.rounds + 1))
         return (Promise(MESSAGE, Family.GAUSSIAN, (Row(0, rounds, (certificate,) * len(rounds)),)),)
-
-    def claim(self, setting: Setting) -> GeneralTheorem7:
-        """Return the paper's claim (Theorem 7)."""
-        return GeneralTheorem7(
-            iterations=setting.rounds,
-            records=int(setting.problem.functions.sizes[0]),
-            lipschitz=setting.gradient_bound * float(setting.problem.weights[0]),
-            gamma=self.gamma,
-            spectral_norm=float(self.constraint.singular_values[0]),
-            least_singular_value=self.constraint.omega,
-        )
 
 
 def _majorised(
