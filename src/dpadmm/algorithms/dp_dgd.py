@@ -127,25 +127,13 @@ class DPDGD(GraphMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release per agent and round; bounds shrink with the steps, the noise with its own decay."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
-        rows = []
-        for i in range(functions.n_agents):
-            certificates = tuple(
-                self._noisy(
-                    gradient_step(
-                        step=self.step_at(k),
-                        gradient_bound=setting.gradient_bound,
-                        n_records=int(functions.sizes[i]),
-                        weight=float(setting.problem.weights[i]),
-                        solver_tolerance=ROUNDING,
-                        records_per_person=setting.protection.records_per_person,
-                        silos_per_person=setting.protection.silos_per_person,
-                    ),
-                    setting.problem.dimension,
-                )
-                for k in rounds
-            )
-            rows.append(Row(i, rounds, certificates))
+        rounds, dimension = tuple(range(1, setting.rounds + 1)), setting.problem.dimension
+
+        def certificate(i: int, k: int) -> Certificate:
+            plain = setting.certified(gradient_step, i, step=self.step_at(k), solver_tolerance=ROUNDING)
+            return self._noisy(plain, dimension)
+
+        rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
         return (Promise(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)
 
     def _noisy(self, certificate: Certificate, dimension: int) -> Certificate:

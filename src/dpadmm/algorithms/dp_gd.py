@@ -14,7 +14,7 @@ from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import full_gradient
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
@@ -63,16 +63,5 @@ class DPGD(GradientMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
-        rows = []
-        for i in range(functions.n_agents):
-            certificate = full_gradient(
-                gradient_bound=setting.gradient_bound,
-                n_records=int(functions.sizes[i]),
-                weight=float(setting.problem.weights[i]),
-                solver_tolerance=ROUNDING,
-                records_per_person=setting.protection.records_per_person,
-                silos_per_person=setting.protection.silos_per_person,
-            )
-            rows.append(Row(i, rounds, (certificate,) * len(rounds)))
-        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
+        rows = setting.rows(lambda i: setting.certified(full_gradient, i, solver_tolerance=ROUNDING))
+        return (Promise(MESSAGE, Family.GAUSSIAN, rows),)

@@ -164,19 +164,16 @@ def _objective_certificate(
             f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
             "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."
         )
-    return certify(
-        gradient_bound=setting.gradient_bound,
+    return setting.certified(
+        certify,
+        i,
         curvature_bound=functions.constants.record_curvature,
-        n_records=int(functions.sizes[i]),
         edge_penalty=eta,
         degree=int(setting.graph.degrees[i]),
         strong_convexity=float(setting.strong_convexity()[i]),
-        weight=float(setting.problem.weights[i]),
         is_logistic=isinstance(functions.linear_loss, Logistic),
         is_smoothed=is_smoothed,
         solver_tolerance=setting.tolerance if is_smoothed else None,
-        records_per_person=setting.protection.records_per_person,
-        silos_per_person=setting.protection.silos_per_person,
     )
 
 

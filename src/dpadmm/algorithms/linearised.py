@@ -20,6 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import linearised_admm
+from dpadmm.privacy.records import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -96,21 +97,11 @@ class LinearisedADMM(ConsensusADMM):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
-        rows = []
-        for i in range(functions.n_agents):
-            certificates = tuple(
-                linearised_admm(
-                    penalty=self.rho,
-                    step=self.step_at(k),
-                    gradient_bound=setting.gradient_bound,
-                    n_records=int(functions.sizes[i]),
-                    weight=float(setting.problem.weights[i]),
-                    solver_tolerance=ROUNDING,
-                    records_per_person=setting.protection.records_per_person,
-                    silos_per_person=setting.protection.silos_per_person,
-                )
-                for k in rounds
-            )
-            rows.append(Row(i, rounds, certificates))
+        rounds = tuple(range(1, setting.rounds + 1))
+
+        def certificate(i: int, k: int) -> Certificate:
+            step = self.step_at(k)
+            return setting.certified(linearised_admm, i, penalty=self.rho, step=step, solver_tolerance=ROUNDING)
+
+        rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

@@ -18,8 +18,9 @@ from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import output_perturbation, with_spherical_noise
+from dpadmm.privacy.records import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -94,10 +95,6 @@ class OutputPerturbation(Method):
         """Each silo's noisy optimum."""
         return state.x
 
-    def estimate(self, state: GradientState, inbox: Floats) -> Floats:
-        """Their average."""
-        return inbox[0]
-
     def residuals(
         self, agents: Agents, before: tuple[GradientState, Floats], after: tuple[GradientState, Floats]
     ) -> Residuals:
@@ -118,19 +115,12 @@ class OutputPerturbation(Method):
         """One release per silo, in round 1."""
         if setting.rounds != 1:
             raise InputError(f"Output perturbation takes one round, got {setting.rounds}.")
-        problem, curvature = setting.problem, setting.strong_convexity()
-        rows = []
-        for i in range(problem.n_agents):
-            certificate = output_perturbation(
-                gradient_bound=setting.gradient_bound,
-                n_records=int(problem.functions.sizes[i]),
-                strong_convexity=float(curvature[i]),
-                weight=float(problem.weights[i]),
-                solver_tolerance=setting.tolerance,
-                records_per_person=setting.protection.records_per_person,
-                silos_per_person=setting.protection.silos_per_person,
+        curvature = setting.strong_convexity()
+
+        def certificate(i: int) -> Certificate:
+            found = setting.certified(
+                output_perturbation, i, strong_convexity=float(curvature[i]), solver_tolerance=setting.tolerance
             )
-            rows.append(
-                Row(i, (1,), (with_spherical_noise(certificate) if self.noise is Family.SPHERICAL else certificate,))
-            )
-        return (Promise(MESSAGE, self.noise, tuple(rows)),)
+            return with_spherical_noise(found) if self.noise is Family.SPHERICAL else found
+
+        return (Promise(MESSAGE, self.noise, setting.rows(certificate)),)

@@ -17,8 +17,9 @@ from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.graph_method import edge_penalty
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import p_admm
+from dpadmm.privacy.records import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
 
@@ -69,19 +70,16 @@ class PADMM(DecentralisedADMM):
 
 def gaussian_broadcasts(eta: float, setting: Setting, rounds: range) -> Promise:
     """Return the promise that every agent's minimiser leaves with Gaussian noise in these rounds (C1)."""
-    functions, curvature = setting.problem.functions, setting.strong_convexity()
-    rows = []
-    for i in range(functions.n_agents):
-        certificate = p_admm(
-            gradient_bound=setting.gradient_bound,
-            n_records=int(functions.sizes[i]),
+    curvature = setting.strong_convexity()
+
+    def certificate(i: int) -> Certificate:
+        return setting.certified(
+            p_admm,
+            i,
             edge_penalty=eta,
             degree=int(setting.graph.degrees[i]),
             strong_convexity=float(curvature[i]),
-            weight=float(setting.problem.weights[i]),
             solver_tolerance=setting.tolerance,
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
         )
-        rows.append(Row(i, tuple(rounds), (certificate,) * len(rounds)))
-    return Promise(MESSAGE, Family.GAUSSIAN, tuple(rows))
+
+    return Promise(MESSAGE, Family.GAUSSIAN, setting.rows(certificate, rounds))

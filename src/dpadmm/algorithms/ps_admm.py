@@ -253,10 +253,9 @@ class PSADMM(Method):
         rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
         full, part = [], []
         for i in range(functions.n_agents):
-            n, weight = int(functions.sizes[i]), float(setting.problem.weights[i])
-            first, second = self._certificates(setting, n, weight)
+            first, second = self._certificates(setting, i)
             full.append(Row(i, rounds, (first,) * len(rounds)))
-            part.append(Row(i, rounds, (second,) * len(rounds), self.batches.sampling(n)))
+            part.append(Row(i, rounds, (second,) * len(rounds), self.batches.sampling(int(functions.sizes[i]))))
         steps, is_once = self.inner_steps, self.full_noise is FullNoise.ONCE
         # What the average of the inner points sees: a noise that is drawn once enters all S steps alike.
         weights = (None, None) if self.noise_ratio else (float(steps * steps if is_once else steps), steps - 1.0)
@@ -275,21 +274,14 @@ class PSADMM(Method):
         )
         return gaussian, sampled
 
-    def _certificates(self, setting: Setting, n_records: int, weight: float) -> tuple[Certificate, Certificate]:
+    def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
         """C4 of both parts, for one agent."""
-        full = ps_admm_full_gradient(
-            gradient_bound=setting.gradient_bound,
-            n_records=n_records,
-            weight=weight,
-            solver_tolerance=ROUNDING,
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
-        )
+        full = setting.certified(ps_admm_full_gradient, agent, solver_tolerance=ROUNDING)
         correction = ps_admm_correction(
             batch_size=self.batches.size,
             gradient_bound=setting.gradient_bound,
             clip=self._limit(setting.problem.functions),
-            weight=weight,
+            weight=float(setting.problem.weights[agent]),
             solver_tolerance=ROUNDING,
             records_per_person=setting.protection.records_per_person,
             silos_per_person=setting.protection.silos_per_person,

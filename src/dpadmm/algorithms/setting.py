@@ -1,14 +1,15 @@
 """What a private method declares: the releases it will make, as certificates, before any noise is chosen."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.noise.promises import Promise
-from dpadmm.privacy.records import ONE_RECORD, Protection
+from dpadmm.noise.promises import Promise, Row
+from dpadmm.privacy.records import ONE_RECORD, Certificate, Protection
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 
@@ -60,6 +61,22 @@ class Setting:
         if self.network is None:
             raise InputError("The certificate needs the network: what an agent sends depends on its neighbours.")
         return self.network
+
+    def certified(self, theorem: Callable[..., Certificate], agent: int, **facts: Any) -> Certificate:
+        """Return a theorem's certificate for one agent, from the facts that all theorems take and those of this one."""
+        return theorem(
+            gradient_bound=self.gradient_bound,
+            n_records=int(self.problem.functions.sizes[agent]),
+            weight=float(self.problem.weights[agent]),
+            records_per_person=self.protection.records_per_person,
+            silos_per_person=self.protection.silos_per_person,
+            **facts,
+        )
+
+    def rows(self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None) -> tuple[Row, ...]:
+        """Return a row for each agent, with the same certificate in all these rounds (None: in every round)."""
+        when = tuple(range(1, self.rounds + 1) if rounds is None else rounds)
+        return tuple(Row(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
 
     def strong_convexity(self) -> Floats:
         """Return mu of each agent's function with its share g/N of a ridge regulariser, per unit of its weight."""

@@ -24,7 +24,7 @@ from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError, SolverError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import general_constraint
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
@@ -198,18 +198,14 @@ class GeneralADMM(Method):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""
-        certificate = general_constraint(
+        certificate = setting.certified(
+            general_constraint,
+            0,
             step=self.gamma,
             smallest_singular_value=self.constraint.omega,
-            gradient_bound=setting.gradient_bound,
-            n_records=int(setting.problem.functions.sizes[0]),
-            weight=float(setting.problem.weights[0]),
             solver_tolerance=None if setting.tolerance is None else 2 * setting.tolerance,
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
         )
-        rounds = tuple(range(1, setting.rounds + 1))
-        return (Promise(MESSAGE, Family.GAUSSIAN, (Row(0, rounds, (certificate,) * len(rounds)),)),)
+        return (Promise(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
 
 
 def _majorised(
