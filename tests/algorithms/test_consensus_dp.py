@@ -31,7 +31,7 @@ from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates import consensus_broadcast_records
 from dpadmm.privacy.claims import consensus as claims
-from dpadmm.privacy.records import Strength, Unit, View
+from dpadmm.privacy.records import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
@@ -127,12 +127,12 @@ class TestBudget:
         _, problem = logistic_problem(weighting)
         target = TARGETS[family]
         method = ConsensusDPADMM(0.3, RecordsDiffer(), family, place)
-        plan = plan_noise(method, problem, 6, target, records_per_person=records, silos_per_person=silos)
+        protection = Protection(view=View.PUBLIC, records_per_person=records, silos_per_person=silos)
+        plan = plan_noise(method, problem, 6, target, protection=protection)
         assert target.epsilon * (1 - 1e-6) <= spent(target, plan) <= target.epsilon
         statement = plan.statement()
         assert statement.curve.epsilon(getattr(target, "delta", 0.0)) == pytest.approx(target.epsilon, rel=1e-6)
-        assert (statement.unit, statement.view) == (Unit.RECORD, View.PUBLIC)
-        assert (statement.records_per_person, statement.silos_per_person) == (records, silos)
+        assert statement.protection == protection
         strength = Strength.UP_TO_FLOATING_POINT if family is Family.SPHERICAL else Strength.FULL
         assert statement.strength is strength
 
@@ -145,7 +145,7 @@ class TestBudget:
         )  # fmt: skip
         bounds = [c.bound for c in promise.rows[0].certificates]
         assert bounds == pytest.approx([c.bound for c in by_hand], rel=1e-12)
-        thrice = ConsensusDPADMM(0.3).promises(Setting(problem, 4, 1e-9, silos_per_person=3))[0]
+        thrice = ConsensusDPADMM(0.3).promises(Setting(problem, 4, 1e-9, protection=Protection(silos_per_person=3)))[0]
         assert [c.bound for c in thrice.rows[0].certificates] == pytest.approx([3 * b for b in bounds], rel=1e-12)
 
     def test_secure_gaussian_run(self):
@@ -397,7 +397,13 @@ class TestRefusals:
         with pytest.raises(InputError, match="FunctionsDiffer"):
             plan_noise(ConsensusDPADMM(1.0), quadratic, 3, PURE)
         with pytest.raises(InputError, match="say nothing"):
-            plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), quadratic, 3, PURE, silos_per_person=2)
+            plan_noise(
+                ConsensusDPADMM(1.0, FunctionsDiffer(1.0)),
+                quadratic,
+                3,
+                PURE,
+                protection=Protection(silos_per_person=2),
+            )
 
     def test_targets_that_do_not_fit(self):
         problem = quadratic_problem()

@@ -30,7 +30,7 @@ from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import GaussianRelease, SampledGaussianRelease, Strength
+from dpadmm.privacy.records import GaussianRelease, Protection, SampledGaussianRelease, Strength
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
@@ -376,9 +376,9 @@ class TestBadInput:
         with pytest.raises(InputError, match="delta"):
             plan_noise(method(), problem, 2, PureTarget(1.0))
         with pytest.raises(InputError, match="one silo"):
-            plan_noise(method(), problem, 2, Target(1.0, DELTA), silos_per_person=2)
+            plan_noise(method(), problem, 2, Target(1.0, DELTA), protection=Protection(silos_per_person=2))
         with pytest.raises(InputError, match="records_per_person"):
-            plan_noise(method(), problem, 2, Target(1.0, DELTA), records_per_person=2)
+            plan_noise(method(), problem, 2, Target(1.0, DELTA), protection=Protection(records_per_person=2))
 
     def test_a_loss_without_a_gradient_bound(self, problem):
         squared = Problem.of(EmpiricalRisk(problem.functions.silos, Squared(), mu=MU))

@@ -13,8 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
-from dpadmm.privacy.records import Relation, Unit
-from dpadmm.privacy.words import Protected
+from dpadmm.privacy.records import Protection, Relation, Unit
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "c3.json"
 
@@ -129,7 +128,7 @@ def test_table_shows_what_json_says(cli, case):
     for assumption in said["certified"]["assumptions"]:
         assert assumption in table
     facts = said["certified"]
-    hidden = Protected(
+    hidden = Protection(
         unit=Unit(facts["unit"]),
         relation=Relation(facts["relation"]),
         records_per_person=facts["records_per_person"],

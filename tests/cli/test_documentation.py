@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dpadmm.privacy.ledger import Budget, Ledger, Origin, SiloColumns
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.methods import METHODS, PAdmm
+from dpadmm.privacy.records import Origin
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 

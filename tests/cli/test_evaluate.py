@@ -160,5 +160,5 @@ def test_what_the_ledger_assumes_is_not_asked_again(cli, study, tmp_path):
             assert refused.exit_code == 2
             assert "does not cover" in refused.stderr
     with Ledger.open(ledger) as book:
-        assert (book.terms.silos_per_person, book.terms.records_per_person) == (2, 3)
+        assert (book.protection.silos_per_person, book.protection.records_per_person) == (2, 3)
         assert len(book.statement().silos) == 2

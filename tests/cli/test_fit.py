@@ -330,13 +330,12 @@ def test_people_are_numbered_before_anything_can_name_them(study):
     from dpadmm.cli.tables import SiloTable
     from dpadmm.cli.training import Books, Training
     from dpadmm.datasets.screening import Screening
-    from dpadmm.privacy.ledger import Terms
-    from dpadmm.privacy.records import Unit
+    from dpadmm.privacy.records import Protection, Unit
 
     training = Training(
         schema=Schema.load(study.schema),
         tables={n: SiloTable(pd.read_csv(f), "t.csv") for n, f in zip(("Roth", "Meier"), study.files, strict=True)},
-        words=TaskWords(epsilon=1.0, delta=1e-5, terms=Terms(unit=Unit.USER)),
+        words=TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(unit=Unit.USER)),
         screening=Screening(),
         books=Books(),
         out=study.folder / "people.json",

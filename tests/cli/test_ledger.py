@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.privacy.ledger import Budget, Ledger, Origin, SiloColumns, store
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
 from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer, anchor_text
 from dpadmm.privacy.ledger.codec import encode_release
 from dpadmm.privacy.methods import Dvp, PAdmm
+from dpadmm.privacy.records import Origin
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
 AGENT = PAdmm(records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.privacy.ledger import Budget, Ledger, Origin, SiloColumns
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.methods import PAdmm
+from dpadmm.privacy.records import Origin
 from dpadmm.reporting.model_file import load_model
 
 BAD = os.fsdecode(b"\xff")

@@ -15,7 +15,7 @@ from dpadmm.networks import complete, erdos_renyi, ring, star
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
-from dpadmm.privacy.records import Relation, Unit, View
+from dpadmm.privacy.records import Protection
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import L1, Ridge
@@ -115,14 +115,11 @@ class PrivateContract:
     @pytest.mark.parametrize(("records", "silos"), [(1, 1), (2, 1), (1, 2), (3, 5)])
     def test_the_plan_spends_the_target_and_never_more(self, records, silos):
         problem = Problem.of(risk())
-        plan = plan_noise(
-            self.method, problem, 7, self.target, star(5), engine=ENGINE,
-            records_per_person=records, silos_per_person=silos,
-        )  # fmt: skip
+        asked = Protection(records_per_person=records, silos_per_person=silos)
+        plan = plan_noise(self.method, problem, 7, self.target, star(5), engine=ENGINE, protection=asked)
         stated = plan.statement()
         delta = getattr(self.target, "delta", 0.0)
-        assert (stated.unit, stated.relation, stated.view) == (Unit.RECORD, Relation.REPLACE_ONE, View.EAVESDROPPER)
-        assert (stated.records_per_person, stated.silos_per_person) == (records, silos)
+        assert stated.protection == asked
         spent = stated.curve.epsilon(delta)
         assert self.target.epsilon * (1 - 1e-6) <= spent <= self.target.epsilon * (1 + 1e-12)
         if silos == 1:

@@ -18,9 +18,9 @@ from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.networks import path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.draws import Origin
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk

@@ -18,8 +18,8 @@ from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.ledger import Budget, Ledger, Terms
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.privacy.records import Protection, Unit, View
 
 
 def spent(path) -> float:
@@ -218,8 +218,8 @@ def test_only_paths_and_ledgers_are_taken(make, table, tmp_path, no_noise):
 
 def test_users_of_a_ledger_without_them_are_not_believed(table, tmp_path, no_noise):
     X, y = table[:2]
-    data, terms = ledger_data(X, y), Terms(unit=Unit.USER, view=View.PUBLIC)
-    with Ledger.create(tmp_path / "b", data, Budget(epsilon=9.0, delta=1e-5), terms=terms) as book:
+    data, protection = ledger_data(X, y), Protection(unit=Unit.USER, view=View.PUBLIC)
+    with Ledger.create(tmp_path / "b", data, Budget(epsilon=9.0, delta=1e-5), protection=protection) as book:
         model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book)
         with pytest.raises(InputError, match="does not know who they are"):
             model.fit(X, y, groups=np.arange(len(y)) // 3)
@@ -228,8 +228,10 @@ def test_users_of_a_ledger_without_them_are_not_believed(table, tmp_path, no_noi
 
 def test_a_metric_counts_people_of_one_silo_wherever_they_are(table, tmp_path):
     X, y, _, groups = table
-    terms = Terms(records_per_person=2)
-    with Ledger.create(tmp_path / "b", ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5), terms=terms) as book:
+    protection = Protection(records_per_person=2)
+    with Ledger.create(
+        tmp_path / "b", ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5), protection=protection
+    ) as book:
         model = PrivateLogisticRegression(
             epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book
         ).fit(X, y)
@@ -242,7 +244,7 @@ def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
     sizes = (200, 60, 40)
     users = np.repeat(np.arange(3), sizes)
     budget, path = Budget(epsilon=1.2, delta=1e-5), tmp_path / "b"
-    Ledger.create(path, ledger_data(X, y, users), budget, terms=Terms(unit=Unit.USER)).close()
+    Ledger.create(path, ledger_data(X, y, users), budget, protection=Protection(unit=Unit.USER)).close()
     fits, outcomes = np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]]), []
     for names in fits:
         model = PrivateLogisticRegression(
@@ -260,9 +262,9 @@ def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
 
 def test_a_ledger_remembers_what_it_assumes(make, table, tmp_path):
     build, X, y = make
-    groups, terms = table[3], Terms(records_per_person=2, silos_per_person=3, view=View.COORDINATOR)
+    groups, protection = table[3], Protection(records_per_person=2, silos_per_person=3, view=View.COORDINATOR)
     data, budget = ledger_data(X, y, groups), Budget(epsilon=3.0, delta=1e-5)
-    with Ledger.create(tmp_path / "b", data, budget, terms=terms) as book:
+    with Ledger.create(tmp_path / "b", data, budget, protection=protection) as book:
         model = build(ledger=book).fit(X, y, groups=groups)
         said = model.privacy_
         assert (said.records_per_person, said.silos_per_person) == (2, 3)
@@ -279,8 +281,8 @@ def test_a_ledger_remembers_what_it_assumes(make, table, tmp_path):
 def test_a_metric_takes_people_from_the_ledger(table, tmp_path):
     """It recorded 1.0 where a person in both silos pays 2.155."""
     X, y, _, groups = table
-    data, terms = ledger_data(X, y, groups), Terms(silos_per_person=2)
-    with Ledger.create(tmp_path / "b", data, Budget(epsilon=4.0, delta=1e-5), terms=terms) as book:
+    data, protection = ledger_data(X, y, groups), Protection(silos_per_person=2)
+    with Ledger.create(tmp_path / "b", data, Budget(epsilon=4.0, delta=1e-5), protection=protection) as book:
         model = PrivateLogisticRegression(
             epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book
         ).fit(X, y, groups=groups)

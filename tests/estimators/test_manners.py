@@ -23,7 +23,7 @@ from dpadmm.estimators import (
     PrivateLogisticRegression,
     SimulatedNoiseWarning,
 )
-from dpadmm.noise.draws import Origin
+from dpadmm.privacy.records import Origin
 
 simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 # These data are made up, so that exact scores of them may be looked at.

@@ -11,8 +11,8 @@ from scipy import stats
 from dpadmm import estimators
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import PrivateLogisticRegression, SimulatedNoiseWarning, ledger_data
-from dpadmm.noise.draws import Origin
 from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.privacy.records import Origin
 
 # The models of these tests score each row by itself.
 private_accuracy = partial(estimators.private_accuracy, scores_rows_alone=True)

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from dpadmm.noise.draws import Origin, Perturbed
+from dpadmm.noise.draws import Perturbed
 from dpadmm.noise.secure import SecureSampler
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.silos import Silos
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
-from dpadmm.noise.draws import COORDINATOR, Origin
+from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import PlannedNoise, at_levels, calibrated
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.accounting import by_agent, compose
@@ -15,7 +15,7 @@ from dpadmm.privacy.calibration import PureTarget, Target, calibrate_gaussian
 from dpadmm.privacy.certificates import dvp, p_admm, sampled_gradient
 from dpadmm.privacy.curves import GaussianCurve
 from dpadmm.privacy.gaussian import m_of
-from dpadmm.privacy.records import PoissonSampling
+from dpadmm.privacy.records import Origin, PoissonSampling
 
 MESSAGE, OTHER = Slot("message"), Slot("other")
 TARGET = Target(epsilon=1.0, delta=1e-5)

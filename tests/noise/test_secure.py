@@ -24,9 +24,9 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import Origin, SecureSampler, grid_for
+from dpadmm.noise import SecureSampler, grid_for
 from dpadmm.privacy.certificates import full_gradient, secure_grid
-from dpadmm.privacy.records import GaussianRelease, Strength
+from dpadmm.privacy.records import GaussianRelease, Origin, Strength
 
 DISCRETE = [gaussian, sampled_gaussian, laplace]
 SAMPLER = SecureSampler()

@@ -19,7 +19,8 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Batch, Draw, Origin, Silence, SimulatedSampler, Slot, kernels
+from dpadmm.noise import COORDINATOR, Batch, Draw, Silence, SimulatedSampler, Slot, kernels
+from dpadmm.privacy.records import Origin
 
 LARGEST = 2**32 - 2
 

@@ -1,6 +1,6 @@
 """The theory behind candidates, against the noise that is really planned."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -23,14 +23,15 @@ from dpadmm.planning.candidates import (
 from dpadmm.planning.settings import RECIPES, Settings, solver_tolerance, why_not
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.records import Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, Ridge
 
 
 def task_of(sizes=(300, 300, 300), epsilon=1.0, **facts):
     facts = {"dimension": 5, "loss": Logistic()} | facts
-    return Task(sizes=tuple(sizes), target=Target(epsilon, 1e-5), **facts)
+    people = Protection(**{each.name: facts.pop(each.name) for each in fields(Protection) if each.name in facts})
+    return Task(sizes=tuple(sizes), target=Target(epsilon, 1e-5), protection=people, **facts)
 
 
 def planned_noise(task, settings):

@@ -8,11 +8,10 @@ import pytest
 from dpadmm.engines.local import RunInterrupted
 from dpadmm.errors import BudgetError, InputError, ResumeError
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.draws import Origin
 from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, Terms
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.privacy.records import Origin, Protection, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.regularisers import L1
 
@@ -63,7 +62,11 @@ def test_seeded_runs_can_be_repeated(make_silos):
     assert not np.array_equal(one.model, other.model)
 
 
-@pytest.mark.parametrize("facts", [{}, {"view": View.PUBLIC}, {"regulariser": L1(0.01)}], ids=["peers", "public", "l1"])
+@pytest.mark.parametrize(
+    "facts",
+    [{}, {"protection": Protection(view=View.PUBLIC)}, {"regulariser": L1(0.01)}],
+    ids=["peers", "public", "l1"],
+)
 def test_the_history_is_computed_from_released_messages_alone(make_silos, facts):
     """A sampler that returns noise in place of every value: the history must not be able to tell."""
 
@@ -104,10 +107,12 @@ def test_a_ledger_stops_the_second_run_before_any_noise(make_silos, ledger):
 
 def test_one_ledger_per_silo_and_the_coordinators_noise_in_each(make_silos, tmp_path):
     silos = make_silos(SIZES)
-    for facts, view in (({}, View.EAVESDROPPER), ({"view": View.PUBLIC}, View.PUBLIC)):
-        budget, terms = Budget(epsilon=1.001, delta=1e-5), Terms(view=view)
+    for facts, view in (({}, View.EAVESDROPPER), ({"protection": Protection(view=View.PUBLIC)}, View.PUBLIC)):
+        budget, protection = Budget(epsilon=1.001, delta=1e-5), Protection(view=view)
         data = data_of(silos)
-        books = [Ledger.create(tmp_path / f"{view.name}{i}", [data[i]], budget, terms=terms) for i in range(3)]
+        books = [
+            Ledger.create(tmp_path / f"{view.name}{i}", [data[i]], budget, protection=protection) for i in range(3)
+        ]
         confirmed = [book.confirm([data[i]]) for i, book in enumerate(books)]
         carry_out(made(**facts), silos, SecureSampler(), confirmed, progress=False)
         for book in books:
@@ -132,20 +137,21 @@ def test_one_silo_split_between_agents_is_pooled_whatever_the_caller_says(make_s
     """A person's two records may be with two agents: the aggregate's certificate for one silo undercounted them."""
     silos = make_silos(SIZES)
     data = [SiloColumns("all", {"x": silos.features, "y": silos.labels})]
-    terms = Terms(view=View.PUBLIC, records_per_person=2)
-    with Ledger.create(tmp_path / "l", data, Budget(epsilon=9.0, delta=1e-5), terms=terms) as ledger:
-        public = made(view=View.PUBLIC, records_per_person=2, sizes=SIZES)
+    protection = Protection(view=View.PUBLIC, records_per_person=2)
+    with Ledger.create(tmp_path / "l", data, Budget(epsilon=9.0, delta=1e-5), protection=protection) as ledger:
+        public = made(protection=protection, sizes=SIZES)
         aggregate = any(release.agent < 0 for release in public.noise_plan(True))
         if aggregate:
             with pytest.raises(InputError, match="2 silos per person"):
                 carry_out(public, silos, MuteSecure(), ledger.confirm(data), progress=False)
         confirmed = ledger.confirm(data).for_run(SIZES)
         assert confirmed.is_pooled
+    users = Protection(unit=Unit.USER)
     with (
-        Ledger.create(tmp_path / "u", data, Budget(epsilon=9.0, delta=1e-5), terms=Terms(unit=Unit.USER)) as ledger,
+        Ledger.create(tmp_path / "u", data, Budget(epsilon=9.0, delta=1e-5), protection=users) as ledger,
         pytest.raises(InputError, match="does not know who they are"),
     ):
-        carry_out(made(unit=Unit.USER), silos, MuteSecure(), ledger.confirm(data), progress=False)
+        carry_out(made(protection=users), silos, MuteSecure(), ledger.confirm(data), progress=False)
 
 
 def test_no_ledger_is_charged_if_another_refuses(make_silos, tmp_path):

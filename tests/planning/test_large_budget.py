@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from dpadmm.noise import SecureSampler
 from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import View
+from dpadmm.privacy.records import Protection, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.losses import Target as Labels
 from dpadmm.problems.regularisers import L1, ElasticNet, Ridge
@@ -76,7 +76,7 @@ def test_pooled_logistic_regression_is_scikit_learns(make_silos, view):
     """With the planner's own ridge of 1/n, which is C = 1."""
     sizes = (800, 400, 300)
     silos = make_silos(sizes, dimension=5)
-    made = plan(Task(sizes=sizes, dimension=5, loss=Logistic(), target=TARGET, view=view))
+    made = plan(Task(sizes=sizes, dimension=5, loss=Logistic(), target=TARGET, protection=Protection(view=view)))
     assert made.mu == pytest.approx(1 / 1500)
     done = carry_out(made, silos, SecureSampler(), progress=False)
     reference = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-12, solver="newton-cholesky")

@@ -15,10 +15,11 @@ from dpadmm.planning.cache import folder, key_of, remembered
 from dpadmm.planning.candidates import settings_at
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.records import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, ElasticNet
 
+SPREAD = Protection(records_per_person=2, silos_per_person=2)
 TASK = Task(sizes=(200, 150), dimension=4, loss=Logistic(), target=Target(1.0, 1e-5))
 
 
@@ -54,20 +55,19 @@ def test_equal_tasks_have_equal_plans():
         (Logistic(), {"sizes": (300,)}),
         (Huber(0.5), {"sizes": (300,)}),
         (SmoothedHinge(), {"sizes": (200, 100), "regulariser": ElasticNet(0.01, 0.01)}),
-        (Huber(0.5), {"sizes": (100,) * 3, "network": ring(3), "silos_per_person": 2, "records_per_person": 2}),
-        (Logistic(), {"sizes": (100,) * 3, "view": View.PUBLIC}),
-        (Huber(0.5), {"sizes": (4,) * 60, "unit": Unit.USER, "view": View.PUBLIC}),
-        (SmoothedHinge(), {"sizes": (4,) * 60, "unit": Unit.USER}),
+        (Huber(0.5), {"sizes": (100,) * 3, "network": ring(3), "protection": SPREAD}),
+        (Logistic(), {"sizes": (100,) * 3, "protection": Protection(view=View.PUBLIC)}),
+        (Huber(0.5), {"sizes": (4,) * 60, "protection": Protection(unit=Unit.USER, view=View.PUBLIC)}),
+        (SmoothedHinge(), {"sizes": (4,) * 60, "protection": Protection(unit=Unit.USER)}),
     ],
 )
 def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
     made = plan(Task(dimension=4, loss=loss, target=Target(2.0, 1e-5), **facts))
     statement = made.statement()
     assert statement.curve.epsilon(1e-5) <= 2.0
-    assert statement.unit is facts.get("unit", Unit.RECORD)
-    assert statement.view in (View.EAVESDROPPER, facts.get("view"))
-    assert statement.silos_per_person == facts.get("silos_per_person", 1)
-    assert statement.records_per_person == facts.get("records_per_person", 1)
+    asked, said = facts.get("protection", ONE_RECORD), made.statement().protection
+    assert said.view in (View.EAVESDROPPER, asked.view)
+    assert replace(said, view=asked.view) == asked
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
         ("consensus", {}, "choose one of"),
         ("p-admm", {"sizes": (350,)}, "at least 2 silos"),
         ("p-admm", {"regulariser": L1(0.1)}, "no proximal step for L1"),
-        ("p-admm", {"unit": Unit.USER}, "not certified for the unit user"),
+        ("p-admm", {"protection": Protection(unit=Unit.USER)}, "not certified for the unit user"),
         ("fp-coordinator", {}, "not certified against the eavesdropper"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_hopeless_target_is_called_hopeless():
 
 
 def test_the_plan_counts_a_persons_records():
-    said = plan(replace(TASK, records_per_person=40, silos_per_person=2)).describe()
+    said = plan(replace(TASK, protection=Protection(records_per_person=40, silos_per_person=2))).describe()
     assert "for every person's up to 40 records in each of up to 2 silos (replace-one), against the eaves" in said
     assert "replacing one person's up to 40 records moves it by at most" in said
 

@@ -9,7 +9,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import ring
 from dpadmm.planning import Task, plan
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.records import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.risk import EmpiricalRisk
@@ -28,19 +28,27 @@ FACTS = {"sizes": (40, 60), "dimension": 3, "loss": Logistic(), "target": Target
         ({"loss": Logistic}, "such as Logistic"),
         ({"target": PureTarget(1.0)}, "must be a Target"),
         ({"target": (1.0, 1e-5)}, "must be a Target"),
-        ({"unit": Unit.FUNCTION}, "consensus methods"),
-        ({"view": "public"}, "a Unit and a View"),
+        ({"protection": Protection(unit=Unit.FUNCTION)}, "consensus methods"),
+        ({"protection": View.PUBLIC}, "must be a Protection"),
         ({"network": ring(3)}, "has 3 agents, but there are 2 silos"),
         ({"network": np.ones((2, 2))}, "must be a Network"),
         ({"regulariser": 0.1}, r"such as Ridge\(0.01\)"),
         ({"row_norm": 0.0}, "row_norm must be greater than 0"),
-        ({"silos_per_person": 3}, "at most the 2 silos"),
-        ({"records_per_person": 0}, "records_per_person"),
+        ({"protection": Protection(silos_per_person=3)}, "at most the 2 silos"),
     ],
 )
 def test_what_is_no_public_fact_is_refused(wrong, message):
     with pytest.raises(InputError, match=message):
         Task(**{**FACTS, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"view": "public"}, "a Unit and a View"), ({"records_per_person": 0}, "records_per_person")],
+)
+def test_what_is_no_protection_is_refused(wrong, message):
+    with pytest.raises(InputError, match=message):
+        Protection(**wrong)
 
 
 def test_the_public_side_of_the_functions_has_the_constants_and_no_values(make_silos):

@@ -19,6 +19,7 @@ from dpadmm.privacy.accounting import (
 )
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, PureCurve
 from dpadmm.privacy.records import (
+    ONE_RECORD,
     BareRelease,
     Certificate,
     CoordinateLaplaceRelease,
@@ -216,7 +217,7 @@ def test_statement_names_everything():
     other = gaussian(std=2.0, agent=1, theorem="C6", assumptions=("lam <= 1/2", "norm <= 1"))
     said = statement([gaussian(), other])
     assert said.curve == GaussianCurve(1.0)
-    assert (said.unit, said.relation, said.view) == (Unit.RECORD, Relation.REPLACE_ONE, View.EAVESDROPPER)
+    assert said.protection == ONE_RECORD
     assert said.theorems == ("C1", "C6")
     assert said.assumptions == ("norm <= 1", "lam <= 1/2")
     with pytest.raises(InputError):

@@ -18,7 +18,7 @@ from dpadmm.privacy.certificates import (
     consensus_broadcast_quadratic,
     consensus_broadcast_records,
 )
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.records import ONE_RECORD, Certificate, Protection
 from dpadmm.problems.quadratics import QuadraticAgents
 
 
@@ -38,8 +38,7 @@ class StarFacts:
     kinds: tuple[tuple[float, int], ...] = ((1.0, 1),)
     gradient_bound: float = float("inf")
     tolerance: float | None = None
-    records_per_person: int = 1
-    silos_per_person: int = 1
+    protection: Protection = ONE_RECORD
     is_quadratic: bool = False
 
     def __post_init__(self) -> None:
@@ -63,8 +62,7 @@ class StarFacts:
             kinds=tuple((float(weight), int(size)) for weight, size in pairs),
             gradient_bound=constants.record_gradient,
             tolerance=setting.tolerance,
-            records_per_person=setting.records_per_person,
-            silos_per_person=setting.silos_per_person,
+            protection=setting.protection,
             is_quadratic=isinstance(problem.functions, QuadraticAgents),
         )
 
@@ -113,8 +111,8 @@ class RecordsDiffer:
                 smoothness=facts.smoothness,
                 weight=weight,
                 solver_tolerance=facts.tolerance,
-                records_per_person=facts.records_per_person,
-                silos_per_person=facts.silos_per_person,
+                records_per_person=facts.protection.records_per_person,
+                silos_per_person=facts.protection.silos_per_person,
             )
 
         return _worst(one_kind, facts)
@@ -168,7 +166,7 @@ class LinearTermsDiffer:
 def _functions(
     certify: Callable[..., tuple[Certificate, ...]], distance: float, rho: float, rounds: int, facts: StarFacts
 ) -> tuple[Certificate, ...]:
-    if facts.records_per_person != 1 or facts.silos_per_person != 1:
+    if facts.protection.records_per_person != 1 or facts.protection.silos_per_person != 1:
         raise InputError(
             "What is protected is one agent's function, so records_per_person and silos_per_person say nothing; leave "
             "them at 1."

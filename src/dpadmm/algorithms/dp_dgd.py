@@ -121,8 +121,8 @@ class DPDGD(GraphMethod):
                         n_records=int(functions.sizes[i]),
                         weight=float(setting.problem.weights[i]),
                         solver_tolerance=ROUNDING,
-                        records_per_person=setting.records_per_person,
-                        silos_per_person=setting.silos_per_person,
+                        records_per_person=setting.protection.records_per_person,
+                        silos_per_person=setting.protection.silos_per_person,
                     ),
                     setting.problem.dimension,
                 )

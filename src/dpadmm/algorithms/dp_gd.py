@@ -44,8 +44,8 @@ class DPGD(GradientMethod):
                 n_records=int(functions.sizes[i]),
                 weight=float(setting.problem.weights[i]),
                 solver_tolerance=ROUNDING,
-                records_per_person=setting.records_per_person,
-                silos_per_person=setting.silos_per_person,
+                records_per_person=setting.protection.records_per_person,
+                silos_per_person=setting.protection.silos_per_person,
             )
             rows.append(Row(i, rounds, (certificate,) * len(rounds)))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

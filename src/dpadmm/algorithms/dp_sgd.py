@@ -86,8 +86,8 @@ class DPProxSGD(GradientMethod):
                 clip=math.inf if self.clip is None else self.clip,
                 weight=float(setting.problem.weights[i]),
                 solver_tolerance=ROUNDING,
-                records_per_person=setting.records_per_person,
-                silos_per_person=setting.silos_per_person,
+                records_per_person=setting.protection.records_per_person,
+                silos_per_person=setting.protection.silos_per_person,
             ).weakened(Strength.UP_TO_FLOATING_POINT)
             drawn = self.draws.sampling(int(functions.sizes[i]))
             rows.append(Row(i, rounds, (certificate,) * len(rounds), drawn))

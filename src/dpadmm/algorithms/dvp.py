@@ -150,8 +150,8 @@ def _objective_certificate(
         is_logistic=isinstance(loss, Logistic),
         is_smoothed=is_smoothed,
         solver_tolerance=setting.tolerance if is_smoothed else None,
-        records_per_person=setting.records_per_person,
-        silos_per_person=setting.silos_per_person,
+        records_per_person=setting.protection.records_per_person,
+        silos_per_person=setting.protection.silos_per_person,
     )
 
 
@@ -162,8 +162,8 @@ def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
         quadratic_curvature=2 * eta * _degree(setting, i),
         strong_convexity=float(setting.strong_convexity()[i]),
         weight=float(setting.problem.weights[i]),
-        records_per_person=setting.records_per_person,
-        silos_per_person=setting.silos_per_person,
+        records_per_person=setting.protection.records_per_person,
+        silos_per_person=setting.protection.silos_per_person,
     )
 
 

@@ -83,8 +83,8 @@ class LinearisedADMM(ConsensusADMM):
                     n_records=int(functions.sizes[i]),
                     weight=float(setting.problem.weights[i]),
                     solver_tolerance=ROUNDING,
-                    records_per_person=setting.records_per_person,
-                    silos_per_person=setting.silos_per_person,
+                    records_per_person=setting.protection.records_per_person,
+                    silos_per_person=setting.protection.silos_per_person,
                 )
                 for k in rounds
             )

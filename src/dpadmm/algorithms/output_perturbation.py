@@ -114,8 +114,8 @@ class OutputPerturbation:
                 strong_convexity=float(curvature[i]),
                 weight=float(problem.weights[i]),
                 solver_tolerance=setting.tolerance,
-                records_per_person=setting.records_per_person,
-                silos_per_person=setting.silos_per_person,
+                records_per_person=setting.protection.records_per_person,
+                silos_per_person=setting.protection.silos_per_person,
             )
             rows.append(
                 Row(i, (1,), (with_spherical_noise(certificate) if self.noise is Family.SPHERICAL else certificate,))

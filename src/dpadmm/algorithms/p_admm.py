@@ -53,8 +53,8 @@ def gaussian_broadcasts(eta: float, setting: Setting, rounds: range) -> Promise:
             strong_convexity=float(curvature[i]),
             weight=float(setting.problem.weights[i]),
             solver_tolerance=setting.tolerance,
-            records_per_person=setting.records_per_person,
-            silos_per_person=setting.silos_per_person,
+            records_per_person=setting.protection.records_per_person,
+            silos_per_person=setting.protection.silos_per_person,
         )
         rows.append(Row(i, tuple(rounds), (certificate,) * len(rounds)))
     return Promise(MESSAGE, Family.GAUSSIAN, tuple(rows))

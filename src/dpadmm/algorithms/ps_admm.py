@@ -254,8 +254,8 @@ class PSADMM:
             n_records=n_records,
             weight=weight,
             solver_tolerance=ROUNDING,
-            records_per_person=setting.records_per_person,
-            silos_per_person=setting.silos_per_person,
+            records_per_person=setting.protection.records_per_person,
+            silos_per_person=setting.protection.silos_per_person,
         )
         correction = ps_admm_correction(
             batch_size=self.batches.size,
@@ -263,8 +263,8 @@ class PSADMM:
             clip=self._limit(setting.problem.functions),
             weight=weight,
             solver_tolerance=ROUNDING,
-            records_per_person=setting.records_per_person,
-            silos_per_person=setting.silos_per_person,
+            records_per_person=setting.protection.records_per_person,
+            silos_per_person=setting.protection.silos_per_person,
         )
         return full, correction.weakened(Strength.UP_TO_FLOATING_POINT)
 

@@ -9,6 +9,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Promise
+from dpadmm.privacy.records import ONE_RECORD, Protection
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -17,25 +18,21 @@ from dpadmm.problems.problem import Problem
 class Setting:
     """The public facts a certificate rests on: sizes, weights, constants, the graph, the number of rounds.
 
-    `tolerance` is the gradient norm to which the engine solves (C7). `records_per_person` and `silos_per_person` are
-    the assumed maxima.
+    `tolerance` is the gradient norm to which the engine solves (C7). `protection` says who is protected from whom;
+    its unit and view are a method's own to certify.
     """
 
     problem: Problem
     rounds: int
     tolerance: float
     network: Network | None = None
-    records_per_person: int = 1
-    silos_per_person: int = 1
+    protection: Protection = ONE_RECORD
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.count("rounds", self.rounds)
         checks.positive("tolerance", self.tolerance)
-        checks.count("records_per_person", self.records_per_person)
-        checks.count("silos_per_person", self.silos_per_person)
-        if self.silos_per_person > self.problem.n_agents:
-            raise InputError(f"silos_per_person must be at most the {self.problem.n_agents} silos there are.")
+        self.protection.check_silos(self.problem.n_agents)
 
     @property
     def gradient_bound(self) -> float:

@@ -30,10 +30,10 @@ def demo(
     with clear_failures():
         from dpadmm.cli.figures import print_json
         from dpadmm.cli.results import model_json
-        from dpadmm.privacy.ledger import Terms
+        from dpadmm.privacy.records import ONE_RECORD
 
         folder = _folder(out)
-        model, page = _run(folder, options.TaskWords(epsilon=epsilon, delta=delta, terms=Terms()), is_json=json)
+        model, page = _run(folder, options.TaskWords(epsilon=epsilon, delta=delta, protection=ONE_RECORD), is_json=json)
         if json:
             print_json({"command": "demo", "folder": str(folder), "report": str(page)} | model_json(model))
 

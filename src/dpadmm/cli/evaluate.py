@@ -99,7 +99,7 @@ def evaluate(
             words = options.TaskWords(
                 epsilon=epsilon or 0.0,
                 delta=delta or 0.0,
-                terms=options.terms_of(ledger, None, None, records_per_person, silos_per_person),
+                protection=options.protection_of(ledger, None, None, records_per_person, silos_per_person),
             )
             found = _private(saved, prepare(saved.schema, tables, policies, names), tables, words, books)
         place = save_model(_with(saved, found), model) if record else None

@@ -17,7 +17,6 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
 from dpadmm.privacy.methods import Family, Levels, Method
 from dpadmm.privacy.records import Certificate, Unit
-from dpadmm.privacy.words import Protected
 
 CLAIMED = "CLAIMED figures are what a paper prints, evaluated as printed. Nothing certified is computed from them."
 _MEASURES = {
@@ -114,11 +113,11 @@ def as_json(shown_figures: Figures) -> dict[str, Any]:
         "certified": {
             "epsilon": number(f.epsilon),
             "delta": f.delta,
-            "unit": said.unit.value,
-            "relation": said.relation.value,
-            "view": said.view.value,
-            "records_per_person": said.records_per_person,
-            "silos_per_person": said.silos_per_person,
+            "unit": said.protection.unit.value,
+            "relation": said.protection.relation.value,
+            "view": said.protection.view.value,
+            "records_per_person": said.protection.records_per_person,
+            "silos_per_person": said.protection.silos_per_person,
             "strength": said.strength.value,
             "certificates": list(said.theorems),
             "assumptions": list(said.assumptions),
@@ -182,14 +181,9 @@ def print_figures(f: Figures) -> None:
     console.print(noise_words(f), soft_wrap=True)
     console.print(_table(f))
     said = f.statement
-    hidden = Protected(
-        unit=said.unit,
-        relation=said.relation,
-        records_per_person=said.records_per_person,
-        silos_per_person=said.silos_per_person,
-    )
-    people = f"; a person has {hidden.people}" if said.unit is Unit.RECORD else ""
-    console.print(f"Protects {hidden} from the {said.view.value}{people}.", soft_wrap=True)
+    hidden = said.protection
+    people = f"; a person has {hidden.people}" if hidden.unit is Unit.RECORD else ""
+    console.print(f"Protects {hidden} from the {hidden.view.value}{people}.", soft_wrap=True)
     console.print("Assumptions of the certified figure:")
     for assumption in said.assumptions:
         console.print(f"  - {assumption}", soft_wrap=True, markup=False)

@@ -80,7 +80,7 @@ def fit(
         words = options.TaskWords(
             epsilon=epsilon,
             delta=delta,
-            terms=options.terms_of(ledger, unit, view, records_per_person, silos_per_person),
+            protection=options.protection_of(ledger, unit, view, records_per_person, silos_per_person),
             loss=loss,
             method=method,
             topology=topology,
@@ -91,7 +91,7 @@ def fit(
         if report is not None:
             check_writable(report, may_replace=force)
         tables = read_silos(files, split_by, has_header=header)
-        if split_by is not None and words.terms.unit is Unit.RECORD:
+        if split_by is not None and words.protection.unit is Unit.RECORD:
             typer.echo(
                 f"The {len(tables)} values of {split_by!r} become the public names of the silos, in model, report "
                 "and ledger. If they are people, say --unit user: they are then numbered.",

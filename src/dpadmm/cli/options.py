@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dpadmm.datasets.screening import Screening
     from dpadmm.networks.graph import Network
     from dpadmm.planning.task import Task
-    from dpadmm.privacy.ledger import Terms
+    from dpadmm.privacy.records import Protection
     from dpadmm.problems.losses import Loss
 
 _CELLS, _PRIVACY, _MODEL, _OUTPUT = "Awkward cells", "Privacy", "Model", "Output"
@@ -118,7 +118,7 @@ class TaskWords:
 
     epsilon: float
     delta: float
-    terms: "Terms"
+    protection: "Protection"
     loss: str = "auto"
     method: str = "auto"
     topology: str = "auto"
@@ -144,13 +144,10 @@ class TaskWords:
             dimension=dimension,
             loss=loss_of(self.loss, is_real=is_real),
             target=Target(epsilon, delta),
-            unit=self.terms.unit,
-            view=self.terms.view,
+            protection=self.protection,
             network=self._network(len(sizes)),
             regulariser=penalty_of(self.alpha, self.l1_ratio),
             row_norm=row_norm,
-            records_per_person=self.terms.records_per_person,
-            silos_per_person=self.terms.silos_per_person,
         )
 
     def _network(self, n_silos: int) -> "Network | None":
@@ -161,19 +158,19 @@ class TaskWords:
         return network_of(self.topology, n_silos)
 
 
-def terms_of(
+def protection_of(
     ledger: Path | None,
     unit: str | None,
     view: str | None,
     records_per_person: int | None,
     silos_per_person: int | None,
-) -> "Terms":
+) -> "Protection":
     """Return what the options say about people and observers; what they leave out is the ledger's, if it is there."""
-    from dpadmm.estimators.bookkeeping import terms_of as kept_in
-    from dpadmm.estimators.training import terms_from
+    from dpadmm.estimators.bookkeeping import protection_of as kept_in
+    from dpadmm.estimators.training import protection_from
 
     book = ledger if ledger is not None and ledger.exists() else None
-    return terms_from(kept_in(book), unit, view, records_per_person, silos_per_person)
+    return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person)
 
 
 def loss_of(word: str, *, is_real: bool) -> "Loss":

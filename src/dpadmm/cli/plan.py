@@ -57,7 +57,7 @@ def plan(
         words = options.TaskWords(
             epsilon=epsilon,
             delta=delta,
-            terms=options.terms_of(None, unit, view, records_per_person, silos_per_person),
+            protection=options.protection_of(None, unit, view, records_per_person, silos_per_person),
             loss=loss,
             method=method,
             topology=topology,

@@ -123,8 +123,8 @@ def private_score(
             silos.labels,
             words.epsilon,
             delta=words.delta,
-            max_records_per_person=words.terms.records_per_person,
-            max_silos_per_person=words.terms.silos_per_person,
+            max_records_per_person=words.protection.records_per_person,
+            max_silos_per_person=words.protection.silos_per_person,
             ledger=ledger,
         )
     return "mean absolute error (half ranges)", private_absolute_error(
@@ -134,7 +134,7 @@ def private_score(
         words.epsilon,
         largest=2.0,
         delta=words.delta,
-        max_records_per_person=words.terms.records_per_person,
-        max_silos_per_person=words.terms.silos_per_person,
+        max_records_per_person=words.protection.records_per_person,
+        max_silos_per_person=words.protection.silos_per_person,
         ledger=ledger,
     )

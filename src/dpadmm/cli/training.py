@@ -73,10 +73,12 @@ class Books:
             return
         data = ledger_data(tables)
         if self.budget is not None:
-            Ledger.create(self.path, data, Budget(epsilon=self.budget, delta=words.delta), terms=words.terms).close()
+            Ledger.create(
+                self.path, data, Budget(epsilon=self.budget, delta=words.delta), protection=words.protection
+            ).close()
         with Ledger.open(self.path) as ledger:
             confirmed = ledger.confirm(data)
-            confirmed.check_terms(words.terms)
+            confirmed.check_protection(words.protection)
             yield confirmed
 
 
@@ -137,7 +139,7 @@ class Training:
             )
         if self.seed is not None and self.books.path is not None:
             raise InputError("--simulate makes no release, so it cannot be recorded. Leave --ledger out.")
-        if self.words.terms.unit is Unit.RECORD and self.words.terms.silos_per_person < 2:
+        if self.words.protection.unit is Unit.RECORD and self.words.protection.silos_per_person < 2:
             check_no_copies(self.tables)
         check_writable(self.out, may_replace=self.may_replace)
         if self.books.path is not None:
@@ -145,7 +147,9 @@ class Training:
         if self.books.budget is None:
             with self.books.open(self.tables, self.words):  # other data or terms are refused before the planning
                 pass
-        return prepare(self.schema, self.tables, self.screening, public_names(list(self.tables), self.words.terms.unit))
+        return prepare(
+            self.schema, self.tables, self.screening, public_names(list(self.tables), self.words.protection.unit)
+        )
 
     def _check_words(self) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""

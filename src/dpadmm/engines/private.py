@@ -10,13 +10,13 @@ from dpadmm.checks import shown
 from dpadmm.engines.local import LocalEngine, Recording, Run, Stopping
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import Origin, Sampler
+from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
 from dpadmm.noise.schedules import Schedule
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import SampledGaussianRelease
+from dpadmm.privacy.records import ONE_RECORD, Origin, Protection, SampledGaussianRelease
 from dpadmm.problems.problem import Problem
 
 
@@ -54,18 +54,16 @@ def plan_noise(
     network: Network | None = None,
     schedule: Schedule | None = None,
     engine: LocalEngine | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
+    protection: Protection = ONE_RECORD,
     is_secure: bool = False,
 ) -> NoisePlan:
     """Return the noise that spends exactly the target; looks at public facts only."""
     engine = engine if engine is not None else LocalEngine()
     check_fit(algorithm, problem, network)
-    setting = Setting(problem, rounds, engine.tolerance, network, records_per_person, silos_per_person)
+    setting = Setting(problem, rounds, engine.tolerance, network, protection)
     dimension = problem.dimension if is_secure else None
-    return calibrated(
-        algorithm.promises(setting), target, schedule, silos_per_person=silos_per_person, secure_dimension=dimension
-    )
+    silos = protection.silos_per_person
+    return calibrated(algorithm.promises(setting), target, schedule, silos_per_person=silos, secure_dimension=dimension)
 
 
 def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
@@ -89,8 +87,7 @@ def run_private(
     network: Network | None = None,
     schedule: Schedule | None = None,
     engine: LocalEngine | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
+    protection: Protection = ONE_RECORD,
 ) -> PrivateRun:
     """Plan the noise for the target, run, and state the cost.
 
@@ -118,8 +115,7 @@ def run_private(
         network,
         schedule,
         engine,
-        records_per_person,
-        silos_per_person,
+        protection,
         is_secure=isinstance(sampler, SecureSampler),
     )
     if isinstance(sampler, SecureSampler):

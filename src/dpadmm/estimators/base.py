@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.errors import InputError
-from dpadmm.estimators.bookkeeping import check_ledger, opened, terms_of
+from dpadmm.estimators.bookkeeping import check_ledger, opened, protection_of
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -88,7 +88,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "ledger. Leave random_state out to release, or ledger out to simulate."
             )
         boolean("fit_intercept", self.fit_intercept)
-        return Wishes.of(self.get_params(deep=False), terms_of(self.ledger))
+        return Wishes.of(self.get_params(deep=False), protection_of(self.ledger))
 
     def _train(
         self, wishes: Wishes, loss: Loss, X: Matrix, y: Any, targets: Sequence[Floats], groups: Any, notes: list[str]
@@ -99,12 +99,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         encoding = RowEncoding.of(X.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
         notes = [f"before training, {encoding.describe()}; this map is public", *notes]
-        if wishes.terms.unit is Unit.USER:
+        if wishes.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
         layout = Layout.of(groups, X.shape[0])
         with opened(self.ledger, X, y, groups) as ledger:
             if ledger is not None:
-                ledger.check_terms(wishes.terms)
+                ledger.check_protection(wishes.protection)
             course = planned(wishes, loss, layout.sizes, encoding.dimension, len(targets))
             self._warn(wishes, encoding, course.plan, X.shape[0], has_groups=groups is not None)
             done = train(course, wishes, layout, encoding.encode(X), targets, ledger)
@@ -144,7 +144,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self._notify(large_delta_words(wishes.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not wishes.is_simulated:
             target = wishes.target
-            words = no_ledger_words(target.epsilon, target.delta, wishes.terms, has_groups=has_groups)
+            words = no_ledger_words(target.epsilon, target.delta, wishes.protection, has_groups=has_groups)
             warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, depth=4)
         leak = leak_around()
         if leak is not None:

@@ -10,8 +10,9 @@ from scipy import sparse
 
 from dpadmm.errors import InputError
 from dpadmm.estimators.validation import Layout
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns, Terms
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.privacy.ledger.reading import open_for_reading
+from dpadmm.privacy.records import ONE_RECORD, Protection
 
 
 def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns, ...]:
@@ -58,16 +59,16 @@ def opened(ledger: Any, X: Any, y: Any, groups: Any = None) -> Iterator[Confirme
             book.close()
 
 
-def terms_of(ledger: Any) -> Terms:
-    """Return what the ledger's budget is about, or the usual terms without one."""
+def protection_of(ledger: Any) -> Protection:
+    """Return what the ledger's budget is about, or the usual protection without one."""
     if ledger is None:
-        return Terms()
+        return ONE_RECORD
     if isinstance(ledger, ConfirmedLedger):
-        return ledger.ledger.terms
+        return ledger.ledger.protection
     if isinstance(ledger, Ledger):
-        return ledger.terms
+        return ledger.protection
     with open_for_reading(ledger) as book:
-        return book.terms
+        return book.protection
 
 
 def check_ledger(ledger: Any) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.bookkeeping import check_ledger, opened, terms_of
+from dpadmm.estimators.bookkeeping import check_ledger, opened, protection_of
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -22,7 +22,7 @@ from dpadmm.estimators.notices import (
     warn_once,
 )
 from dpadmm.estimators.statement import PrivacyStatement
-from dpadmm.estimators.training import terms_from
+from dpadmm.estimators.training import protection_from
 from dpadmm.estimators.validation import boolean, own_words, seed_of
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
 from dpadmm.noise.plan import check_reach
@@ -32,9 +32,16 @@ from dpadmm.planning.words import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum, secure_grid
-from dpadmm.privacy.ledger import Origin as LedgerOrigin
-from dpadmm.privacy.ledger import Terms
-from dpadmm.privacy.records import Certificate, CoordinateLaplaceRelease, GaussianRelease, Norm, Unit, View
+from dpadmm.privacy.records import (
+    Certificate,
+    CoordinateLaplaceRelease,
+    GaussianRelease,
+    Norm,
+    Origin,
+    Protection,
+    Unit,
+    View,
+)
 
 STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""
@@ -158,7 +165,7 @@ class _Asked:
 
     epsilon: float
     delta: float | None
-    terms: Terms
+    protection: Protection
     ledger: Any
     seed: int | None
     groups: Any
@@ -180,7 +187,7 @@ class _Asked:
         return cls(
             checks.positive("epsilon", epsilon),
             None if delta is None else checks.open_unit("delta", delta),
-            terms_from(terms_of(ledger), Unit.RECORD, View.EAVESDROPPER, records, silos),
+            protection_from(protection_of(ledger), Unit.RECORD, View.EAVESDROPPER, records, silos),
             ledger,
             seed_of(state),
             groups,
@@ -233,7 +240,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
     if asked.seed is not None:
         _warn_simulated()
     elif asked.ledger is None:
-        words = no_ledger_words(asked.epsilon, asked.delta, asked.terms, has_groups=asked.groups is not None)
+        words = no_ledger_words(asked.epsilon, asked.delta, asked.protection, has_groups=asked.groups is not None)
         warn_once(words, NoLedgerWarning, depth=3)
     n = len(whole)
     if asked.delta is not None and asked.delta * n > 1:
@@ -241,16 +248,16 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
     certificate = bounded_sum(
         n_records=n,
         norm=Norm.L1 if asked.delta is None else Norm.L2,
-        records_per_person=asked.terms.records_per_person,
-        silos_per_person=asked.terms.silos_per_person,
+        records_per_person=asked.protection.records_per_person,
+        silos_per_person=asked.protection.silos_per_person,
     )
     release, std = _release(certificate, asked)
     check_reach([release], n)
     with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
-            ledger.check_terms(asked.terms)
+            ledger.check_protection(asked.protection)
         if ledger is not None:
-            ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=LedgerOrigin.SECURE)
+            ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=Origin.SECURE)
         # At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.
         total = np.full((1, 1, 1), int(whole.sum()) / STEPS)
         noisy = asked.sampler.perturb(total, release, Draw(_SLOT, 1, Batch.one(COORDINATOR)))

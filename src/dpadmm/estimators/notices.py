@@ -9,7 +9,7 @@ from dataclasses import fields
 from types import FrameType
 
 from dpadmm.checks import shown
-from dpadmm.privacy.ledger import Terms
+from dpadmm.privacy.records import ONE_RECORD, Protection
 
 _USUAL_DELTA = 1e-6  # where a release asks for none
 
@@ -38,12 +38,12 @@ class PipelineWarning(UserWarning):
     """A fit inside a pipeline with steps that learn from the rows, or inside a search. Each is said once a process."""
 
 
-def no_ledger_words(epsilon: float, delta: float | None, terms: Terms, *, has_groups: bool) -> str:
+def no_ledger_words(epsilon: float, delta: float | None, protection: Protection, *, has_groups: bool) -> str:
     """Return what a release without a ledger means, with lines to copy that make one, for two such releases."""
     changed = {
-        field.name: shown(getattr(terms, field.name))
-        for field in fields(Terms)
-        if getattr(terms, field.name) != getattr(Terms(), field.name)
+        field.name: shown(getattr(protection, field.name))
+        for field in fields(Protection)
+        if getattr(protection, field.name) != getattr(ONE_RECORD, field.name)
     }
     listed = ", ".join(f"{name}={value}" for name, value in changed.items())
     budget = f"Budget(epsilon={2 * epsilon:g}, delta={min(2 * (delta or _USUAL_DELTA), 0.5):g})"
@@ -51,10 +51,10 @@ def no_ledger_words(epsilon: float, delta: float | None, terms: Terms, *, has_gr
         "no ledger is given, so nothing remembers what these data have spent: every further fit or figure adds to it, "
         "and nobody counts. Create a ledger once, with the most that these data may ever spend:",
         "    from dpadmm import ledger_data",
-        f"    from dpadmm.privacy.ledger import Budget, Ledger{', Terms' if changed else ''}",
-        *(["    from dpadmm.privacy.records import Unit, View"] if changed else []),
+        "    from dpadmm.privacy.ledger import Budget, Ledger",
+        *(["    from dpadmm.privacy.records import ONE_RECORD, Protection, Unit, View"] if changed else []),
         f"    Ledger.create('data.ledger', ledger_data(X, y{', groups' if has_groups else ''}), {budget}"
-        f"{f', terms=Terms({listed})' if changed else ''}).close()",
+        f"{f', protection=Protection({listed})' if changed else ''}).close()",
         "and give ledger='data.ledger' from then on. (Said once.)",
     )
     return "\n".join(lines)

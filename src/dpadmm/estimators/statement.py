@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpadmm.noise.distributions import distribution_of
-from dpadmm.noise.draws import Origin
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon
-from dpadmm.privacy.records import Relation, Release, Strength, Unit, View
-from dpadmm.privacy.words import Protected, covers
+from dpadmm.privacy.records import Origin, Protection, Relation, Release, Strength, Unit, View, covers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,15 +84,15 @@ class PrivacyStatement:
             certified=account.curve.epsilon(delta),
             delta=delta,
             claimed=tuple(claimed),
-            unit=account.unit,
-            relation=account.relation,
-            view=account.view,
+            unit=account.protection.unit,
+            relation=account.protection.relation,
+            view=account.protection.view,
             certificate="; ".join(account.theorems),
             strength=account.strength,
             noise=NoiseSummary.of(releases),
             origin=origin,
-            records_per_person=account.records_per_person,
-            silos_per_person=account.silos_per_person,
+            records_per_person=account.protection.records_per_person,
+            silos_per_person=account.protection.silos_per_person,
             assumptions=(*account.assumptions, *assumptions),
             problems=problems,
             subject=subject,
@@ -106,11 +104,12 @@ class PrivacyStatement:
         return self.origin is Origin.SECURE
 
     @property
-    def protected(self) -> Protected:
+    def protected(self) -> Protection:
         """Whose change is hidden, in words."""
-        return Protected(
+        return Protection(
             unit=self.unit,
             relation=self.relation,
+            view=self.view,
             records_per_person=self.records_per_person,
             silos_per_person=self.silos_per_person,
         )
@@ -128,7 +127,7 @@ class PrivacyStatement:
             f"Protects    {self.protected} from the {self.view.value}",
             f"Persons     {self.protected.people}",
             f"Certificate {self.certificate}; {self.strength.value}",
-            f"Noise       {self.noise}; from: {self.origin.value}",
+            f"Noise       {self.noise}; from: {self.origin.source}",
         ]
         if self.problems > 1:
             lines.append(f"Shared by   {self.problems} one-vs-rest problems: the figure covers all of them together")
@@ -156,7 +155,7 @@ class PrivacyStatement:
                 "greatest_scale": self.noise.greatest_scale,
                 "releases": self.noise.releases,
             },
-            "origin": self.origin.value,
+            "origin": self.origin.source,
             "is_private_release": self.is_private_release,
             "records_per_person": self.records_per_person,
             "silos_per_person": self.silos_per_person,

@@ -15,7 +15,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.estimators.validation import Layout, method_name, network_of, penalty_of, seed_of, word
-from dpadmm.noise.draws import Origin, Sampler
+from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
@@ -29,9 +29,8 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.claims import ClaimedEpsilon
-from dpadmm.privacy.ledger import ConfirmedLedger, Terms
-from dpadmm.privacy.ledger import Origin as LedgerOrigin
-from dpadmm.privacy.records import Release, Unit, View
+from dpadmm.privacy.ledger import ConfirmedLedger
+from dpadmm.privacy.records import Origin, Protection, Release, Unit, View
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
@@ -46,14 +45,14 @@ class Wishes:
     """What the user asked for, as types; all of it public."""
 
     target: Target
-    terms: Terms
+    protection: Protection
     method: str | None
     topology: Any
     penalty: Regulariser | None
     seed: int | None
 
     @classmethod
-    def of(cls, parameters: dict[str, Any], usual: Terms) -> "Wishes":
+    def of(cls, parameters: dict[str, Any], usual: Protection) -> "Wishes":
         """Return the estimator's parameters, checked; what is not said about people and observers is as `usual`."""
         if parameters["delta"] is None:
             raise InputError(
@@ -64,7 +63,7 @@ class Wishes:
             target=Target(
                 checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
             ),
-            terms=terms_from(
+            protection=protection_from(
                 usual,
                 parameters["unit"],
                 parameters["view"],
@@ -87,8 +86,8 @@ class Wishes:
         return SecureSampler() if self.seed is None else SimulatedSampler(self.seed + problem * _SEED_STEP)
 
 
-def terms_from(usual: Terms, unit: Any, view: Any, records: Any, silos: Any) -> Terms:
-    """Return the terms that words and numbers name; None stands for the usual ones, which are the ledger's."""
+def protection_from(usual: Protection, unit: Any, view: Any, records: Any, silos: Any) -> Protection:
+    """Return the protection that words and numbers name; None stands for the usual one, which is the ledger's."""
     return replace(
         usual,
         unit=usual.unit if unit is None else word("unit", unit, Unit),
@@ -146,12 +145,9 @@ def planned(wishes: Wishes, loss: Loss, sizes: tuple[int, ...], dimension: int, 
             dimension=dimension,
             loss=loss,
             target=share,
-            unit=wishes.terms.unit,
-            view=wishes.terms.view,
+            protection=wishes.protection,
             network=network_of(wishes.topology, len(sizes)),
             regulariser=wishes.penalty,
-            records_per_person=wishes.terms.records_per_person,
-            silos_per_person=wishes.terms.silos_per_person,
         )
         plan = make_plan(task, method=wishes.method)
         noise = repeated(plan.noise_plan(is_secure=not wishes.is_simulated), problems)
@@ -194,9 +190,7 @@ def train(
     plan = course.plan
     if ledger is not None:
         run = f"{plan.method}-{uuid.uuid4()}"
-        ledger.for_run(layout.sizes).reserve(
-            course.releases, run=run, algorithm=plan.method, origin=LedgerOrigin.SECURE
-        )
+        ledger.for_run(layout.sizes).reserve(course.releases, run=run, algorithm=plan.method, origin=Origin.SECURE)
     parts = [rows[part] for part in layout.rows]
     outcomes = []
     for problem, target in enumerate(targets):

@@ -5,7 +5,7 @@ Noise is drawn from a release (`dpadmm.privacy.records`), which carries the cert
 """
 
 from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace, distribution_of
-from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Origin, Perturbed, Releases, Sampler, Slot
+from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Perturbed, Releases, Sampler, Slot
 from dpadmm.noise.schedules import CaoOptimal, Constant, Custom, Geometric, Schedule, Tail
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import Silence, SimulatedSampler
@@ -21,7 +21,6 @@ __all__ = [
     "Draw",
     "Gaussian",
     "Geometric",
-    "Origin",
     "Perturbed",
     "Releases",
     "Sampler",

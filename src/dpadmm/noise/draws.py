@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +11,7 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.distributions import Distribution, distribution_of
-from dpadmm.privacy.records import Certificate, Release, Strength
+from dpadmm.privacy.records import Certificate, Origin, Release, Strength
 
 COORDINATOR = -1
 """Index of the coordinator where an agent is asked for."""
@@ -82,14 +81,6 @@ class Draw:
         """Refuse rounds that are no 32-bit numbers."""
         if checks.count("round", self.round, least=0) >= _LIMIT:
             raise InputError(f"round must be below 2^32, got {self.round}.")
-
-
-class Origin(Enum):
-    """Where noise came from."""
-
-    SECURE = "operating-system entropy"
-    SIMULATED = "seeded generator"
-    NONE = "no noise"
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Origin, Sampler, Slot
+from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
 from dpadmm.noise.promises import Family, Promise, Row, bounds_by_round, last_round
 from dpadmm.noise.schedules import Constant, Schedule
 from dpadmm.noise.secure import MOST_REACH, grid_for
@@ -29,7 +29,7 @@ from dpadmm.privacy.calibration import (
     calibrate_scale,
 )
 from dpadmm.privacy.certificates import secure_grid
-from dpadmm.privacy.records import BareRelease, ObjectiveRelease, Release
+from dpadmm.privacy.records import BareRelease, ObjectiveRelease, Origin, Release
 
 Floats = NDArray[np.float64]
 Stds = list[Floats]

@@ -19,7 +19,6 @@ from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian
 from dpadmm.noise.draws import (
     Draw,
     Noise,
-    Origin,
     Perturbed,
     Releases,
     Values,
@@ -27,7 +26,7 @@ from dpadmm.noise.draws import (
     checked_values,
     promised_noise,
 )
-from dpadmm.privacy.records import Certificate, Strength
+from dpadmm.privacy.records import Certificate, Origin, Strength
 
 enable_features("contrib")  # OpenDP's noise asks for this consent
 

@@ -17,7 +17,6 @@ from dpadmm.noise import kernels
 from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace
 from dpadmm.noise.draws import (
     Draw,
-    Origin,
     Perturbed,
     Releases,
     Slot,
@@ -26,7 +25,7 @@ from dpadmm.noise.draws import (
     checked_values,
     promised_noise,
 )
-from dpadmm.privacy.records import Strength
+from dpadmm.privacy.records import Origin, Strength
 
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
 _WORTH_A_THREAD = 2**15  # numbers below which a thread costs more than it brings

@@ -29,7 +29,7 @@ from dpadmm.planning.task import Task
 from dpadmm.planning.trial import Trial, score_models
 from dpadmm.planning.worlds import World, draw
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import View
+from dpadmm.privacy.records import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
 from dpadmm.problems.risk import EmpiricalRisk
@@ -143,9 +143,10 @@ def try_out(bench: Bench, world: World) -> Trial:
     n_silos = RECIPES[bench.method].least_silos
     mu = (0.02 if bench.is_ample else 1.0) / bench.n_records
     stage = stage_of(Scene(bench.loss, bench.n_records, bench.dimension, n_silos, mu, world))
-    view = View.PUBLIC if View.EAVESDROPPER not in RECIPES[bench.method].views else View.EAVESDROPPER
+    is_seen = View.EAVESDROPPER in RECIPES[bench.method].views
+    protection = ONE_RECORD if is_seen else Protection(view=View.PUBLIC)
     sizes = tuple(stage.silos.sizes.tolist())
-    task = Task(sizes=sizes, dimension=bench.dimension, loss=bench.loss, target=_BUDGET, view=view)
+    task = Task(sizes=sizes, dimension=bench.dimension, loss=bench.loss, target=_BUDGET, protection=protection)
     settings = Settings(bench.method, bench.rounds, bench.time / bench.rounds, bench.mu)
     tolerance = _TOLERANCE * bench.loss.slope_bound / n_silos
     plan = replace(Blueprint.of(task, settings), tolerance=tolerance)

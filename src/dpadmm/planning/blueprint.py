@@ -85,16 +85,14 @@ class Blueprint:
         """Return every release with its noise, from public facts alone; `is_secure` counts the rounding to a grid."""
         task = self.task
         problem = Problem.of(task.functions(self.mu), self.weights, self.regulariser)
-        setting = Setting(
-            problem, self.rounds, self.tolerance, self.network, task.records_per_person, task.silos_per_person
-        )
+        setting = Setting(problem, self.rounds, self.tolerance, self.network, task.protection)
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
         has_grid = is_secure and not recipe_of(self.method).is_pure
         planned = calibrated(
             self.algorithm.promises(setting),
             budget_of(task, self.method),
             self.schedule,
-            silos_per_person=task.silos_per_person,
+            silos_per_person=task.protection.silos_per_person,
             secure_dimension=task.dimension if has_grid else None,
         )
         check_reach(planned, task.n_records)

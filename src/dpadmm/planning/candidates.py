@@ -85,7 +85,7 @@ def settings_at(task: Task, method: str, ratio: float) -> Settings:
     smoothness = task.functions(mu).constants.smoothness
     rounds = _PURE_ROUNDS if RECIPES[method].is_pure else _LEAST_ROUNDS
     time = aim / unit_noise(task, method, rounds)
-    if method == "fp-coordinator" and task.unit is Unit.RECORD:
+    if method == "fp-coordinator" and task.protection.unit is Unit.RECORD:
         # tau grows with the step: more rounds, shorter steps, and T from T sqrt(1 + T L/(2 K)) = aim/tau_0.
         rounds = _MOST_ROUNDS
         time = _coordinator_time(time, smoothness / (2.0 * rounds))
@@ -135,9 +135,13 @@ def margin_scale(loss: Loss) -> float:
 
 def unit_noise(task: Task, method: str, rounds: int = 1) -> float:
     """Return tau (without the factor f of noise at the coordinator)."""
-    share = task.records_per_person / task.n_records if task.unit is Unit.RECORD else max(task.sizes) / task.n_records
+    share = (
+        task.protection.records_per_person / task.n_records
+        if task.protection.unit is Unit.RECORD
+        else max(task.sizes) / task.n_records
+    )
     slope = 2.0 * task.loss.slope_bound * task.row_norm * share
-    silos = task.silos_per_person
+    silos = task.protection.silos_per_person
     if RECIPES[method].is_pure:
         reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
         return slope * reach / task.target.epsilon

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpadmm.engines.local import LocalEngine, Recording, RunInterrupted, Stopping
 from dpadmm.errors import InputError, ResumeError
-from dpadmm.noise.draws import Origin, Sampler
+from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan, PlannedNoise
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.bench import output_of
@@ -16,9 +16,8 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.public_history import PublicRound, Witness
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.ledger import ConfirmedLedger
-from dpadmm.privacy.ledger import Origin as LedgerOrigin
 from dpadmm.privacy.ledger.statement import Receipt
-from dpadmm.privacy.records import ObjectiveRelease, Release
+from dpadmm.privacy.records import ObjectiveRelease, Origin, Release
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
@@ -133,7 +132,7 @@ def _books(
 
 def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, plan: Plan, name: str) -> Iterator[Receipt]:
     """Reserve in all ledgers; none is charged if one of them has no room or knows the run already."""
-    labels: dict[str, Any] = {"run": name, "algorithm": plan.method, "origin": LedgerOrigin.SECURE}
+    labels: dict[str, Any] = {"run": name, "algorithm": plan.method, "origin": Origin.SECURE}
     for ledger, agents in books:
         if ledger.ledger.newest_round(name):
             raise ResumeError(

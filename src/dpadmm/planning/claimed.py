@@ -68,8 +68,8 @@ def _agent(plan: Plan, agent: int) -> dict[str, Any]:
         "rounds": plan.rounds,
         "gradient_bound": functions.constants.record_gradient,
         "weight": float(plan.weights.weights(functions.sizes)[agent]),
-        "records_per_person": plan.task.records_per_person,
-        "silos_per_person": plan.task.silos_per_person,
+        "records_per_person": plan.task.protection.records_per_person,
+        "silos_per_person": plan.task.protection.silos_per_person,
     }
 
 

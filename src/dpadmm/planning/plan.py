@@ -1,14 +1,12 @@
 """A plan: everything that is fixed before the data are touched, with its reasons."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dpadmm.planning.blueprint import Blueprint
 from dpadmm.planning.forecast import Forecast
 from dpadmm.planning.settings import Output
 from dpadmm.planning.task import Task
-from dpadmm.privacy.records import Relation
-from dpadmm.privacy.words import Protected
 
 __all__ = ["Output", "Plan"]
 
@@ -31,20 +29,15 @@ class Plan(Blueprint):
     def describe(self) -> str:
         """Return the plan as text."""
         task = self.task
-        hidden = Protected(
-            unit=task.unit,
-            relation=Relation.REPLACE_ONE,
-            records_per_person=task.records_per_person,
-            silos_per_person=task.silos_per_person,
-        )
-        change = replace(hidden, silos_per_person=1).change  # a message is one silo's
+        hidden = task.protection
         lines = [
             f"Task      {task.n_silos} silo(s), {task.n_records} records, d = {task.dimension}, {task.loss}",
             f"Budget    epsilon {task.target.epsilon:g}, delta {task.target.delta:g}, for {hidden}, against the "
-            f"{task.view.value}",
+            f"{hidden.view.value}",
             f"Method    {self.method}, {self.rounds} rounds, ridge {self.mu:.3g}; the result is {self.output.value}",
-            f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; replacing {change} moves it by at "
-            f"most {self.sensitivity.mean():.3g}; models have a norm of about {self.signal:.3g}",
+            f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; replacing "
+            f"{hidden.change_in_one_silo} moves it by at most {self.sensitivity.mean():.3g}; "
+            f"models have a norm of about {self.signal:.3g}",
             f"Expect    {self.expected}",
             *(f"Because   {reason}" for reason in self.reasons),
             *(f"Warning   {warning}" for warning in self.warnings),
@@ -87,11 +80,11 @@ def task_json(task: Task) -> dict[str, Any]:
         "loss": repr(task.loss),
         "epsilon": task.target.epsilon,
         "delta": task.target.delta,
-        "unit": task.unit.value,
-        "view": task.view.value,
+        "unit": task.protection.unit.value,
+        "view": task.protection.view.value,
         "edges": None if task.network is None else task.network.edges.tolist(),
         "regulariser": None if task.regulariser is None else repr(task.regulariser),
         "row_norm": task.row_norm,
-        "records_per_person": task.records_per_person,
-        "silos_per_person": task.silos_per_person,
+        "records_per_person": task.protection.records_per_person,
+        "silos_per_person": task.protection.silos_per_person,
     }

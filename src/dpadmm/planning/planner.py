@@ -22,7 +22,7 @@ from dpadmm.planning.trial import Trial
 from dpadmm.planning.words import reasons, warnings
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.records import ONE_RECORD, Protection
 from dpadmm.problems import losses
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
@@ -60,11 +60,8 @@ def plan(
     delta: float | None = None,
     network: Network | None = None,
     regulariser: Regulariser | None = None,
-    unit: Unit = Unit.RECORD,
-    view: View = View.EAVESDROPPER,
+    protection: Protection = ONE_RECORD,
     row_norm: float = 1.0,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
 ) -> Plan:
     """Return a plan for the task, or for the public facts given one by one; `method` (registry name) forces a method.
 
@@ -81,13 +78,10 @@ def plan(
             dimension=dimension,
             loss=loss,
             target=Target(epsilon, delta),
-            unit=unit,
-            view=view,
+            protection=protection,
             network=network,
             regulariser=regulariser,
             row_norm=row_norm,
-            records_per_person=records_per_person,
-            silos_per_person=silos_per_person,
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")

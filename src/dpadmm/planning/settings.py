@@ -80,7 +80,7 @@ def _on_edges(task: Task, settings: Settings) -> Any:
 
 
 def _with_gamma(task: Task, settings: Settings) -> Any:
-    return BY_NAME[settings.method].build(gamma=settings.step, unit=task.unit)
+    return BY_NAME[settings.method].build(gamma=settings.step, unit=task.protection.unit)
 
 
 def _gradient(task: Task, settings: Settings) -> Any:
@@ -134,10 +134,10 @@ def why_not(task: Task, method: str) -> str | None:
     recipe = recipe_of(method)
     if task.n_silos < recipe.least_silos:
         return f"{method} needs at least {recipe.least_silos} silos, got {task.n_silos}"
-    if task.view not in recipe.views:
-        return f"{method} is not certified against the {task.view.value}"
-    if task.unit not in recipe.units:
-        return f"{method} is not certified for the unit {task.unit.value}"
+    if task.protection.view not in recipe.views:
+        return f"{method} is not certified against the {task.protection.view.value}"
+    if task.protection.unit not in recipe.units:
+        return f"{method} is not certified for the unit {task.protection.unit.value}"
     if method == "output-perturbation" and own_ridge(task) == 0:
         return f"{method} needs a ridge, a weight alpha above 0"
     penalty = left_regulariser(task)

@@ -9,7 +9,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.records import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.regularisers import Regulariser
@@ -25,10 +25,10 @@ class Task:
     ----------
     sizes: records per silo, each at least 1. dimension: d, at least 1 (an intercept column counts).
     loss: a loss with a bounded slope (`Logistic`, `Huber`, `SmoothedHinge`).
-    target: the whole budget (epsilon, delta). unit: whose change is hidden, record or user. view: from whom.
+    target: the whole budget (epsilon, delta). protection: who is protected from whom; the unit is record or user.
     network: who talks to whom; None lets the planner choose (a complete graph of peers, or a coordinator).
     regulariser: the user's own penalty, kept as it is; None lets the planner add a small ridge.
-    row_norm: the public bound on a record's features. records_per_person, silos_per_person: assumed maxima.
+    row_norm: the public bound on a record's features.
 
     >>> from dpadmm.problems.losses import Logistic
     >>> task = Task(sizes=(300, 200), dimension=10, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -40,13 +40,10 @@ class Task:
     dimension: int
     loss: Loss
     target: Target
-    unit: Unit = Unit.RECORD
-    view: View = View.EAVESDROPPER
+    protection: Protection = ONE_RECORD
     network: Network | None = None
     regulariser: Regulariser | None = None
     row_norm: float = 1.0
-    records_per_person: int = 1
-    silos_per_person: int = 1
 
     def __post_init__(self) -> None:
         """Check every fact; `sizes` may be any list of whole numbers."""
@@ -59,9 +56,6 @@ class Task:
         object.__setattr__(self, "sizes", tuple(checks.count("every size", size) for size in sizes))
         checks.count("dimension", self.dimension)
         _moderate("row_norm", self.row_norm)
-        checks.count("records_per_person", self.records_per_person)
-        if checks.count("silos_per_person", self.silos_per_person) > len(sizes):
-            raise InputError(f"silos_per_person must be at most the {len(sizes)} silos, got {self.silos_per_person}.")
         self._check_types()
         self._check_network()
 
@@ -76,9 +70,10 @@ class Task:
                 "regression, Logistic() or SmoothedHinge() for classification."
             )
         _moderate("the loss's slope", self.loss.slope_bound)
-        if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
-            raise InputError(f"unit and view must be a Unit and a View, got {shown(self.unit)} and {shown(self.view)}.")
-        if self.unit is Unit.FUNCTION:
+        if not isinstance(self.protection, Protection):
+            raise InputError(f"protection must be a Protection(unit=..., view=...), got {shown(self.protection)}.")
+        self.protection.check_silos(len(self.sizes))
+        if self.protection.unit is Unit.FUNCTION:
             raise InputError("unit must be Unit.RECORD or Unit.USER; the function unit is for the consensus methods.")
         if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
             raise InputError(f"regulariser must be a regulariser such as Ridge(0.01), got {shown(self.regulariser)}.")

@@ -63,7 +63,7 @@ def warnings(task: Task, method: str, is_hopeless: bool, expected: Forecast) -> 
 
 def hopeless_words(task: Task, expected: Forecast) -> str:
     """Say that nothing is to be expected, and what would help."""
-    unit = f"{min(task.sizes)} records per silo" if task.unit is Unit.RECORD else f"{task.n_silos} users"
+    unit = f"{min(task.sizes)} records per silo" if task.protection.unit is Unit.RECORD else f"{task.n_silos} users"
     return (
         f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {expected.simplest}; "
         "pool silos, lower d, or raise eps."

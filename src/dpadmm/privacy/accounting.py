@@ -22,7 +22,7 @@ from dpadmm import checks
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.privacy.costs import Tally, count_release, objective_epsilon
 from dpadmm.privacy.curves import Curve, InfiniteCurve, WorstCurve
-from dpadmm.privacy.records import Certificate, Relation, Release, Strength, Unit, View
+from dpadmm.privacy.records import Certificate, Protection, Release, Strength
 
 __all__ = [
     "GdpFilter",
@@ -40,35 +40,24 @@ _STRENGTHS = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVE
 _MOST_COALITIONS = 1000
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """What certificates must agree on before their costs may be added."""
-
-    unit: Unit
-    relation: Relation
-    view: View
-    records_per_person: int
-    silos_per_person: int
-
-
 def _certificates(releases: Sequence[Release]) -> list[Certificate]:
     found = [getattr(release, "certificate", None) for release in releases]
     return list(dict.fromkeys(certificate for certificate in found if certificate is not None))
 
 
-def _terms(releases: Sequence[Release]) -> _Terms | None:
-    """The common terms of all certificates (None if there are none); different ones are refused."""
-    terms: _Terms | None = None
-    for c in _certificates(releases):
-        own = _Terms(c.unit, c.relation, c.view, c.records_per_person, c.silos_per_person)
-        if terms is not None and own != terms:
-            name = next(n for n in own.__dataclass_fields__ if getattr(own, n) != getattr(terms, n))
+def _protection(releases: Sequence[Release]) -> Protection | None:
+    """What all certificates agree on (None if there are none); only then may their costs be added."""
+    agreed: Protection | None = None
+    for certificate in _certificates(releases):
+        own = certificate.protection
+        if agreed is not None and own != agreed:
+            name = next(n for n in own.__dataclass_fields__ if getattr(own, n) != getattr(agreed, n))
             raise InputError(
-                f"releases disagree on {name}: {getattr(terms, name)!r} and {getattr(own, name)!r}; "
+                f"releases disagree on {name}: {getattr(agreed, name)!r} and {getattr(own, name)!r}; "
                 "account them apart, or certify all of them for the same terms."
             )
-        terms = own
-    return terms
+        agreed = own
+    return agreed
 
 
 def _tally(releases: Iterable[Release]) -> Tally:
@@ -95,7 +84,7 @@ def compose(releases: Iterable[Release]) -> Curve:
     """
     listed = list(releases)
     tally = _tally(listed)
-    _terms(listed)
+    _protection(listed)
     return tally.curve()
 
 
@@ -107,7 +96,7 @@ def by_agent(releases: Iterable[Release]) -> dict[int, Curve]:
     """
     listed = list(releases)
     everyone, own = _tallies(listed)
-    _terms(listed)
+    _protection(listed)
     tallies = {release.agent: everyone for release in listed if release.agent < 0}
     tallies |= {agent: tally.plus(everyone) for agent, tally in own.items()}
     known: dict[Hashable, Curve] = {}
@@ -127,8 +116,8 @@ def worst_person(releases: Iterable[Release]) -> Curve:
     """
     listed = list(releases)
     everyone, own = _tallies(listed)
-    tallies, terms = list(own.values()), _terms(listed)
-    silos = terms.silos_per_person if terms else 1
+    tallies, agreed = list(own.values()), _protection(listed)
+    silos = agreed.silos_per_person if agreed else 1
     if any(tally.infinite for tally in (everyone, *tallies)):
         return InfiniteCurve()
     if not any(tally.pure or tally.sampled for tally in (everyone, *tallies)):
@@ -170,11 +159,7 @@ class Statement:
     """A certified figure with everything it must name: for whom, against whom, under what, how far."""
 
     curve: Curve
-    unit: Unit
-    relation: Relation
-    view: View
-    records_per_person: int
-    silos_per_person: int
+    protection: Protection
     strength: Strength
     theorems: tuple[str, ...]
     assumptions: tuple[str, ...]
@@ -183,19 +168,15 @@ class Statement:
 def statement(releases: Iterable[Release]) -> Statement:
     """What may be said about these releases: the worst person's curve with the terms of the certificates."""
     listed = list(releases)
-    terms, certificates = _terms(listed), _certificates(listed)
-    if terms is None:
+    agreed, certificates = _protection(listed), _certificates(listed)
+    if agreed is None:
         raise InputError("no release has a certificate, so there is nothing to state; release with noise.")
     return Statement(
         curve=worst_person(listed),
+        protection=agreed,
         strength=weakest_strength(listed),
         theorems=tuple(dict.fromkeys(c.theorem for c in certificates)),
         assumptions=tuple(dict.fromkeys(text for c in certificates for text in c.assumptions)),
-        unit=terms.unit,
-        relation=terms.relation,
-        view=terms.view,
-        records_per_person=terms.records_per_person,
-        silos_per_person=terms.silos_per_person,
     )
 
 

@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dpadmm.datasets.schema import Schema
-from dpadmm.privacy.records import Relation, Unit
-from dpadmm.privacy.words import Protected
-
-
-class Origin(Enum):
-    """Where the noise came from: only secure noise makes a release."""
-
-    SECURE = "secure"
-    SIMULATED = "simulated"
+from dpadmm.privacy.records import Origin, Protection, Relation, Unit, View
 
 
 class Basis(Enum):
@@ -94,11 +86,12 @@ class Guarantee:
         return self.origin is Origin.SECURE
 
     @property
-    def protected(self) -> Protected:
+    def protected(self) -> Protection:
         """Whose change is hidden, in words."""
-        return Protected(
+        return Protection(
             unit=Unit(self.unit),
             relation=Relation(self.relation),
+            view=View(self.view),
             records_per_person=self.records_per_person,
             silos_per_person=self.silos_per_person,
         )

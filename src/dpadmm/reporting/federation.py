@@ -9,7 +9,8 @@ from dpadmm import __version__
 from dpadmm.algorithms.registry import BY_NAME
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome
-from dpadmm.reporting.facts import Choice, Curve, Custody, Guarantee, Origin, SavedModel, Silo, Wiring
+from dpadmm.privacy.records import Origin
+from dpadmm.reporting.facts import Choice, Curve, Custody, Guarantee, SavedModel, Silo, Wiring
 from dpadmm.reporting.outcome import now
 from dpadmm.reporting.page import report_page
 

@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import singledispatch
 
 from dpadmm import __version__
 from dpadmm.algorithms.registry import BY_NAME, Topology
 from dpadmm.datasets.schema import Schema
-from dpadmm.noise.draws import Origin as DrawnFrom
 from dpadmm.planning.carry_out import Outcome
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.public_history import PublicRound
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.ledger.reading import runs_of
-from dpadmm.privacy.records import BareRelease, Release, Unit
-from dpadmm.privacy.words import Protected
+from dpadmm.privacy.records import BareRelease, Origin, Protection, Release, Unit
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.claims import claims_of
 from dpadmm.reporting.facts import (
@@ -25,7 +22,6 @@ from dpadmm.reporting.facts import (
     Custody,
     Expected,
     Guarantee,
-    Origin,
     SavedModel,
     Silo,
     Spending,
@@ -64,7 +60,7 @@ def saved_model(
 ) -> SavedModel:
     """Return the model of an outcome with everything that may be told about it."""
     plan, guarantee = outcome.plan, guarantee_of(outcome)
-    pairs = zip(public_names(names, plan.task.unit), plan.task.sizes, strict=True)
+    pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
     return SavedModel(
         title=title,
         created=now(),
@@ -105,15 +101,15 @@ def guarantee_of(outcome: Outcome) -> Guarantee:
     return Guarantee(
         epsilon=said.curve.epsilon(delta),
         delta=delta,
-        unit=said.unit.value,
-        relation=said.relation.value,
-        view=said.view.value,
+        unit=said.protection.unit.value,
+        relation=said.protection.relation.value,
+        view=said.protection.view.value,
         strength=said.strength.value,
         certificates=tuple(said.theorems),
         assumptions=tuple(said.assumptions),
-        records_per_person=said.records_per_person,
-        silos_per_person=said.silos_per_person,
-        origin=Origin.SECURE if outcome.origin is DrawnFrom.SECURE else Origin.SIMULATED,
+        records_per_person=said.protection.records_per_person,
+        silos_per_person=said.protection.silos_per_person,
+        origin=Origin.SECURE if outcome.origin is Origin.SECURE else Origin.SIMULATED,
         claims=claims,
         no_claim=reason,
     )
@@ -159,13 +155,13 @@ def choice_of(plan: Plan) -> Choice:
     )
 
 
-def _noise_curves(outcome: Outcome, protected: Protected) -> tuple[Curve, ...]:
+def _noise_curves(outcome: Outcome, protected: Protection) -> tuple[Curve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
     for release in outcome.noise_plan:
         bounds[release.round] = max(bounds.get(release.round, 0.0), _bound(release))
     ks = tuple(each.round for each in rounds)
-    change = replace(protected, silos_per_person=1).change  # a message is one silo's
+    change = protected.change_in_one_silo
     return (
         Curve(
             name="message",

@@ -14,7 +14,7 @@ from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.records import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import L1
@@ -50,19 +50,25 @@ class TestCalibration:
         statement = plan.statement()
         epsilon = statement.curve.epsilon(TARGET.delta)
         assert TARGET.epsilon * (1 - 1e-6) <= epsilon <= TARGET.epsilon
-        assert statement.unit is unit
+        assert statement.protection.unit is unit
         for curve in by_agent(plan).values():
             assert curve.epsilon(TARGET.delta) <= TARGET.epsilon
 
     @every_method
     def test_people_in_several_silos(self, logistic, name):
-        plan = plan_noise(METHODS[name](Unit.RECORD), logistic, 12, TARGET, silos_per_person=2, records_per_person=3)
+        plan = plan_noise(
+            METHODS[name](Unit.RECORD),
+            logistic,
+            12,
+            TARGET,
+            protection=Protection(silos_per_person=2, records_per_person=3),
+        )
         statement = plan.statement()
-        assert (statement.silos_per_person, statement.records_per_person) == (2, 3)
+        assert (statement.protection.silos_per_person, statement.protection.records_per_person) == (2, 3)
         assert statement.curve.epsilon(TARGET.delta) <= TARGET.epsilon
 
     def test_two_silos_move_the_mean_twice_as_far(self, logistic):
-        setting = [Setting(logistic, 5, 1e-9, silos_per_person=s) for s in (1, 2, 4)]
+        setting = [Setting(logistic, 5, 1e-9, protection=Protection(silos_per_person=s)) for s in (1, 2, 4)]
         one, two, four = (
             CoordinatorADMM(0.7, unit=Unit.USER).promises(s)[0].rows[0].certificates[-1].bound for s in setting
         )
@@ -126,7 +132,7 @@ class TestCalibration:
         for unit in (Unit.RECORD, Unit.USER):
             plan = plan_noise(CentralisedADMM(1.0, clip=0.25, unit=unit), problem, 3, TARGET)
             assert {r.certificate.bound for r in plan} == {4 * 0.25}
-            assert plan.statement().unit is unit
+            assert plan.statement().protection.unit is unit
         with pytest.raises(InputError, match="no bound"):
             plan_noise(CoordinatorADMM(1.0), problem, 3, TARGET)
 

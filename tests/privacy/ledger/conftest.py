@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.privacy.ledger import Budget, Ledger, Origin, Receipt, SiloColumns
+from dpadmm.privacy.ledger import Budget, Ledger, Receipt, SiloColumns
 from dpadmm.privacy.records import (
     Certificate,
     GaussianRelease,
+    Origin,
     Release,
     SphericalLaplaceRelease,
     Unit,

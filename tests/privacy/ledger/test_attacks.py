@@ -6,9 +6,10 @@ from fractions import Fraction
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.ledger import Budget, Ledger, Origin, SiloColumns, Terms
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.privacy.ledger.confirmed import admitted
 from dpadmm.privacy.ledger.tally import gaussian_square
-from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
+from dpadmm.privacy.records import Certificate, GaussianRelease, Origin, Protection, Unit, View
 
 AGGREGATE = GaussianRelease(
     certificate=Certificate(
@@ -22,10 +23,10 @@ AGGREGATE = GaussianRelease(
 
 def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agents_of_one_silo(path):
     data = [SiloColumns("pooled", {"x": [1.0, 2.0, 3.0]})]
-    terms = Terms(view=View.PUBLIC, records_per_person=3)
+    protection = Protection(view=View.PUBLIC, records_per_person=3)
     wide = replace(AGGREGATE, certificate=replace(AGGREGATE.certificate, silos_per_person=3))
     labels = {"run": "r", "algorithm": "a", "origin": Origin.SECURE}
-    with Ledger.create(path, data, Budget(epsilon=9.0, delta=1e-5), terms=terms) as ledger:
+    with Ledger.create(path, data, Budget(epsilon=9.0, delta=1e-5), protection=protection) as ledger:
         spread = ledger.confirm(data).for_run((2, 1))
         with pytest.raises(InputError, match="3 silos per person"):
             spread.reserve([AGGREGATE], **labels)
@@ -35,13 +36,13 @@ def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agen
 
 
 def test_a_release_certified_for_fewer_silos_is_refused():
-    terms = Terms(view=View.PUBLIC, silos_per_person=2)
+    protection = Protection(view=View.PUBLIC, silos_per_person=2)
     for agent in (-1, 0):
         release = replace(AGGREGATE, agent=agent)
         with pytest.raises(InputError, match=r"at most 1 silo\(s\), which does not cover"):
-            terms.admit(release)
+            admitted(release, protection)
         wide = replace(release, certificate=replace(AGGREGATE.certificate, silos_per_person=2))
-        assert terms.admit(wide) is wide
+        assert admitted(wide, protection) is wide
 
 
 def test_discrete_noise_counts_with_its_excess():

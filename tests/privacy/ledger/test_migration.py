@@ -93,7 +93,7 @@ def test_people_in_several_silos_are_charged_for_all(path, tools):
     write_earlier(path, [[*own, everyone]], holding="TOGETHER")
     migrate(path, path.with_name("new"), tools.silos[:2])
     with Ledger.open(path.with_name("new"), compose=tools.compose) as ledger:
-        assert ledger.terms.silos_per_person == 2
+        assert ledger.protection.silos_per_person == 2
         truth = tools.compose([*own, tools.gaussian(ratio=0.2)]).epsilon(1e-5)
         assert ledger.statement().spent_epsilon == pytest.approx(truth, rel=1e-9)
     Path(f"{path}.migrated").unlink()

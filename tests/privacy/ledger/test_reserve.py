@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
-from dpadmm.privacy.ledger import Budget, Ledger, Origin, Terms
+from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger import store as ledger_store
-from dpadmm.privacy.records import BareRelease, Relation, Unit, View
+from dpadmm.privacy.records import BareRelease, Origin, Protection, Relation, Unit, View
 
 
 def entries(path):
@@ -195,9 +195,9 @@ def test_noise_that_protects_nothing_is_refused(ledger, tools, name, value):
     ],
 )
 def test_only_certificates_that_cover_the_terms_are_counted(path, tools, changes, is_covered):
-    terms = Terms(view=View.COORDINATOR, records_per_person=2)
+    protection = Protection(view=View.COORDINATOR, records_per_person=2)
     asked = tools.gaussian(**({"view": View.COORDINATOR, "records_per_person": 2} | changes))
-    with Ledger.create(path, tools.data, tools.budget, terms=terms, compose=tools.compose) as ledger:
+    with Ledger.create(path, tools.data, tools.budget, protection=protection, compose=tools.compose) as ledger:
         if is_covered:
             tools.reserve(ledger, asked)
         else:
@@ -210,8 +210,8 @@ def test_silos_have_the_budget_to_themselves_unless_people_are_in_several(tmp_pa
     fit = tools.most_releases(0.1, tools.budget)
     silos = tools.silos[:3]
     for person, each in ((1, fit), (2, fit // 2), (3, fit // 3)):
-        place, terms = tmp_path / str(person), Terms(silos_per_person=person)
-        with Ledger.create(place, silos, tools.budget, terms=terms, compose=tools.compose) as ledger:
+        place, protection = tmp_path / str(person), Protection(silos_per_person=person)
+        with Ledger.create(place, silos, tools.budget, protection=protection, compose=tools.compose) as ledger:
             asked = [tools.gaussian(k, agent=agent, silos_per_person=person) for agent in range(3) for k in range(each)]
             tools.reserve(ledger, *asked, data=silos)
             for agent in range(3):

@@ -12,10 +12,10 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.ledger import Ledger, SiloColumns, Terms
+from dpadmm.privacy.ledger import Ledger, SiloColumns
 from dpadmm.privacy.ledger.keys import new_key, read_key
 from dpadmm.privacy.ledger.silos import KnownData, KnownSilo
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.records import Protection, Unit
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)
 KEY = bytes(range(32))
@@ -197,7 +197,7 @@ def test_names_of_users_are_not_kept(tmp_path, tools):
     users = [silo("patient SECRET17", 1, 2), silo("patient SECRET18", 3)]
     for unit, is_shown in ((Unit.USER, False), (Unit.RECORD, True)):
         path = tmp_path / unit.value
-        with Ledger.create(path, users, tools.budget, terms=Terms(unit=unit)) as ledger:
+        with Ledger.create(path, users, tools.budget, protection=Protection(unit=unit)) as ledger:
             assert (ledger.silos == tuple(user.name for user in users)) is is_shown
         everything = b"".join(file.read_bytes() for file in tmp_path.glob(f"{unit.value}*"))
         assert (b"SECRET17" in everything) is is_shown

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger import Budget, Ledger, Terms
-from dpadmm.privacy.records import Strength, Unit, View
+from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.privacy.records import Protection, Strength, Unit, View
 
 
 def test_an_empty_ledger_has_spent_nothing(ledger):
@@ -48,14 +48,14 @@ def test_text_names_all_that_a_figure_must(path, tools):
 
 
 @pytest.mark.parametrize(
-    ("terms", "words"),
+    ("protection", "words"),
     [
-        (Terms(records_per_person=40), "every person's up to 40 records (replace-one) from the eavesdropper"),
-        (Terms(unit=Unit.USER, view=View.PUBLIC), "all records of one user (replace-one) from the public"),
+        (Protection(records_per_person=40), "every person's up to 40 records (replace-one) from the eavesdropper"),
+        (Protection(unit=Unit.USER, view=View.PUBLIC), "all records of one user (replace-one) from the public"),
     ],
 )
-def test_text_counts_a_persons_records(path, tools, terms, words):
-    with Ledger.create(path, tools.data, tools.budget, terms=terms) as ledger:
+def test_text_counts_a_persons_records(path, tools, protection, words):
+    with Ledger.create(path, tools.data, tools.budget, protection=protection) as ledger:
         assert f"Protects   {words}" in str(ledger.statement())
 
 

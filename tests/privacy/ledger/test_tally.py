@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.ledger import Budget, Ledger, Terms
+from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger.meter import Meter
 from dpadmm.privacy.ledger.tally import Pile, Tally
 from dpadmm.privacy.records import (
@@ -18,6 +18,7 @@ from dpadmm.privacy.records import (
     Norm,
     ObjectiveRelease,
     PoissonSampling,
+    Protection,
     SampledGaussianRelease,
     Strength,
     Unit,
@@ -27,8 +28,8 @@ QUICK = settings(deadline=None, derandomize=True, max_examples=40)
 SIZES = st.floats(0.001, 0.3)
 
 
-def piled(releases, terms=None):
-    pile = Pile(terms or Terms())
+def piled(releases, protection=None):
+    pile = Pile(protection or Protection())
     for release in releases:
         pile.add(release)
     return pile
@@ -109,7 +110,7 @@ def test_adding_piles_leaves_both_as_they_were(tools):
 
 
 def test_people_in_one_silo_each(tools):
-    tally = Tally(Terms())
+    tally = Tally(Protection())
     for silo in ("a", "a", "b", None):
         tally.add(tools.gaussian(), silo)
     assert {silo: pile.releases for silo, pile in tally.people().items()} == {"a": 3, "b": 2}
@@ -119,7 +120,7 @@ def test_people_in_one_silo_each(tools):
 @QUICK
 @given(st.lists(st.lists(st.tuples(st.booleans(), SIZES), max_size=4), min_size=1, max_size=5), st.integers(2, 4))
 def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, silos, s):
-    tally = Tally(Terms(silos_per_person=s))
+    tally = Tally(Protection(silos_per_person=s))
     kinds = [[tools.gaussian(ratio=r) if g else tools.pure(epsilon=r) for g, r in row] for row in silos]
     for i, releases in enumerate(kinds):
         for release in releases:
@@ -137,7 +138,7 @@ def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, s
 
 
 def test_adding_tallies_adds_silo_by_silo(tools):
-    one, other = Tally(Terms()), Tally(Terms())
+    one, other = Tally(Protection()), Tally(Protection())
     one.add(tools.gaussian(), "a")
     other.add(tools.gaussian(), "a")
     other.add(tools.gaussian(), "b")

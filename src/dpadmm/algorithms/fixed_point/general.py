@@ -198,8 +198,8 @@ class GeneralADMM:
             n_records=int(setting.problem.functions.sizes[0]),
             weight=float(setting.problem.weights[0]),
             solver_tolerance=2 * setting.tolerance,
-            records_per_person=setting.records_per_person,
-            silos_per_person=setting.silos_per_person,
+            records_per_person=setting.protection.records_per_person,
+            silos_per_person=setting.protection.silos_per_person,
         )
         rounds = tuple(range(1, setting.rounds + 1))
         return (Promise(MESSAGE, Family.GAUSSIAN, (Row(0, rounds, (certificate,) * len(rounds)),)),)

@@ -55,15 +55,15 @@ class Level:
             solver_tolerance=n * setting.tolerance,
         )
         if self.unit is Unit.USER:
-            return replace(common(lipschitz=slope), silos_per_person=setting.silos_per_person)
+            return replace(common(lipschitz=slope), silos_per_person=setting.protection.silos_per_person)
         if math.isinf(slope):
             # Clipping alone: what holds for all of a user's data holds for some of them.
             return replace(
                 common(lipschitz=slope),
                 unit=Unit.RECORD,
                 theorem="C5 (record level)",
-                records_per_person=setting.records_per_person,
-                silos_per_person=setting.silos_per_person,
+                records_per_person=setting.protection.records_per_person,
+                silos_per_person=setting.protection.silos_per_person,
             )
         return fixed_point_block_record(
             step=self.gamma,
@@ -73,8 +73,8 @@ class Level:
             strong_convexity=constants.strong_convexity,
             weight=n * weight,
             solver_tolerance=n * setting.tolerance,
-            records_per_person=setting.records_per_person,
-            silos_per_person=setting.silos_per_person,
+            records_per_person=setting.protection.records_per_person,
+            silos_per_person=setting.protection.silos_per_person,
         )
 
     def mean(self, setting: Setting, updates: int, size: int, weight: float) -> tuple[Certificate, ...]:
@@ -102,7 +102,7 @@ class Level:
             strong_convexity=constants.strong_convexity,
             weight=n * weight,
             solver_tolerance=n * setting.tolerance,
-            records_per_person=setting.records_per_person,
+            records_per_person=setting.protection.records_per_person,
         )
 
 
@@ -115,7 +115,7 @@ def block_promise(slot: Slot, level: Level, setting: Setting, participation: Par
     certificates = [level.block(setting, size, weight) for size, weight in kinds]
     if participation is None:
         every = tuple(range(1, setting.rounds + 1))
-        if len(kinds) == 1 and setting.silos_per_person == 1:
+        if len(kinds) == 1 and setting.protection.silos_per_person == 1:
             return Promise(slot, Family.GAUSSIAN, (Row(0, every, (certificates[0],) * len(every)),), is_common=True)
         taken = [every] * setting.problem.n_agents
     else:
@@ -134,7 +134,7 @@ def mean_promise(slot: Slot, level: Level, setting: Setting, participation: Part
     by_kind = [level.mean(setting, setting.rounds, size, weight) for size, weight in kinds]
     # By kind and number of updates; before its first update nobody moves anything.
     bounds = np.array([[0.0, *(certificate.bound for certificate in row)] for row in by_kind])
-    rounds, silos = range(1, setting.rounds + 1), setting.silos_per_person
+    rounds, silos = range(1, setting.rounds + 1), setting.protection.silos_per_person
     updates = np.zeros(setting.problem.n_agents, dtype=np.int64)
     certificates = []
     for k in rounds:

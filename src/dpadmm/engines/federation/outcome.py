@@ -107,5 +107,5 @@ def _silo(coordinator: Coordinator, agent: int, rounds: int) -> SiloOutcome:
         sensitivity=float(first.certificate.bound),
         certificate=", ".join(said.theorems),
         strength=said.strength.value,
-        view=said.view.value,
+        view=said.protection.view.value,
     )

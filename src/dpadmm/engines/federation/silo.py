@@ -29,7 +29,8 @@ from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import AgreedRun, agreed_run
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, Origin
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "

@@ -67,8 +67,8 @@ class SiloFiles:
 
     def create(self, policy: Policy, epsilon: float, delta: float) -> "Records":
         """Make the directory of a new silo; nothing is overwritten."""
-        from dpadmm.privacy.ledger import Budget, Ledger, Terms
-        from dpadmm.privacy.records import View
+        from dpadmm.privacy.ledger import Budget, Ledger
+        from dpadmm.privacy.records import Protection, View
 
         need_extra()
         budget = Budget(epsilon=epsilon, delta=delta)
@@ -80,8 +80,8 @@ class SiloFiles:
         shutil.copyfile(policy.schema, self.schema)
         view = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
         # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
-        terms = Terms(view=view, records_per_person=policy.records_per_person)
-        Ledger.create(self.ledger(policy.noise), [records.table], budget, terms=terms).close()
+        protection = Protection(view=view, records_per_person=policy.records_per_person)
+        Ledger.create(self.ledger(policy.noise), [records.table], budget, protection=protection).close()
         durable.create(self.state, APPLICATION, _TABLES)
         SigningKey.create(self.key)
         policy.save(self.policy)

@@ -35,7 +35,7 @@ from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.gaussian import epsilon_of_delta, m_of
-from dpadmm.privacy.records import Release
+from dpadmm.privacy.records import Protection, Release
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet, NoRegulariser, Regulariser, Ridge
@@ -293,8 +293,7 @@ def _plan(agreement: Agreement, algorithm: Any, problem: Problem, network: Netwo
         agreement.rounds,
         agreement.tolerance,
         network,
-        agreement.records_per_person,
-        agreement.silos_per_person,
+        Protection(records_per_person=agreement.records_per_person, silos_per_person=agreement.silos_per_person),
     )
     promises = algorithm.promises(setting)
     is_gaussian = {promise.family for promise in promises} <= {Family.GAUSSIAN, Family.SAMPLED}

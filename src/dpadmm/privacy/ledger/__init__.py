@@ -4,13 +4,12 @@
 happens afterwards, what is recorded is never less than what was released. See `docs/ledger.md`.
 """
 
-from dpadmm.privacy.ledger.confirmed import ConfirmedLedger, Origin
+from dpadmm.privacy.ledger.confirmed import ConfirmedLedger
 from dpadmm.privacy.ledger.ledger import Ledger
 from dpadmm.privacy.ledger.meter import Budget, Composed, Composer
 from dpadmm.privacy.ledger.migration import migrate
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.statement import Receipt, SiloSpending, Statement
-from dpadmm.privacy.ledger.tally import Terms
 
 __all__ = [
     "Budget",
@@ -18,11 +17,9 @@ __all__ = [
     "Composer",
     "ConfirmedLedger",
     "Ledger",
-    "Origin",
     "Receipt",
     "SiloColumns",
     "SiloSpending",
     "Statement",
-    "Terms",
     "migrate",
 ]

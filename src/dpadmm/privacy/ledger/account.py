@@ -13,8 +13,8 @@ from dpadmm.privacy.ledger.chain import Entry, Kind, Reader
 from dpadmm.privacy.ledger.codec import decode_release, encode_release
 from dpadmm.privacy.ledger.meter import Budget
 from dpadmm.privacy.ledger.silos import KnownData
-from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally, Terms
-from dpadmm.privacy.records import Relation, Release, Unit, View
+from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally
+from dpadmm.privacy.records import Protection, Relation, Release, Unit, View
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,22 @@ def _silo_of(content: Mapping[str, Any], release: Release) -> str | None:
     return None if release.agent < 0 else f"position {release.agent}"
 
 
-def first_content(budget: Budget, terms: Terms, data: KnownData) -> dict[str, Any]:
+def first_content(budget: Budget, protection: Protection, data: KnownData) -> dict[str, Any]:
     """Return what the first entry says about the ledger; `Account.opened_by` reads it."""
     return {
         "budget": asdict(budget),
-        "unit": terms.unit.value,
-        "relation": terms.relation.value,
-        "view": terms.view.value,
-        "records_per_person": terms.records_per_person,
-        "silos_per_person": terms.silos_per_person,
+        "unit": protection.unit.value,
+        "relation": protection.relation.value,
+        "view": protection.view.value,
+        "records_per_person": protection.records_per_person,
+        "silos_per_person": protection.silos_per_person,
         **data.content(),
     }
 
 
-def _terms_of(content: Mapping[str, Any]) -> Terms:
+def _protection_of(content: Mapping[str, Any]) -> Protection:
     earlier = {"APART": 1, "TOGETHER": EVERY_SILO}
-    return Terms(
+    return Protection(
         unit=Unit(content["unit"]),
         relation=Relation(content["relation"]),
         view=View(content["view"]),
@@ -102,8 +102,7 @@ class Account:
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry: it is damaged. Restore it from a backup.")
         with _readable(first.seq):
-            terms = _terms_of(content)
-            return cls(Tally(terms), Budget(**content["budget"]), KnownData.read(content), content)
+            return cls(Tally(_protection_of(content)), Budget(**content["budget"]), KnownData.read(content), content)
 
     def absorb(self, entries: Iterable[Entry]) -> None:
         """Fold further entries in, checking the chain.

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
@@ -11,18 +10,11 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.account import Ask
 from dpadmm.privacy.ledger.codec import decode_release, encode_release
 from dpadmm.privacy.ledger.statement import Receipt
-from dpadmm.privacy.ledger.tally import Terms, certificate_of
-from dpadmm.privacy.records import Release, Unit
+from dpadmm.privacy.ledger.tally import certificate_of
+from dpadmm.privacy.records import Origin, Protection, Release, Unit
 
 if TYPE_CHECKING:
     from dpadmm.privacy.ledger.ledger import Ledger
-
-
-class Origin(Enum):
-    """Where the noise of a release comes from."""
-
-    SECURE = "secure"
-    SIMULATED = "simulated"
 
 
 @dataclass(frozen=True)
@@ -54,9 +46,9 @@ class ConfirmedLedger:
             )
         return replace(self, is_pooled=True)
 
-    def check_terms(self, asked: Terms) -> None:
-        """Refuse, before anything is planned, terms under which `reserve` would refuse every release."""
-        own = self.ledger.terms
+    def check_protection(self, asked: Protection) -> None:
+        """Refuse, before anything is planned, a protection for which `reserve` would refuse every release."""
+        own = self.ledger.protection
         if not own.is_covered_by(asked):
             raise InputError(
                 f"The ledger's budget is {own.words()}; this is asked for {asked.words()}, which does not cover it. "
@@ -91,9 +83,9 @@ class ConfirmedLedger:
         A pooled silo's person may have each record with another agent. One noise over all agents then hides what they
         do together, so its certificate must be about a person in as many silos.
         """
-        certificate, records = certificate_of(release), self.ledger.terms.records_per_person
+        certificate, records = certificate_of(release), self.ledger.protection.records_per_person
         is_spread = self.is_pooled and release.agent < 0
-        if self.is_pooled and self.ledger.terms.unit is Unit.USER:
+        if self.is_pooled and self.ledger.protection.unit is Unit.USER:
             raise InputError(
                 "The ledger is about users but does not know who they are: it was made for one silo. Create it with "
                 "one silo per user, as in ledger_data(X, y, groups)."
@@ -104,7 +96,7 @@ class ConfirmedLedger:
                 f"{release.round} is certified for a person in {certificate.silos_per_person} silo(s). Certify it for "
                 f"{records} silos per person, or make the ledger with the silos told apart."
             )
-        return self.ledger.terms.admit(release)
+        return admitted(release, self.ledger.protection)
 
     def _silo_of(self, agent: int) -> str | None:
         """Return whose data the releases of an agent are about; None, below zero, for those of all."""
@@ -138,6 +130,17 @@ class ConfirmedLedger:
         if not asks:
             raise InputError("reserve needs at least one release, got none.")
         return asks
+
+
+def admitted(release: Release, asked: Protection) -> Release:
+    """Return `release`, or raise `InputError` if its certificate says less than the ledger's budget asks for."""
+    certificate = certificate_of(release)
+    if certificate is not None and not asked.is_covered_by(certificate.protection):
+        raise InputError(
+            f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round {release.round} is "
+            f"certified {certificate.protection.words()}, which does not cover it. Certify for the ledger's terms."
+        )
+    return release
 
 
 def check_text(name: str, value: str) -> None:

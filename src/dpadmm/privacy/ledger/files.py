@@ -7,15 +7,14 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from dpadmm.errors import InputError, LedgerError
+from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import chain, store
 from dpadmm.privacy.ledger.account import Account, check_history, check_keys, first_content, read_account
 from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer
 from dpadmm.privacy.ledger.keys import key_check, new_key, write_new
 from dpadmm.privacy.ledger.meter import Budget
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
-from dpadmm.privacy.ledger.tally import Terms
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.records import Protection, Unit
 
 
 def key_path(path: Path) -> Path:
@@ -32,7 +31,7 @@ def create(
     path: Path,
     data: Sequence[SiloColumns],
     budget: Budget,
-    terms: Terms,
+    protection: Protection,
     carried: Iterable[tuple[Kind, dict[str, Any]]] = (),
 ) -> None:
     """Write the three files of a new ledger for these silos; `carried` entries follow the first.
@@ -48,15 +47,15 @@ def create(
             f"{', '.join(there)} already there: a ledger is never overwritten. Open it, choose another name, or "
             "move all of its files away if you are sure that nothing was ever released from these data."
         )
-    check_silos(terms.silos_per_person, len(data))
-    are_names_public = terms.unit is not Unit.USER  # a user's name is a person's
+    protection.check_silos(len(data))
+    are_names_public = protection.unit is not Unit.USER  # a user's name is a person's
     KnownData.of(data, bytes(32))  # refuses unusable data before anything is written
     key = new_key(key_path(path))
     made = [key_path(path)]
     try:
         known = KnownData.of(data, key, are_names_public=are_names_public)
         writer = Writer(0, GENESIS)
-        first = {**first_content(budget, terms, known), "key_check": key_check(key)}
+        first = {**first_content(budget, protection, known), "key_check": key_check(key)}
         entries = [writer.next(kind, content) for kind, content in ((Kind.CREATED, first), *carried)]
         write_new(anchor_path(path), chain.anchor_text(writer.seq, writer.digest))
         made += [anchor_path(path), draft]
@@ -68,12 +67,6 @@ def create(
         for file in made:
             file.unlink(missing_ok=True)
         raise
-
-
-def check_silos(silos_per_person: int, n_silos: int) -> None:
-    """Refuse people with records in more silos than there are."""
-    if silos_per_person > n_silos:
-        raise InputError(f"silos_per_person must be at most the {n_silos} silo(s) of the data, got {silos_per_person}.")
 
 
 def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:

@@ -22,7 +22,8 @@ from dpadmm.privacy.ledger.keys import is_same, key_check, read_key, write_new
 from dpadmm.privacy.ledger.meter import Budget, Composer, Meter
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.statement import Receipt, Statement, draw_statement
-from dpadmm.privacy.ledger.tally import Pile, Tally, Terms
+from dpadmm.privacy.ledger.tally import Pile, Tally
+from dpadmm.privacy.records import ONE_RECORD, Protection
 
 
 def _accountant() -> Composer:
@@ -73,17 +74,16 @@ class Ledger:
         data: Sequence[SiloColumns],
         budget: Budget,
         *,
-        terms: Terms = Terms(),  # noqa: B008 (frozen)
+        protection: Protection = ONE_RECORD,
         compose: Composer | None = None,
         timeout_seconds: float = 30.0,
     ) -> "Ledger":
         """Start the ledger of the silos in `data` at the new file `path`, with `path.key` and `path.head` beside it.
 
-        `terms` say what the budget is about; by default one record of a person, in one silo, replaced, against the
-        eavesdropper. `LedgerError` if any of the files exists.
+        `protection` says what the budget is about (`ONE_RECORD` by default). `LedgerError` if any of the files exists.
         """
         place = Path(os.path.realpath(path))
-        files.create(place, data, budget, terms)
+        files.create(place, data, budget, protection)
         return cls.open(place, compose=compose, timeout_seconds=timeout_seconds)
 
     @classmethod
@@ -155,9 +155,9 @@ class Ledger:
         return self._compose is not None
 
     @property
-    def terms(self) -> Terms:
+    def protection(self) -> Protection:
         """What the budget is about."""
-        return self._account.tally.terms
+        return self._account.tally.protection
 
     @property
     def is_earlier_format(self) -> bool:
@@ -328,7 +328,7 @@ class Ledger:
     def _overspend(self, asks: list[Ask]) -> BudgetError | None:
         if not asks:
             return None
-        spent, asked = self._account.tally, Tally(self.terms)
+        spent, asked = self._account.tally, Tally(self.protection)
         for ask in asks:
             asked.add(ask.release, ask.silo)
         after = (spent + asked).people()

@@ -20,8 +20,14 @@ from dpadmm.privacy.ledger.chain import Kind
 from dpadmm.privacy.ledger.keys import write_new
 from dpadmm.privacy.ledger.reading import open_for_reading
 from dpadmm.privacy.ledger.silos import SiloColumns
-from dpadmm.privacy.ledger.tally import EVERY_SILO, Pile, Terms, certificate_of
-from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Release, SphericalLaplaceRelease
+from dpadmm.privacy.ledger.tally import EVERY_SILO, Pile, certificate_of
+from dpadmm.privacy.records import (
+    CoordinateLaplaceRelease,
+    GaussianRelease,
+    Protection,
+    Release,
+    SphericalLaplaceRelease,
+)
 
 
 def migrate(
@@ -31,7 +37,7 @@ def migrate(
     *,
     silos_per_person: int | None = None,
 ) -> None:
-    """Write the new ledger `path` for `data`, with the budget, terms and spending of the ledger `earlier`.
+    """Write the new ledger `path` for `data`, with the budget, protection and spending of the ledger `earlier`.
 
     `silos_per_person`: the most silos with records of the same person, which earlier formats did not keep; if left out,
     1 where they kept people apart, else all silos. The earlier file stays as it is, and a mark beside it (`.migrated`)
@@ -45,56 +51,57 @@ def migrate(
         contents = (entry.content() for entry in store.read_entries(old._connection))
         asks = [Ask.of(content) for content in contents if Kind(content["event"]) is Kind.RELEASE]
         silos = max((ask.release.agent + 1 for ask in asks), default=1)
-        _check_silos(old.terms, silos, len(data))
-        terms = _terms(old.terms, len(data), silos_per_person)
-        charged = _charged_to_all(asks, terms, is_all_charged=terms.silos_per_person > 1 or silos > len(data))
+        _check_silos(old.protection, silos, len(data))
+        protection = _protection(old.protection, len(data), silos_per_person)
+        charged = _charged_to_all(asks, protection, is_all_charged=protection.silos_per_person > 1 or silos > len(data))
         carried = [(Kind.RELEASE, ask.content()) for ask in charged]
         note = (Kind.MIGRATION, {"from": old.head, "releases": len(asks), "budget": asdict(old.budget)})
         mark = old_place.with_name(old_place.name + ".migrated")
         write_new(mark, f"{place.name}\n".encode())
         try:
-            files.create(place, data, old.budget, terms, (note, *carried))
+            files.create(place, data, old.budget, protection, (note, *carried))
         except BaseException:
             mark.unlink()
             raise
 
 
-def _check_silos(terms: Terms, before: int, now: int) -> None:
+def _check_silos(protection: Protection, before: int, now: int) -> None:
     """Refuse data with fewer silos than took part before, unless all that they released is charged to one."""
-    if before > now and not (now == 1 and terms.silos_per_person == EVERY_SILO):
+    if before > now and not (now == 1 and protection.silos_per_person == EVERY_SILO):
         raise LedgerError(
             f"{before} silos took part in the runs of the earlier ledger, but the data have {now}. Give all of them, "
             "as they were."
         )
 
 
-def _terms(old: Terms, n_silos: int, asked: int | None) -> Terms:
+def _protection(old: Protection, n_silos: int, asked: int | None) -> Protection:
     usual = n_silos if old.silos_per_person == EVERY_SILO else old.silos_per_person
     silos = usual if asked is None else checks.count("silos_per_person", asked)
-    files.check_silos(silos, n_silos)
-    return replace(old, silos_per_person=silos)
+    asked_for = replace(old, silos_per_person=silos)
+    asked_for.check_silos(n_silos)
+    return asked_for
 
 
-def _charged_to_all(asks: Sequence[Ask], terms: Terms, *, is_all_charged: bool) -> Iterator[Ask]:
+def _charged_to_all(asks: Sequence[Ask], protection: Protection, *, is_all_charged: bool) -> Iterator[Ask]:
     """Yield what is carried over, each release charged to every silo (silo None)."""
     groups: dict[tuple[object, ...], list[Ask]] = {}
     for ask in asks:
         groups.setdefault((ask.run, ask.algorithm, ask.release.round, ask.slot, ask.silo is None), []).append(ask)
     for group in groups.values():
         is_common = group[0].silo is None
-        for ask in group if is_common or is_all_charged else _dearest(group, terms):
-            release = _for_silos(ask.release, terms.silos_per_person) if is_common else ask.release
+        for ask in group if is_common or is_all_charged else _dearest(group, protection):
+            release = _for_silos(ask.release, protection.silos_per_person) if is_common else ask.release
             yield replace(ask, release=release, silo=None)
 
 
-def _dearest(group: Sequence[Ask], terms: Terms) -> Iterable[Ask]:
+def _dearest(group: Sequence[Ask], protection: Protection) -> Iterable[Ask]:
     """Return the release of the position that paid most in one round, or all where that cannot be said.
 
     Round by round, since a silo may have had another position whenever something was reserved.
     """
     piles = []
     for ask in group:
-        piles.append(Pile(terms))
+        piles.append(Pile(protection))
         piles[-1].add(ask.release)
     for ask, pile in zip(group, piles, strict=True):
         if all(pile.squares >= o.squares and all(pile.others[k] >= o.others[k] for k in o.others) for o in piles):

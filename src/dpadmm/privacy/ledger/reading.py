@@ -92,7 +92,7 @@ def runs_of(ledger: Ledger) -> tuple[RunSpending, ...]:
             content = entry.content()
             if Kind(content["event"]) is Kind.RELEASE:
                 key = content["run"], content["algorithm"]
-                run = found.setdefault(key, _Run(Tally(ledger._account.tally.terms), content["time"]))
+                run = found.setdefault(key, _Run(Tally(ledger._account.tally.protection), content["time"]))
                 ask = Ask.of(content)
                 run.tally.add(ask.release, ask.silo)
                 run.last_time = content["time"]

@@ -1,11 +1,10 @@
 """What a ledger says about itself: receipts for what was recorded and a statement of what was spent."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dpadmm.privacy.ledger.meter import Budget, Meter
-from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally, Terms
-from dpadmm.privacy.records import Strength
-from dpadmm.privacy.words import Protected
+from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally
+from dpadmm.privacy.records import Protection, Strength
 
 # The least idealised first; the last that occurs is the strength of the total.
 _FROM_STRONG_TO_WEAK = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVER_ERROR)
@@ -43,14 +42,14 @@ class SiloSpending:
 class Statement:
     """Where a data set stands.
 
-    `spent_epsilon` is the certified total at the budget's delta, under `terms`.
+    `spent_epsilon` is the certified total at the budget's delta, for `protection`.
     `left_epsilon` is the budget less that; since epsilons do not simply add, more than it may still fit.
     `holds_adaptively`: the figure also holds if the noise of later releases was chosen after seeing earlier ones
     (C0: Gaussian releases only, or a budget with delta 0); otherwise the noise must have been planned beforehand.
     """
 
     budget: Budget
-    terms: Terms
+    protection: Protection
     spent_epsilon: float
     left_epsilon: float
     releases: int
@@ -67,29 +66,21 @@ class Statement:
         return self.strengths[-1] if self.strengths else Strength.FULL
 
     @property
-    def protected(self) -> Protected:
-        """Whose change the budget hides, in words."""
-        terms = self.terms
-        silos = 1 if terms.silos_per_person == EVERY_SILO else terms.silos_per_person
-        return Protected(
-            unit=terms.unit,
-            relation=terms.relation,
-            records_per_person=terms.records_per_person,
-            silos_per_person=silos,
-        )
-
-    @property
-    def _people(self) -> str:
-        return self.protected.people if self.terms.silos_per_person < EVERY_SILO else "a person's records in any silo"
+    def _people(self) -> tuple[Protection, str]:
+        """Whose change is hidden, and what is assumed about people."""
+        if self.protection.silos_per_person < EVERY_SILO:
+            return self.protection, self.protection.people
+        return replace(self.protection, silos_per_person=1), "a person's records in any silo"
 
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         planned = "however later noise was chosen" if self.holds_adaptively else "for noise planned beforehand"
+        hidden, people = self._people
         lines = [
             f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
             f"Left       epsilon {self.left_epsilon:.6g}",
-            f"Protects   {self.protected} from the {self.terms.view.value}",
-            f"Assumes    {self._people}",
+            f"Protects   {hidden} from the {self.protection.view.value}",
+            f"Assumes    {people}",
             f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]
@@ -107,7 +98,7 @@ def draw_statement(tally: Tally, budget: Budget, meter: Meter, *, refusals: int,
     reached = ((silo, pile + tally.everyone) for silo, pile in sorted(tally.silos.items()))
     return Statement(
         budget=budget,
-        terms=tally.terms,
+        protection=tally.protection,
         spent_epsilon=spent,
         left_epsilon=max(0.0, budget.epsilon - spent),
         releases=tally.releases,
