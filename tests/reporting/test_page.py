@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from dpadmm.privacy.ledger import tally
-from dpadmm.privacy.records import View
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.records import Origin, View
 from dpadmm.reporting.facts import Basis, Custody
 from dpadmm.reporting.page import best_guess, merged, report_page
 from dpadmm.reporting.views import COVERED, observers

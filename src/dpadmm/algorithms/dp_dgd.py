@@ -110,25 +110,14 @@ class DPDGD(GraphMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release per agent and round; bounds shrink with the steps, the noise with its own decay."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
+        rounds = tuple(range(1, setting.rounds + 1))
         rows = []
-        for i in range(functions.n_agents):
-            certificates = tuple(
-                self._noisy(
-                    gradient_step(
-                        step=self.step_at(k),
-                        gradient_bound=setting.gradient_bound,
-                        n_records=int(functions.sizes[i]),
-                        weight=float(setting.problem.weights[i]),
-                        solver_tolerance=ROUNDING,
-                        records_per_person=setting.protection.records_per_person,
-                        silos_per_person=setting.protection.silos_per_person,
-                    ),
-                    setting.problem.dimension,
-                )
-                for k in rounds
+        for i in range(setting.problem.n_agents):
+            local = setting.local(i, tolerance=ROUNDING)
+            certificates = (
+                self._noisy(gradient_step(local, step=self.step_at(k)), setting.problem.dimension) for k in rounds
             )
-            rows.append(Row(i, rounds, certificates))
+            rows.append(Row(i, rounds, tuple(certificates)))
         return (Promise(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)
 
     def _noisy(self, certificate: Certificate, dimension: int) -> Certificate:

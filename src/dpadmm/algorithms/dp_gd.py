@@ -36,16 +36,9 @@ class DPGD(GradientMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
+        rounds = tuple(range(1, setting.rounds + 1))
         rows = []
-        for i in range(functions.n_agents):
-            certificate = full_gradient(
-                gradient_bound=setting.gradient_bound,
-                n_records=int(functions.sizes[i]),
-                weight=float(setting.problem.weights[i]),
-                solver_tolerance=ROUNDING,
-                records_per_person=setting.protection.records_per_person,
-                silos_per_person=setting.protection.silos_per_person,
-            )
+        for i in range(setting.problem.n_agents):
+            certificate = full_gradient(setting.local(i, tolerance=ROUNDING))
             rows.append(Row(i, rounds, (certificate,) * len(rounds)))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

@@ -66,7 +66,7 @@ class DVP(DecentralisedADMM):
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, with its smoothing if there is one."""
         rounds = range(1, setting.rounds + 1)
-        return tilted_broadcasts(setting, rounds, constant(self.eta, setting), dvp, self.smoothing)
+        return tilted_broadcasts(setting, rounds, constant(self.eta, setting), lambda tilted: tilted, self.smoothing)
 
 
 def constant(eta: float, setting: Setting) -> Penalties:
@@ -101,12 +101,12 @@ def tilted_broadcasts(
     setting: Setting,
     rounds: Sequence[int],
     penalties: Penalties,
-    certify: Callable[..., Certificate],
+    named: Callable[[Certificate], Certificate],
     smoothing: float,
 ) -> tuple[Promise, ...]:
     """Return the promise that every agent's minimiser leaves with linear noise in these rounds (C2, C7).
 
-    `certify` takes the public facts of one agent and round by name and returns its certificate.
+    `named` makes DVP's certificate of an agent and round the method's own.
     """
     by_round = [penalties(k) for k in rounds]
 
@@ -118,7 +118,7 @@ def tilted_broadcasts(
             listed.append(Row(i, tuple(rounds), tuple(known[eta] for eta in etas)))
         return tuple(listed)
 
-    main = rows(lambda i, eta: _objective_certificate(setting, certify, i, eta, smoothing > 0))
+    main = rows(lambda i, eta: named(_objective_certificate(setting, i, eta, smoothing > 0)))
     if smoothing == 0:
         return (Promise(OBJECTIVE, Family.OBJECTIVE, main),)
     extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta))
@@ -128,9 +128,7 @@ def tilted_broadcasts(
     )
 
 
-def _objective_certificate(
-    setting: Setting, certify: Callable[..., Certificate], i: int, eta: float, is_smoothed: bool
-) -> Certificate:
+def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bool) -> Certificate:
     """C2 from the public facts of agent i in a round with this penalty."""
     functions = setting.problem.functions
     loss: Loss | None = getattr(functions, "linear_loss", None)
@@ -139,35 +137,16 @@ def _objective_certificate(
             f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
             "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."
         )
-    return certify(
-        gradient_bound=setting.gradient_bound,
+    return dvp(
+        setting.local(i),
         curvature_bound=functions.constants.record_curvature,
-        n_records=int(functions.sizes[i]),
         edge_penalty=eta,
-        degree=_degree(setting, i),
-        strong_convexity=float(setting.strong_convexity()[i]),
-        weight=float(setting.problem.weights[i]),
+        degree=setting.degree(i),
         is_logistic=isinstance(loss, Logistic),
         is_smoothed=is_smoothed,
-        solver_tolerance=setting.tolerance if is_smoothed else None,
-        records_per_person=setting.protection.records_per_person,
-        silos_per_person=setting.protection.silos_per_person,
     )
 
 
 def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
     """C7 for an objective perturbation."""
-    return solver_smoothing(
-        solver_tolerance=setting.tolerance,
-        quadratic_curvature=2 * eta * _degree(setting, i),
-        strong_convexity=float(setting.strong_convexity()[i]),
-        weight=float(setting.problem.weights[i]),
-        records_per_person=setting.protection.records_per_person,
-        silos_per_person=setting.protection.silos_per_person,
-    )
-
-
-def _degree(setting: Setting, i: int) -> int:
-    if setting.network is None:
-        raise InputError("The certificate needs the network: an agent's penalty depends on its neighbours.")
-    return int(setting.network.degrees[i])
+    return solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * setting.degree(i))

@@ -72,21 +72,10 @@ class LinearisedADMM(ConsensusADMM):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
+        rounds = tuple(range(1, setting.rounds + 1))
         rows = []
-        for i in range(functions.n_agents):
-            certificates = tuple(
-                linearised_admm(
-                    penalty=self.rho,
-                    step=self.step_at(k),
-                    gradient_bound=setting.gradient_bound,
-                    n_records=int(functions.sizes[i]),
-                    weight=float(setting.problem.weights[i]),
-                    solver_tolerance=ROUNDING,
-                    records_per_person=setting.protection.records_per_person,
-                    silos_per_person=setting.protection.silos_per_person,
-                )
-                for k in rounds
-            )
-            rows.append(Row(i, rounds, certificates))
+        for i in range(setting.problem.n_agents):
+            local = setting.local(i, tolerance=ROUNDING)
+            certificates = (linearised_admm(local, penalty=self.rho, step=self.step_at(k)) for k in rounds)
+            rows.append(Row(i, rounds, tuple(certificates)))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

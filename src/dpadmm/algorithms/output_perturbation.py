@@ -105,18 +105,9 @@ class OutputPerturbation:
         """One release per silo, in round 1."""
         if setting.rounds != 1:
             raise InputError(f"Output perturbation takes one round, got {setting.rounds}.")
-        problem, curvature = setting.problem, setting.strong_convexity()
         rows = []
-        for i in range(problem.n_agents):
-            certificate = output_perturbation(
-                gradient_bound=setting.gradient_bound,
-                n_records=int(problem.functions.sizes[i]),
-                strong_convexity=float(curvature[i]),
-                weight=float(problem.weights[i]),
-                solver_tolerance=setting.tolerance,
-                records_per_person=setting.protection.records_per_person,
-                silos_per_person=setting.protection.silos_per_person,
-            )
+        for i in range(setting.problem.n_agents):
+            certificate = output_perturbation(setting.local(i))
             rows.append(
                 Row(i, (1,), (with_spherical_noise(certificate) if self.noise is Family.SPHERICAL else certificate,))
             )

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.setting import Setting
-from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import p_admm
 
@@ -40,21 +39,8 @@ class PADMM(DecentralisedADMM):
 
 def gaussian_broadcasts(eta: float, setting: Setting, rounds: range) -> Promise:
     """Return the promise that every agent's minimiser leaves with Gaussian noise in these rounds (C1)."""
-    if setting.network is None:
-        raise InputError("The certificate needs the network: an agent's sensitivity depends on its neighbours.")
-    functions, curvature = setting.problem.functions, setting.strong_convexity()
     rows = []
-    for i in range(functions.n_agents):
-        certificate = p_admm(
-            gradient_bound=setting.gradient_bound,
-            n_records=int(functions.sizes[i]),
-            edge_penalty=eta,
-            degree=int(setting.network.degrees[i]),
-            strong_convexity=float(curvature[i]),
-            weight=float(setting.problem.weights[i]),
-            solver_tolerance=setting.tolerance,
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
-        )
+    for i in range(setting.problem.n_agents):
+        certificate = p_admm(setting.local(i), edge_penalty=eta, degree=setting.degree(i))
         rows.append(Row(i, tuple(rounds), (certificate,) * len(rounds)))
     return Promise(MESSAGE, Family.GAUSSIAN, tuple(rows))

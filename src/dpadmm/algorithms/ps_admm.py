@@ -225,10 +225,9 @@ class PSADMM:
         rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
         full, part = [], []
         for i in range(functions.n_agents):
-            n, weight = int(functions.sizes[i]), float(setting.problem.weights[i])
-            first, second = self._certificates(setting, n, weight)
+            first, second = self._certificates(setting, i)
             full.append(Row(i, rounds, (first,) * len(rounds)))
-            part.append(Row(i, rounds, (second,) * len(rounds), self.batches.sampling(n)))
+            part.append(Row(i, rounds, (second,) * len(rounds), self.batches.sampling(int(functions.sizes[i]))))
         steps, is_once = self.inner_steps, self.full_noise is FullNoise.ONCE
         # What the average of the inner points sees: a noise that is drawn once enters all S steps alike.
         weights = (None, None) if self.noise_ratio else (float(steps * steps if is_once else steps), steps - 1.0)
@@ -247,26 +246,11 @@ class PSADMM:
         )
         return gaussian, sampled
 
-    def _certificates(self, setting: Setting, n_records: int, weight: float) -> tuple[Certificate, Certificate]:
+    def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
         """C4 of both parts, for one agent."""
-        full = ps_admm_full_gradient(
-            gradient_bound=setting.gradient_bound,
-            n_records=n_records,
-            weight=weight,
-            solver_tolerance=ROUNDING,
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
-        )
-        correction = ps_admm_correction(
-            batch_size=self.batches.size,
-            gradient_bound=setting.gradient_bound,
-            clip=self._limit(setting.problem.functions),
-            weight=weight,
-            solver_tolerance=ROUNDING,
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
-        )
-        return full, correction.weakened(Strength.UP_TO_FLOATING_POINT)
+        local, clip = setting.local(agent, tolerance=ROUNDING), self._limit(setting.problem.functions)
+        correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
+        return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)
 
 
 def criterion(problem: Problem, models: Floats, z: Floats, optimum: float, tau: float) -> Floats:

@@ -9,8 +9,8 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Promise
+from dpadmm.privacy.certificates import LocalFunction
 from dpadmm.privacy.records import ONE_RECORD, Protection
-from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
 
@@ -45,11 +45,29 @@ class Setting:
             )
         return bound
 
-    def strong_convexity(self) -> Floats:
-        """Return mu of each agent's function with its share g/N of a ridge regulariser, per unit of its weight."""
-        problem = self.problem
+    def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
+        """Return the public side of one agent's function, with its share g/N of a ridge regulariser.
+
+        `tolerance` is the error of what it computes, the engine's if left out. Where gradients are clipped, the loss
+        need not bound them.
+        """
+        problem, weight = self.problem, float(self.problem.weights[agent])
         share = problem.regulariser.strong_convexity / problem.n_agents
-        return problem.functions.constants.strong_convexity + share / problem.weights
+        return LocalFunction(
+            gradient_bound=problem.functions.constants.record_gradient if is_clipped else self.gradient_bound,
+            n_records=int(problem.functions.sizes[agent]),
+            weight=weight,
+            strong_convexity=problem.functions.constants.strong_convexity + share / weight,
+            solver_tolerance=self.tolerance if tolerance is None else tolerance,
+            records_per_person=self.protection.records_per_person,
+            silos_per_person=self.protection.silos_per_person,
+        )
+
+    def degree(self, agent: int) -> int:
+        """Return the number of an agent's neighbours."""
+        if self.network is None:
+            raise InputError("The certificate needs the network: an agent's sensitivity depends on its neighbours.")
+        return int(self.network.degrees[agent])
 
 
 class Private(Protocol):

@@ -191,16 +191,8 @@ class GeneralADMM:
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""
-        certificate = general_constraint(
-            step=self.gamma,
-            smallest_singular_value=self.constraint.omega,
-            gradient_bound=setting.gradient_bound,
-            n_records=int(setting.problem.functions.sizes[0]),
-            weight=float(setting.problem.weights[0]),
-            solver_tolerance=2 * setting.tolerance,
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
-        )
+        local, omega = setting.local(0, tolerance=2 * setting.tolerance), self.constraint.omega
+        certificate = general_constraint(local, step=self.gamma, smallest_singular_value=omega)
         rounds = tuple(range(1, setting.rounds + 1))
         return (Promise(MESSAGE, Family.GAUSSIAN, (Row(0, rounds, (certificate,) * len(rounds)),)),)
 
