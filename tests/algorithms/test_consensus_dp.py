@@ -306,8 +306,8 @@ class TestRuns:
         np.testing.assert_array_equal(rest.tail_average, whole.tail_average)
 
     def test_registry(self):
-        assert BY_NAME["consensus"].build(rho=1.0) == ConsensusDPADMM(1.0, RecordsDiffer(), Family.SPHERICAL)
-        assert BY_NAME["consensus-gaussian"].build(rho=1.0).family is Family.GAUSSIAN
+        assert BY_NAME["consensus"](rho=1.0) == ConsensusDPADMM(1.0, RecordsDiffer(), Family.SPHERICAL)
+        assert BY_NAME["consensus-gaussian"](rho=1.0).family is Family.GAUSSIAN
 
     def test_both_errors_by_hand(self):
         problem, optimum = quadratic_problem(), np.array([1.0, -2.0, 0.5, 3.0])

@@ -44,8 +44,8 @@ class TestBare(ConvergenceContract):
     method = BareRADMM(eta=0.01, gamma=0.02)
 
     def test_it_is_in_the_registry_and_promises_nothing(self):
-        assert BY_NAME["r-admm-bare"].build is BareRADMM
-        assert BY_NAME["r-admm-bare"].certificate == "none"
+        assert BY_NAME["r-admm-bare"] is BareRADMM
+        assert BY_NAME["r-admm-bare"].about.certificate == "none"
         assert not hasattr(self.method, "promises")
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.registry import ENTRIES
+from dpadmm.algorithms.registry import METHODS
 from dpadmm.audit.audit import STANDARD, audit, audit_all, examine, number_of_results
 from dpadmm.audit.catalogue import all_subjects, subjects_of
 from dpadmm.audit.estimates import How
@@ -12,7 +12,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.gaussian import m_of
 from dpadmm.privacy.records import View
 
-PRIVATE = [entry.name for entry in ENTRIES if entry.certificate != "none"]
+PRIVATE = [method.about.name for method in METHODS if method.about.is_private]
 
 
 @pytest.fixture(scope="module")

@@ -182,7 +182,7 @@ class PrivateContract:
             assert (np.abs(after - before).max(axis=(1, 2)) > 0).all()
 
     def test_it_is_in_the_registry(self):
-        assert BY_NAME[self.name].build is type(self.method)
+        assert BY_NAME[self.name] is type(self.method)
 
     def test_what_cannot_be_protected_is_refused(self):
         with pytest.raises(InputError, match="no bound"):

@@ -6,6 +6,7 @@ import pytest
 from dpadmm.datasets.columns import Categorical, Numeric
 from dpadmm.datasets.labels import BinaryLabel
 from dpadmm.datasets.schema import Schema
+from dpadmm.privacy.records import Origin
 from dpadmm.reporting.facts import (
     Basis,
     Choice,
@@ -14,7 +15,6 @@ from dpadmm.reporting.facts import (
     Expected,
     Guarantee,
     Measurement,
-    Origin,
     SavedModel,
     Silo,
     Spending,

@@ -6,15 +6,16 @@ a_i <- a_i + rho (x_i - z)
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
 
@@ -26,7 +27,7 @@ class StarState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ConsensusADMM:
+class ConsensusADMM(Method):
     """Agents and a coordinator minimise `sum w_i f_i + g`; any regulariser with a prox.
 
     Parameters
@@ -43,29 +44,21 @@ class ConsensusADMM:
     Algorithm 1 of the Consensus DP-ADMM paper.
     """
 
+    about: ClassVar[About] = About(
+        name="consensus-admm", summary="consensus ADMM, not private", topology=Topology.STAR, is_federated=False
+    )
+
     rho: float
 
     def __post_init__(self) -> None:
         """Refuse penalties that are not positive numbers."""
         checks.positive("rho", self.rho)
 
-    @property
-    def needs_network(self) -> bool:
-        """Messages go to the coordinator."""
-        return False
-
-    def check(self, problem: Problem, network: Network | None) -> None:
-        """Every convex problem will do."""
-
     def start(self, agents: Agents, replicas: int) -> tuple[StarState, Floats]:
         """x = a = 0 and z = prox(0)."""
         zero = np.zeros((len(agents.index), agents.dimension, replicas))
         z = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), 1 / (self.rho * agents.number))
         return StarState(x=zero, a=zero.copy()), z
-
-    def participants(self, k: int) -> Ints | None:
-        """Everyone, every round."""
-        return None
 
     def local_step(
         self, k: int, agents: Agents, state: StarState, inbox: Floats, noise: NoiseHook
@@ -84,10 +77,6 @@ class ConsensusADMM:
         mean = messages.mean(axis=0, keepdims=True)
         z = problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents))
         return noise.perturb(BROADCAST, k, np.array([COORDINATOR]), z)
-
-    def update(self, k: int, agents: Agents, state: StarState, inbox: Floats) -> StarState:
-        """Nothing is left to do once z is out."""
-        return state
 
     def models(self, state: StarState, inbox: Floats) -> Floats:
         """Each agent's model."""

@@ -14,14 +14,16 @@ What may be published is the broadcasts, and the estimate is the last of them. T
 which touched the data after the last noise; it never leaves the silos.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import ClassVar
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_neighbours import RECORDS, Neighbours, StarFacts
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
@@ -67,6 +69,16 @@ class ConsensusDPADMM(ConsensusADMM):
     '3.333e-05 4.684e-05'
     """
 
+    about: ClassVar[About] = About(
+        name="consensus",
+        summary="spherical Laplace noise on the coordinator's broadcast",
+        topology=Topology.STAR,
+        certificate="C3",
+        noise=(Family.SPHERICAL,),
+        trusts_coordinator=True,
+        takes_any_regulariser=True,
+    )
+
     neighbours: Neighbours = RECORDS
     family: Family = Family.SPHERICAL
     place: NoisePlace = NoisePlace.AFTER_PROX
@@ -100,6 +112,20 @@ class ConsensusDPADMM(ConsensusADMM):
             certificates = tuple(with_spherical_noise(certificate) for certificate in certificates)
         row = Row(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)
         return (Promise(BROADCAST, self.family, (row,)),)
+
+
+@dataclass(frozen=True)
+class GaussianConsensusADMM(ConsensusDPADMM):
+    """The same with Gaussian noise, which composes better over many rounds."""
+
+    about: ClassVar[About] = replace(
+        ConsensusDPADMM.about,
+        name="consensus-gaussian",
+        summary="Gaussian noise on the coordinator's broadcast",
+        noise=(Family.GAUSSIAN,),
+    )
+
+    family: Family = Family.GAUSSIAN
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ a_i <- a_i + eta sum_{j in V_i} (x_i - x_j)                                     
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, penalised_minimiser, zeros
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.problems.arrays import Floats
 
 
@@ -35,6 +36,10 @@ class DecentralisedADMM(GraphMethod):
     Reference: Shi, Ling, Yuan, Wu, Yin, "On the linear convergence of the ADMM in decentralized consensus
     optimization" (2014); eqs. 8-11 of the P-ADMM paper.
     """
+
+    about: ClassVar[About] = About(
+        name="admm", summary="decentralised ADMM, not private", topology=Topology.GRAPH, is_federated=False
+    )
 
     eta: float
 

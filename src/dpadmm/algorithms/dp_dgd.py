@@ -7,7 +7,7 @@ y_i <- x_i + noise of scale proportional to p^(k-1)
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
 from dpadmm.algorithms.graph_method import GraphMethod, zeros
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
@@ -52,6 +53,15 @@ class DPDGD(GraphMethod):
 
     Reference: Huang, Mitra, Vaidya, "Differentially private distributed optimization" (2015).
     """
+
+    about: ClassVar[About] = About(
+        name="dp-dgd",
+        summary="decentralised gradient steps and noise that both shrink",
+        topology=Topology.GRAPH,
+        certificate="C9",
+        noise=(Family.COORDINATE,),
+        is_federated=False,
+    )
 
     step: float
     decay: float
@@ -99,10 +109,6 @@ class DPDGD(GraphMethod):
             raise InputError("DP-DGD needs a network; pass one, for example ring(n_agents).")
         mixed = _mixing(network) @ messages.reshape(len(messages), -1)
         return np.asarray(mixed).reshape(messages.shape)
-
-    def update(self, k: int, agents: Agents, state: DGDState, inbox: Floats) -> DGDState:
-        """Nothing is left to do."""
-        return state
 
     def dual_scale(self, agents: Agents) -> Floats:
         """Movement in units of the first step."""

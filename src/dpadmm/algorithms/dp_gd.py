@@ -5,12 +5,14 @@ x   <- prox_{step g}( x - step sum_i m_i )
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import MESSAGE, Agents
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import full_gradient
@@ -29,6 +31,16 @@ class DPGD(GradientMethod):
     eavesdropper who sees every message; Gaussian noise composes exactly (C0). Without noise the method converges
     linearly where the objective is strongly convex.
     """
+
+    about: ClassVar[About] = About(
+        name="dp-gd",
+        summary="noisy full gradients",
+        topology=Topology.STAR,
+        certificate="C9",
+        takes_any_regulariser=True,
+        longest_step=1.9,
+        is_federated=False,
+    )
 
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
         """The whole gradient needs noise; nothing is free."""

@@ -8,6 +8,7 @@ x   <- prox_{step g}( x - step sum_i m_i )           DP-prox-SGD
 import math
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import ROUNDING, Batches, Moment, batch_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod, refuse_all_but_ridge
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -44,6 +46,16 @@ class DPProxSGD(GradientMethod):
 
     Reference: Abadi et al., "Deep learning with differential privacy" (2016); divided here by the expected batch size.
     """
+
+    about: ClassVar[About] = About(
+        name="dp-prox-sgd",
+        summary="as dp-sgd, with a proximal step for any regulariser",
+        topology=Topology.STAR,
+        certificate="C9",
+        noise=(Family.SAMPLED,),
+        takes_any_regulariser=True,
+        is_federated=False,
+    )
 
     batches: Batches | None = None
     clip: float | None = None
@@ -97,6 +109,13 @@ class DPSGD(DPProxSGD):
     >>> DPSGD(step=0.5, batches=Batches(50, seed=0)).step_at(7)
     0.5
     """
+
+    about: ClassVar[About] = replace(
+        DPProxSGD.about,
+        name="dp-sgd",
+        summary="noisy batch gradients; one silo is the central model",
+        takes_any_regulariser=False,
+    )
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The regulariser must have a gradient that is known."""

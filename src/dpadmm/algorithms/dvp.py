@@ -8,12 +8,14 @@ The minimiser itself is broadcast: the noise is inside the objective. M-ADMM and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState
 from dpadmm.algorithms.graph_method import penalised_minimiser, zeros
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
@@ -46,6 +48,14 @@ class DVP(DecentralisedADMM):
 
     Reference: Zhang, Zhu, "Dynamic differential privacy for ADMM-based distributed classification learning" (2017).
     """
+
+    about: ClassVar[About] = About(
+        name="dvp",
+        summary="a random linear term in every local objective",
+        topology=Topology.GRAPH,
+        certificate="C2",
+        noise=(Family.OBJECTIVE,),
+    )
 
     smoothing: float = 0.0
 

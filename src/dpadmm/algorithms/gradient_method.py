@@ -14,10 +14,11 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.method import Method
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 
@@ -29,7 +30,7 @@ class GradientState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GradientMethod:
+class GradientMethod(Method):
     """Steps `step k^(-power)` along noisy gradients; subclasses say how a gradient is taken and released.
 
     Parameters
@@ -47,14 +48,6 @@ class GradientMethod:
         if not 0 <= checks.finite("power", self.power) <= 1:
             raise InputError(f"power must lie between 0 and 1, got {shown(self.power)}.")
 
-    @property
-    def needs_network(self) -> bool:
-        """Messages go to the coordinator."""
-        return False
-
-    def check(self, problem: Problem, network: Network | None) -> None:
-        """Every smooth function and every regulariser with a prox will do."""
-
     def step_at(self, k: int) -> float:
         """Return the step size of round k."""
         return self.step * float(k) ** -self.power
@@ -63,10 +56,6 @@ class GradientMethod:
         """x = prox(0)."""
         x = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), self.step)
         return GradientState(self._everywhere(agents, x)), x
-
-    def participants(self, k: int) -> Ints | None:
-        """Everyone, every round."""
-        return None
 
     def local_step(
         self, k: int, agents: Agents, state: GradientState, inbox: Floats, noise: NoiseHook

@@ -9,20 +9,16 @@ from typing import Any
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents, NoiseHook, Residuals, spread
+from dpadmm.algorithms.method import Method
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 
 
-class GraphMethod:
+class GraphMethod(Method):
     """The parts of the anatomy that do not depend on the method."""
-
-    @property
-    def needs_network(self) -> bool:
-        """Messages go to neighbours."""
-        return True
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The regulariser must be one that can be shared out among the agents."""
@@ -31,10 +27,6 @@ class GraphMethod:
                 f"{type(self).__name__} cannot share out {type(problem.regulariser).__name__}: an agent adds its part "
                 "of the regulariser to its penalty. Use ConsensusADMM, or a ridge regulariser."
             )
-
-    def participants(self, k: int) -> Ints | None:
-        """Everyone, every round."""
-        return None
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook

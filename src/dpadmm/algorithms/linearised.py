@@ -7,11 +7,13 @@ z    <- prox_{g/(rho N)}( mean_i xt_i + mean_i a_i / rho )
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
@@ -37,6 +39,15 @@ class LinearisedADMM(ConsensusADMM):
 
     Reference: Huang, Hu, Guo, Chan-Tin, Gong, "DP-ADMM: ADMM-based distributed learning with differential privacy".
     """
+
+    about: ClassVar[About] = About(
+        name="linearised-admm",
+        summary="one gradient step in place of the local solve",
+        topology=Topology.STAR,
+        certificate="C9",
+        takes_any_regulariser=True,
+        is_federated=False,
+    )
 
     step: float = 1.0
     power: float = 0.0

@@ -8,6 +8,7 @@ Expanding the square, e_i is the linear term `b_i = 2 eta_i(t) deg_i e_i` of DVP
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,10 +17,11 @@ from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.decentralised import GraphState
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
 from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, zeros
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Promise
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.noise.schedules import Custom
 from dpadmm.privacy.certificates import m_admm
 from dpadmm.problems.arrays import Floats
@@ -43,6 +45,14 @@ class MADMM(GraphMethod):
     The schedule of a run shapes the noise of b_i. `noise_of_paper` gives the shape for which e_i has the same rate in
     every round, as in the paper.
     """
+
+    about: ClassVar[About] = About(
+        name="m-admm",
+        summary="noise inside penalties that grow",
+        topology=Topology.GRAPH,
+        certificate="C2",
+        noise=(Family.OBJECTIVE,),
+    )
 
     eta: float | tuple[float, ...]
     growth: float | tuple[float, ...] = 1.0

@@ -6,24 +6,26 @@ x   <- sum_i w_i y_i / sum_i w_i
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spread
 from dpadmm.algorithms.gradient_method import GradientState, refuse_all_but_ridge
 from dpadmm.algorithms.graph_method import zeros
+from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import output_perturbation, with_spherical_noise
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
 
 @dataclass(frozen=True)
-class OutputPerturbation:
+class OutputPerturbation(Method):
     """Each silo speaks once; run it for one round.
 
     Parameters
@@ -37,17 +39,21 @@ class OutputPerturbation:
     Reference: Chaudhuri, Monteleoni, Sarwate, "Differentially private empirical risk minimization" (2011).
     """
 
+    about: ClassVar[About] = About(
+        name="output-perturbation",
+        summary="each silo's noisy optimum, averaged",
+        topology=Topology.ALONE,
+        certificate="C9",
+        needs_ridge=True,
+        is_federated=False,
+    )
+
     noise: Family = Family.GAUSSIAN
 
     def __post_init__(self) -> None:
         """Check the kind of noise."""
         if self.noise not in (Family.GAUSSIAN, Family.SPHERICAL):
             raise InputError(f"noise must be GAUSSIAN or SPHERICAL, got {shown(self.noise)}.")
-
-    @property
-    def needs_network(self) -> bool:
-        """Messages go to the coordinator."""
-        return False
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Each local problem must be strongly convex, and the regulariser a ridge or none."""
@@ -58,10 +64,6 @@ class OutputPerturbation:
     def start(self, agents: Agents, replicas: int) -> tuple[GradientState, Floats]:
         """Zeros."""
         return GradientState(zeros(agents, replicas)), np.zeros((1, agents.dimension, replicas))
-
-    def participants(self, k: int) -> Ints | None:
-        """Everyone."""
-        return None
 
     def local_step(
         self, k: int, agents: Agents, state: GradientState, inbox: Floats, noise: NoiseHook
@@ -81,10 +83,6 @@ class OutputPerturbation:
     ) -> Floats:
         """The weighted average."""
         return messages.sum(axis=0, keepdims=True) / problem.weights.sum()
-
-    def update(self, k: int, agents: Agents, state: GradientState, inbox: Floats) -> GradientState:
-        """Nothing is left to do."""
-        return state
 
     def models(self, state: GradientState, inbox: Floats) -> Floats:
         """Each silo's noisy optimum."""

@@ -10,9 +10,11 @@ the place where the next solve starts, which its tolerance covers: C7.)
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.decentralised import DecentralisedADMM
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import p_admm
@@ -31,6 +33,14 @@ class PADMM(DecentralisedADMM):
 
     Reference: Ding, Gong, Zhang, Pan, Han, "Optimal differentially private ADMM for distributed machine learning".
     """
+
+    about: ClassVar[About] = About(
+        name="p-admm",
+        summary="Gaussian noise on every broadcast",
+        topology=Topology.GRAPH,
+        certificate="C1",
+        why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
+    )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round."""

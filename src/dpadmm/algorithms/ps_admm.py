@@ -15,7 +15,7 @@ the first inner step v = vt, so that there is no correction and no noise for it.
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from dpadmm.algorithms.batches import (
     correction_bound,
     whole_gradients,
 )
+from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -36,7 +37,7 @@ from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.records import Certificate, Strength
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
@@ -79,7 +80,7 @@ class PSState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PSADMM:
+class PSADMM(Method):
     """Consensus ADMM in which an agent solves its subproblem by a few noisy stochastic steps.
 
     Parameters
@@ -103,6 +104,15 @@ class PSADMM:
     differential privacy" (2019).
     """
 
+    about: ClassVar[About] = About(
+        name="ps-admm",
+        summary="stochastic ADMM, noise in its variance-reduced inner steps",
+        topology=Topology.STAR,
+        certificate="C4",
+        noise=(Family.GAUSSIAN, Family.SAMPLED),
+        takes_any_regulariser=True,
+    )
+
     rho: float
     step: float
     inner_steps: int
@@ -124,11 +134,6 @@ class PSADMM:
         if self.noise_ratio is not None:
             checks.positive("noise_ratio", self.noise_ratio)
 
-    @property
-    def needs_network(self) -> bool:
-        """Messages go to the coordinator."""
-        return False
-
     def check(self, problem: Problem, network: Network | None) -> None:
         """The step must be short enough, the batches must fit, and the z step must stay in closed form."""
         self.batches.check(problem)
@@ -147,10 +152,6 @@ class PSADMM:
         zero = np.zeros((len(agents.index), agents.dimension, replicas))
         z = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), 1 / (self.rho * agents.number))
         return PSState(self._inside(zero), zero, zero, zero), self._inside(z)
-
-    def participants(self, k: int) -> Ints | None:
-        """Everyone, every round."""
-        return None
 
     def local_step(
         self, k: int, agents: Agents, state: PSState, inbox: Floats, noise: NoiseHook

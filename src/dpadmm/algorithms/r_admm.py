@@ -16,6 +16,7 @@ a_i is the paper's `2 lambda_i`.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,9 +25,10 @@ from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
 from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, revealed_gradient, zeros
 from dpadmm.algorithms.m_admm import check_growth, check_theta, grown
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.recycled import RecycledState
 from dpadmm.algorithms.setting import Setting
-from dpadmm.noise.promises import Promise
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import r_admm
 from dpadmm.problems.arrays import Floats
 
@@ -44,6 +46,10 @@ class BareRADMM(GraphMethod):
     Guarantees: none about privacy. Converges if eqs. (24)-(25) hold (`theory.r_admm`), and in practice far beyond them;
     ever growing penalties slow it down and in the end stop it, so keep `q^rounds` moderate.
     """
+
+    about: ClassVar[About] = About(
+        name="r-admm-bare", summary="recycled ADMM, not private", topology=Topology.GRAPH, is_federated=False
+    )
 
     eta: float
     gamma: float = 0.0
@@ -119,6 +125,14 @@ class RADMM(BareRADMM):
     Reference: Zhang, Khalili, Liu, "Recycled ADMM: improve privacy and accuracy with less computation in distributed
     algorithms" (2018).
     """
+
+    about: ClassVar[About] = About(
+        name="r-admm",
+        summary="as dvp, but every even iteration recycles what is known",
+        topology=Topology.GRAPH,
+        certificate="C2",
+        noise=(Family.OBJECTIVE,),
+    )
 
     smoothing: float = 0.0
 

@@ -12,7 +12,7 @@ That is post-processing of broadcasts: no noise, no privacy, no pass over the da
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
@@ -24,6 +24,7 @@ from dpadmm.algorithms.graph_method import (
     revealed_gradient,
     zeros,
 )
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.p_admm import gaussian_broadcasts
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Promise
@@ -49,6 +50,13 @@ class RecycledPADMM(GraphMethod):
 
     Guarantees: C1 for the odd rounds; the even rounds are functions of earlier broadcasts and cost nothing.
     """
+
+    about: ClassVar[About] = About(
+        name="p-admm-recycled",
+        summary="P-ADMM with a free step after every private one",
+        topology=Topology.GRAPH,
+        certificate="C1",
+    )
 
     eta: float
     gamma: float = 0.0

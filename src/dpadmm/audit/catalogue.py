@@ -34,7 +34,7 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
 from dpadmm.algorithms.r_admm import RADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
-from dpadmm.algorithms.registry import ENTRIES
+from dpadmm.algorithms.registry import METHODS
 from dpadmm.audit import worlds
 from dpadmm.audit.attacks import (
     Attack,
@@ -222,7 +222,7 @@ FAMILIES = (p_admm, recycled, objective, consensus, fixed_point, coordinator, sa
 def all_subjects(seed: int = 0) -> tuple[Subject, ...]:
     """Return the whole catalogue, in the order of the registry; `seed` is for batches and participation."""
     found = [subject for family in FAMILIES for subject in family(seed)]
-    order = {entry.name: place for place, entry in enumerate(ENTRIES)}
+    order = {method.about.name: place for place, method in enumerate(METHODS)}
     return tuple(sorted(found, key=lambda subject: order[subject.method]))
 
 

@@ -5,22 +5,22 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from dpadmm.algorithms.registry import ENTRIES
+from dpadmm.algorithms.registry import METHODS
 
 
 def show(is_json: bool) -> None:
     """Print every registered method: name, who talks to whom, certificate, one line."""
-    console = Console()
+    console, abouts = Console(), [method.about for method in METHODS]
     if is_json:
         rows = [
-            {"name": e.name, "topology": e.topology.value, "certificate": e.certificate, "summary": e.summary}
-            for e in ENTRIES
+            {"name": a.name, "topology": a.topology.value, "certificate": a.certificate, "summary": a.summary}
+            for a in abouts
         ]
         console.print_json(json.dumps(rows))
         return
     table = Table(title="Methods")
     for column in ("name", "who talks to whom", "certificate", "what it does"):
         table.add_column(column)
-    for entry in ENTRIES:
-        table.add_row(entry.name, entry.topology.value, entry.certificate, entry.summary)
+    for a in abouts:
+        table.add_row(a.name, a.topology.value, a.certificate, a.summary)
     console.print(table)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from dpadmm.algorithms.graph_method import is_ridge
-from dpadmm.algorithms.registry import BY_NAME, Topology
+from dpadmm.algorithms.method import Topology
+from dpadmm.algorithms.registry import BY_NAME
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -64,7 +65,7 @@ class Recipe:
 
 def network_for(task: Task, method: str) -> Network | None:
     """Return the graph the method runs on: the user's, else a complete one; None for a coordinator."""
-    if BY_NAME[method].topology is not Topology.GRAPH:
+    if BY_NAME[method].about.topology is not Topology.GRAPH:
         return None
     return task.network if task.network is not None else complete(task.n_silos)
 
@@ -75,25 +76,29 @@ def edge_penalty(task: Task, settings: Settings) -> float:
     return 1.0 / (2.0 * settings.step * float(network.degrees.sum()))
 
 
+def _class_of(settings: Settings) -> Any:
+    return BY_NAME[settings.method]
+
+
 def _on_edges(task: Task, settings: Settings) -> Any:
-    return BY_NAME[settings.method].build(eta=edge_penalty(task, settings))
+    return _class_of(settings)(eta=edge_penalty(task, settings))
 
 
 def _with_gamma(task: Task, settings: Settings) -> Any:
-    return BY_NAME[settings.method].build(gamma=settings.step, unit=task.protection.unit)
+    return _class_of(settings)(gamma=settings.step, unit=task.protection.unit)
 
 
 def _gradient(task: Task, settings: Settings) -> Any:
-    return BY_NAME[settings.method].build(step=min(settings.step, longest_gradient_step(task, settings.mu)))
+    return _class_of(settings)(step=min(settings.step, longest_gradient_step(task, settings.mu)))
 
 
 def _linearised(task: Task, settings: Settings) -> Any:
     largest = max(task.sizes) / task.n_records * task.functions(settings.mu).constants.smoothness
-    return BY_NAME[settings.method].build(rho=1.0 / (task.n_silos * settings.step), step=1.0 / largest)
+    return _class_of(settings)(rho=1.0 / (task.n_silos * settings.step), step=1.0 / largest)
 
 
 def _alone(task: Task, settings: Settings) -> Any:
-    return BY_NAME[settings.method].build()
+    return _class_of(settings)()
 
 
 def longest_gradient_step(task: Task, mu: float) -> float:

@@ -2,7 +2,8 @@
 
 from functools import singledispatch
 
-from dpadmm.algorithms.registry import BY_NAME, Topology
+from dpadmm.algorithms.method import Topology
+from dpadmm.algorithms.registry import BY_NAME
 from dpadmm.planning.candidates import Candidate, unit_noise
 from dpadmm.planning.forecast import Forecast
 from dpadmm.planning.task import Task
@@ -47,7 +48,7 @@ def _(loss: CappedLogistic) -> tuple[str, ...]:
 def warnings(task: Task, method: str, is_hopeless: bool, expected: Forecast) -> tuple[str, ...]:
     """Return what to know before spending the budget."""
     found = []
-    if task.network is not None and BY_NAME[method].topology is not Topology.GRAPH:
+    if task.network is not None and BY_NAME[method].about.topology is not Topology.GRAPH:
         found.append(
             f"{method} goes through a coordinator, not over the given graph: no certified graph method has this "
             "penalty, unit or view."

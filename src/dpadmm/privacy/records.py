@@ -39,14 +39,14 @@ class View(Enum):
 
 # Which observers a guarantee against the first also holds against: the eavesdropper sees every message, and what is
 # public is computed from what the coordinator saw.
-_COVERED = {
+COVERED = {
     View.EAVESDROPPER: frozenset(View),
     View.COORDINATOR: frozenset({View.COORDINATOR, View.PUBLIC}),
     View.PEER: frozenset({View.PEER}),
     View.PUBLIC: frozenset({View.PUBLIC}),
 }
 
-NOT_COVERED = "not steps fitted on these rows before, scores computed on them, or choices made by looking at them"
+NOTCOVERED = "not steps fitted on these rows before, scores computed on them, or choices made by looking at them"
 
 
 def covers(subject: str) -> str:
@@ -55,7 +55,7 @@ def covers(subject: str) -> str:
     >>> covers("the model")[:56]
     'the model, from the rows as they were handed over; not s'
     """
-    return f"{subject}, from the rows as they were handed over; {NOT_COVERED}"
+    return f"{subject}, from the rows as they were handed over; {NOTCOVERED}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class Protection:
         return (
             self.unit in units
             and self.relation is said.relation
-            and self.view in _COVERED[said.view]
+            and self.view in COVERED[said.view]
             and self.records_per_person <= said.records_per_person
             and self.silos_per_person <= said.silos_per_person
         )

@@ -39,9 +39,9 @@ def summaries(results: Sequence[AuditResult]) -> tuple[MethodSummary, ...]:
 
 def _summary(name: str, results: tuple[AuditResult, ...]) -> MethodSummary:
     strongest = max(results, key=lambda result: result.tightness)
-    entry = BY_NAME[name]
+    about = BY_NAME[name].about
     return MethodSummary(
-        name, entry.summary, entry.certificate, results, strongest, _bars(strongest), small_trade_off(strongest)
+        name, about.summary, about.certificate, results, strongest, _bars(strongest), small_trade_off(strongest)
     )
 
 

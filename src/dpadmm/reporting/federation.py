@@ -62,7 +62,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         ),
         choice=Choice(
             method=terms.method,
-            summary=BY_NAME[terms.method].summary,
+            summary=BY_NAME[terms.method].about.summary,
             rounds=outcome.rounds,
             settings=(
                 *((name, f"{value:.6g}") for name, value in terms.settings),

@@ -2,16 +2,8 @@
 
 from dataclasses import dataclass
 
-from dpadmm.privacy.records import View
+from dpadmm.privacy.records import COVERED, View
 from dpadmm.reporting.facts import Custody
-
-COVERED = {
-    View.EAVESDROPPER: frozenset(View),
-    View.COORDINATOR: frozenset({View.COORDINATOR, View.PUBLIC}),
-    View.PEER: frozenset({View.PEER}),
-    View.PUBLIC: frozenset({View.PUBLIC}),
-}
-"""Whom a certificate against the first also covers: nobody sees more than the eavesdropper, who sees every message."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ Messages are changes of blocks; whoever adds them up keeps the mean of all block
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
 from dpadmm.algorithms.fixed_point.participation import Participation, agents_of, check_size
 from dpadmm.algorithms.fixed_point.promises import Level, block_promise
+from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Promise
@@ -41,8 +42,19 @@ class BlockState(NamedTuple):
     x: Floats
 
 
+BLOCKS = About(
+    name="",
+    summary="",
+    topology=Topology.STAR,
+    certificate="C5",
+    units=frozenset({Unit.RECORD, Unit.USER}),
+    takes_any_regulariser=True,
+)
+"""What is true of all settings; each has its own name and summary."""
+
+
 @dataclass(frozen=True)
-class BlockADMM:
+class BlockADMM(Method):
     """Fixed-point ADMM with noise in the blocks; the settings differ in who takes part and who looks.
 
     Parameters
@@ -60,8 +72,6 @@ class BlockADMM:
     clip: float = math.inf
     unit: Unit = Unit.RECORD
     participation: Participation | None = None
-
-    needs_network: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -104,10 +114,6 @@ class BlockADMM:
         """(8), with the mean of the blocks tracked by their changes."""
         mean = inbox[1:] + messages.sum(axis=0, keepdims=True) / problem.n_agents
         return with_prox(problem.regulariser, self.gamma, mean)
-
-    def update(self, k: int, agents: Agents, state: BlockState, inbox: Floats) -> BlockState:
-        """Nothing is left to do once z is out."""
-        return state
 
     def models(self, state: BlockState, inbox: Floats) -> Floats:
         """z for everyone: x_i has touched the data after the last noise and is nobody's to see."""

@@ -7,9 +7,11 @@ z = prox_{gamma g}(mean u)
 The x_i never leave: their last update touched the data without noise after it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from dpadmm.algorithms.fixed_point.blocks import BlockADMM
+from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
+from dpadmm.algorithms.method import About
 from dpadmm.algorithms.setting import Setting
 from dpadmm.privacy.claims.fixed_point import CentralisedTheorem2
 
@@ -33,6 +35,15 @@ class CentralisedADMM(BlockADMM):
     >>> LocalEngine(progress=False).run(CentralisedADMM(gamma=1.0), problem, Stopping(rounds=60)).estimate.round(6)
     array([[-3.]])
     """
+
+    about: ClassVar[About] = replace(
+        BLOCKS,
+        name="fp-centralised",
+        summary="fixed-point ADMM at a curator, noise in the blocks",
+        is_curator=True,
+        is_federated=False,
+        why="one silo: the descent stays inside, only the final model leaves (C5)",
+    )
 
     def claim(self, setting: Setting) -> CentralisedTheorem2:
         """Return the paper's claim (Theorem 2) for this run, `L` being that of the worst block."""

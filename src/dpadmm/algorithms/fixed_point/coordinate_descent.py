@@ -16,6 +16,7 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
 from dpadmm.algorithms.batches import ROUNDING
 from dpadmm.algorithms.fixed_point.participation import Participation
+from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -33,7 +34,7 @@ class NoMemory(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CoordinateDescent:
+class CoordinateDescent(Method):
     """DP-CD: one block of coordinates a round, with noise on that block of every silo's gradient.
 
     Parameters
@@ -49,11 +50,17 @@ class CoordinateDescent:
     risk minimization" (2022).
     """
 
+    about: ClassVar[About] = About(
+        name="dp-cd",
+        summary="private coordinate descent",
+        topology=Topology.STAR,
+        certificate="C9",
+        is_federated=False,
+    )
+
     step: float
     blocks: Participation
     block_size: int = 1
-
-    needs_network: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -79,10 +86,6 @@ class CoordinateDescent:
         """u = 0."""
         return NoMemory(np.zeros((len(agents.index), 1, 1))), np.zeros((1, agents.dimension, replicas))
 
-    def participants(self, k: int) -> Ints | None:
-        """Every silo, every round."""
-        return None
-
     def coordinates(self, k: int, dimension: int) -> Ints:
         """Return the coordinates of round k's block."""
         first = self.blocks.agents(k) * self.block_size
@@ -106,10 +109,6 @@ class CoordinateDescent:
         after = inbox.copy()
         after[:, active] = problem.regulariser.prox(moved, self.step)[:, active]
         return after
-
-    def update(self, k: int, agents: Agents, state: NoMemory, inbox: Floats) -> NoMemory:
-        """Nothing."""
-        return state
 
     def models(self, state: NoMemory, inbox: Floats) -> Floats:
         """u for everyone."""

@@ -18,6 +18,7 @@ from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Residuals
 from dpadmm.algorithms.fixed_point.blocks import BlockState, block_minimiser, block_residuals
 from dpadmm.algorithms.fixed_point.participation import Participation, agents_of, check_size
 from dpadmm.algorithms.fixed_point.promises import Level, mean_promise
+from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
@@ -31,7 +32,7 @@ from dpadmm.problems.problem import Problem
 
 
 @dataclass(frozen=True)
-class CoordinatorADMM:
+class CoordinatorADMM(Method):
     """Fixed-point ADMM whose only noise is the coordinator's.
 
     Parameters
@@ -54,12 +55,21 @@ class CoordinatorADMM:
     array([[-3.]])
     """
 
+    about: ClassVar[About] = About(
+        name="fp-coordinator",
+        summary="fixed-point ADMM, noise at the coordinator only",
+        topology=Topology.STAR,
+        certificate="C6",
+        trusts_coordinator=True,
+        units=frozenset({Unit.RECORD, Unit.USER}),
+        takes_any_regulariser=True,
+        why="the coordinator is trusted, outsiders are not: one noise, added there, hides all silos (C6)",
+    )
+
     gamma: float
     lam: float = 0.5
     unit: Unit = Unit.RECORD
     participation: Participation | None = None
-
-    needs_network: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the numbers; lam <= 1/2 is enforced."""
@@ -106,10 +116,6 @@ class CoordinatorADMM:
         mean = messages.mean(axis=0, keepdims=True)
         noisy = noise.perturb(BROADCAST, k, np.array([COORDINATOR]), mean)
         return problem.regulariser.prox(noisy, self.gamma)
-
-    def update(self, k: int, agents: Agents, state: BlockState, inbox: Floats) -> BlockState:
-        """Nothing is left to do once z is out."""
-        return state
 
     def models(self, state: BlockState, inbox: Floats) -> Floats:
         """z for everyone; blocks and minimisers are not released."""

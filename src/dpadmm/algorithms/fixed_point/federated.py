@@ -8,13 +8,15 @@ user i:  x_i = prox_{gamma F_i}(2z - u_i)
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from dpadmm.algorithms.fixed_point.blocks import BlockADMM
+from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
+from dpadmm.algorithms.method import About
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims.fixed_point import FederatedTheorem3, LocalTheorem3
@@ -30,6 +32,13 @@ class FederatedADMM(BlockADMM):
     Guarantees: C5 for every viewer, the server included, times the number of participations of the user at hand; noise
     is calibrated to the largest number. The paper's central figures (`claim`) are not certified.
     """
+
+    about: ClassVar[About] = replace(
+        BLOCKS,
+        name="fp-federated",
+        summary="fixed-point ADMM with sampled users and a server",
+        why="a coordinator that need not be trusted: each silo adds its noise before it sends (C5)",
+    )
 
     @classmethod
     def sampled(

@@ -20,13 +20,14 @@ from numpy.typing import ArrayLike
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError, SolverError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import general_constraint
 from dpadmm.privacy.claims.fixed_point import GeneralTheorem7
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
 _MOST_STEPS = 20_000
@@ -81,7 +82,7 @@ class GeneralState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GeneralADMM:
+class GeneralADMM(Method):
     """Algorithm 5 for a curator who holds all data in one silo.
 
     Parameters
@@ -94,11 +95,19 @@ class GeneralADMM:
     not `w f(x~) + g(z)`: see `objective`.
     """
 
+    about: ClassVar[About] = About(
+        name="fp-general",
+        summary="fixed-point ADMM for Ax + Bz = c, one silo",
+        topology=Topology.STAR,
+        certificate="C9",
+        is_curator=True,
+        is_federated=False,
+        takes_any_regulariser=True,
+    )
+
     gamma: float
     constraint: Constraint
     lam: float = 0.5
-
-    needs_network: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -118,10 +127,6 @@ class GeneralADMM:
         u = np.zeros((1, rows, replicas))
         z = self._z_step(agents.regulariser.prox, u, np.zeros((1, self.constraint.b.shape[1], replicas)))
         return GeneralState(u=u, x=np.zeros((1, width, replicas))), z
-
-    def participants(self, k: int) -> Ints | None:
-        """The one there is."""
-        return None
 
     def local_step(
         self, k: int, agents: Agents, state: GeneralState, inbox: Floats, noise: NoiseHook
@@ -162,10 +167,6 @@ class GeneralADMM:
     ) -> Floats:
         """(22)."""
         return self._z_step(problem.regulariser.prox, messages, inbox)
-
-    def update(self, k: int, agents: Agents, state: GeneralState, inbox: Floats) -> GeneralState:
-        """Nothing."""
-        return state
 
     def models(self, state: GeneralState, inbox: Floats) -> Floats:
         """x~, the point that z alone determines."""

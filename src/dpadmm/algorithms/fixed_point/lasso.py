@@ -11,14 +11,15 @@ The x step is `prox_{gamma F_i}` of eq. (9) for `F_i(x) = (a_i'x - b_i)^2/2`, so
 l1 term 2n times too much.)
 """
 
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
 
 import numpy as np
 from scipy import sparse
 
 from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.fixed_point.blocks import BlockADMM
+from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
+from dpadmm.algorithms.method import About
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -39,6 +40,10 @@ class LassoADMM(BlockADMM):
     Guarantees: C5 with `D_x = 2 clip`. Clipping leaves the fixed point where it is but slows the way there, and biases
     a noisy run; the Huber loss with any other method of this package bounds the sensitivity without it.
     """
+
+    about: ClassVar[About] = replace(
+        BLOCKS, name="fp-lasso", summary="fixed-point ADMM for the LASSO, with clipping", is_federated=False
+    )
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Squared loss, one record per user, l1 and nothing else."""

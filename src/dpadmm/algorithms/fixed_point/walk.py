@@ -9,13 +9,15 @@ paper walks on the complete graph; any connected graph will do, since the fixed 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from dpadmm.algorithms.fixed_point.blocks import BlockADMM
+from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
+from dpadmm.algorithms.method import About, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -34,6 +36,13 @@ class RandomWalkADMM(BlockADMM):
     Guarantees: C5, for an eavesdropper on all messages, times the number of visits; noise is calibrated to the user
     visited most. Network DP, which counts only what reaches a peer, is claimed by the paper (`claim`), not certified.
     """
+
+    about: ClassVar[About] = replace(
+        BLOCKS,
+        name="fp-walk",
+        summary="fixed-point ADMM by a token that walks from user to user",
+        topology=Topology.WALK,
+    )
 
     def __post_init__(self) -> None:
         """A walk must have been drawn, with one holder a round."""
