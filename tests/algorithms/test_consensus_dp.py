@@ -11,7 +11,7 @@ from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace, relative_errors
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
 from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.registry import by_name
 from dpadmm.algorithms.setting import Setting
 from dpadmm.algorithms.theory.consensus import Star
 from dpadmm.algorithms.theory.consensus_planner import optimal_schedule, plan_consensus
@@ -306,8 +306,8 @@ class TestRuns:
         np.testing.assert_array_equal(rest.tail_average, whole.tail_average)
 
     def test_registry(self):
-        assert BY_NAME["consensus"](rho=1.0) == ConsensusDPADMM(1.0, RecordsDiffer(), Family.SPHERICAL)
-        assert BY_NAME["consensus-gaussian"](rho=1.0).family is Family.GAUSSIAN
+        assert by_name()["consensus"](rho=1.0) == ConsensusDPADMM(1.0, RecordsDiffer(), Family.SPHERICAL)
+        assert by_name()["consensus-gaussian"](rho=1.0).family is Family.GAUSSIAN
 
     def test_both_errors_by_hand(self):
         problem, optimum = quadratic_problem(), np.array([1.0, -2.0, 0.5, 3.0])

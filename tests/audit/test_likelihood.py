@@ -8,7 +8,6 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from dpadmm.algorithms.dvp import DVP
-from dpadmm.audit import worlds
 from dpadmm.audit.attacks import LikelihoodRatio
 from dpadmm.audit.audit import STANDARD, gather
 from dpadmm.audit.catalogue import all_subjects
@@ -32,6 +31,7 @@ from dpadmm.privacy.records import (
     Unit,
     View,
 )
+from dpadmm.problems import neighbours
 
 CERTIFICATE = Certificate(
     bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("unit-norm records",)
@@ -40,7 +40,7 @@ FACTS = {"certificate": CERTIFICATE, "agent": 0, "round": 1}
 RNG = np.random.default_rng(0)
 Y, A, B = RNG.standard_normal((3, 3, 5))
 MOMENT = Moment(sent=(Y, Y), clean=(A, B), x=Y, agent=0, round=1)
-LENS = Lens(NoisePlan({}), worlds.misclassified())
+LENS = Lens(NoisePlan({}), neighbours.misclassified())
 
 
 class TestDensities:
@@ -87,7 +87,7 @@ class TestDensities:
         np.testing.assert_allclose(found, exact, atol=1e-6)
 
     def test_determinants_are_numpys(self):
-        problem = worlds.misclassified(records=3)[0]
+        problem = neighbours.misclassified(records=3)[0]
         x = np.random.default_rng(1).standard_normal((2, 4))
         exact = [
             np.linalg.slogdet(problem.weights[0] * problem.functions.hessian(0, x[:, r]) + 0.3 * np.eye(2))[1]
@@ -101,14 +101,14 @@ class TestDensities:
         with pytest.raises(InputError, match="penalties"):
             log_ratio(ObjectiveRelease(rate=1.0, **FACTS), MOMENT, LENS)
         with pytest.raises(InputError, match="empirical risks"):
-            log_determinant(worlds.shifted_quadratics()[0], 0, np.zeros((2, 1)), 1.0)
+            log_determinant(neighbours.shifted_quadratics()[0], 0, np.zeros((2, 1)), 1.0)
 
 
 class HuberAt:
     """One agent's Huber record with a label near 0, so that the slope bends where the test looks."""
 
     def __init__(self, label):
-        problem = worlds.saturated()[0]
+        problem = neighbours.saturated()[0]
         silos = replace(problem.functions.silos, labels=np.array([label, 0.0]))
         self.problem = replace(problem, functions=replace(problem.functions, silos=silos))
 

@@ -20,7 +20,6 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
 from dpadmm.algorithms.r_admm import RADMM
 from dpadmm.algorithms.setting import Setting
-from dpadmm.audit import worlds
 from dpadmm.audit.attacks import Afresh, Rehearsal
 from dpadmm.audit.audit import STANDARD, examine
 from dpadmm.audit.catalogue import subjects_of
@@ -33,6 +32,7 @@ from dpadmm.privacy.claims.ps_admm import Theorem2
 from dpadmm.privacy.curves import GaussianCurve
 from dpadmm.privacy.gaussian import m_of
 from dpadmm.privacy.records import View
+from dpadmm.problems import neighbours
 
 CONFIDENCE = 1 - 1e-6
 RUNS = 8000
@@ -162,7 +162,7 @@ class TestPrintedNoiseOfPsAdmm:
 
     def noise(self, epsilon):
         method = PSADMM(rho=1.0, step=0.1, inner_steps=self.S, batches=Batches(1, 3), averaging=Averaging.PLAIN)
-        pair = worlds.saturated(2, records=self.M)
+        pair = neighbours.saturated(2, records=self.M)
         subject = replace(subject_of("ps-admm", 1), algorithm=method, worlds=pair, rounds=self.K)
         everyone = replace(method, batches=Batches(self.M, 0))
         ratio = replace(subject.views[View.EAVESDROPPER], revealed=(everyone, float(self.M)))

@@ -13,10 +13,10 @@ from dpadmm.audit import token, trials
 from dpadmm.audit.renyi import renyi_bound
 from dpadmm.audit.transcripts import Stage, record
 from dpadmm.audit.trials import FixedNoise, Verdict
-from dpadmm.audit.worlds import FAR, saturated
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber
+from dpadmm.problems.neighbours import FAR, saturated
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos

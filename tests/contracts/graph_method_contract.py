@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.registry import by_name
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
@@ -182,7 +182,7 @@ class PrivateContract:
             assert (np.abs(after - before).max(axis=(1, 2)) > 0).all()
 
     def test_it_is_in_the_registry(self):
-        assert BY_NAME[self.name] is type(self.method)
+        assert by_name()[self.name] is type(self.method)
 
     def test_what_cannot_be_protected_is_refused(self):
         with pytest.raises(InputError, match="no bound"):

@@ -7,6 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
+from dpadmm.algorithms.output_perturbation import OutputPerturbation
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.algorithms.registry import plannable
 from dpadmm.networks import ring
 from dpadmm.noise import Constant
 from dpadmm.planning import Task
@@ -20,7 +24,7 @@ from dpadmm.planning.candidates import (
     settings_at,
     unit_noise,
 )
-from dpadmm.planning.settings import RECIPES, Settings, solver_tolerance, why_not
+from dpadmm.planning.settings import Settings, solver_tolerance, why_not
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import Protection, Unit, View
@@ -44,22 +48,22 @@ def planned_noise(task, settings):
     if None in row:
         stds = np.repeat(stds, task.n_silos)
     # Fixed-point ADMM adds half of the noise (lam = 1/2) to a block; P-ADMM all of it to a model.
-    part = 0.5 if settings.method.startswith("fp") else 1.0
+    part = 1.0 if settings.method is PADMM else 0.5
     return part * np.sqrt((stds**2).sum()) / task.n_silos
 
 
 @pytest.mark.parametrize(
     ("method", "facts"),
     [
-        ("p-admm", {}),
-        ("p-admm", {"sizes": (500, 200, 200), "records_per_person": 3, "silos_per_person": 2}),
-        ("p-admm", {"network": ring(3), "row_norm": 2.5, "loss": Huber(0.4)}),
-        ("fp-federated", {"epsilon": 0.2}),
-        ("fp-federated", {"unit": Unit.USER}),
-        ("fp-federated", {"unit": Unit.USER, "sizes": (500, 200, 200)}),
-        ("fp-centralised", {"sizes": (700,)}),
-        ("fp-coordinator", {"view": View.PUBLIC, "unit": Unit.USER}),
-        ("fp-coordinator", {"view": View.PUBLIC, "sizes": (300,) * 3}),
+        (PADMM, {}),
+        (PADMM, {"sizes": (500, 200, 200), "records_per_person": 3, "silos_per_person": 2}),
+        (PADMM, {"network": ring(3), "row_norm": 2.5, "loss": Huber(0.4)}),
+        (FederatedADMM, {"epsilon": 0.2}),
+        (FederatedADMM, {"unit": Unit.USER}),
+        (FederatedADMM, {"unit": Unit.USER, "sizes": (500, 200, 200)}),
+        (CentralisedADMM, {"sizes": (700,)}),
+        (CoordinatorADMM, {"view": View.PUBLIC, "unit": Unit.USER}),
+        (CoordinatorADMM, {"view": View.PUBLIC, "sizes": (300,) * 3}),
     ],
 )
 def test_tau_is_the_noise_that_certificates_and_budget_give(method, facts):
@@ -74,9 +78,9 @@ def test_tau_is_the_noise_that_certificates_and_budget_give(method, facts):
 def test_the_aim_is_met_unless_the_ridge_settles_earlier(loss, epsilon):
     task = task_of(sizes=(3000,) * 3, epsilon=epsilon, loss=loss, row_norm=1.7)
     for ratio in NOISE_RATIOS:
-        chosen = settings_at(task, "p-admm", ratio)
+        chosen = settings_at(task, PADMM, ratio)
         time = chosen.step * chosen.rounds
-        left = task.row_norm * unit_noise(task, "p-admm") * time / margin_scale(loss)
+        left = task.row_norm * unit_noise(task, PADMM) * time / margin_scale(loss)
         assert left == pytest.approx(ratio) or (left < ratio and time * chosen.mu <= 25.0 * (1 + 1e-9))
         assert chosen.rounds % 2 == 0
 
@@ -93,7 +97,7 @@ def test_units_of_rows_and_labels_do_not_matter(scale, threshold, epsilon, ratio
     benches = []
     for row_norm, slope in ((1.0, 1.0), (scale, threshold)):
         task = task_of(epsilon=epsilon, row_norm=row_norm, loss=Huber(slope))
-        benches.append(bench_of(task, settings_at(task, "p-admm", ratio)))
+        benches.append(bench_of(task, settings_at(task, PADMM, ratio)))
     one, other = benches
     assert (one.loss, one.method, one.n_records, one.dimension) == (
         other.loss,
@@ -108,7 +112,7 @@ def test_units_of_rows_and_labels_do_not_matter(scale, threshold, epsilon, ratio
 def test_silos_that_add_noise_each_are_one_descent():
     """P-ADMM with four silos and fixed-point ADMM with one do alike at the same tau: what the bench relies on."""
     task = task_of(sizes=(512,) * 4, epsilon=0.5, dimension=8)
-    bench = bench_of(task, settings_at(task, "p-admm", 2.0))
+    bench = bench_of(task, settings_at(task, PADMM, 2.0))
     assert bench.method == "fp-centralised"
     for world in WORLDS[:2]:
         one = try_out(bench, world)
@@ -120,7 +124,7 @@ def test_silos_that_add_noise_each_are_one_descent():
 
 def test_more_noise_loses_more():
     task = task_of(sizes=(512,) * 4, epsilon=2.0, dimension=8)
-    bench = bench_of(task, settings_at(task, "p-admm", 2.0))
+    bench = bench_of(task, settings_at(task, PADMM, 2.0))
     kept = [try_out(replace(bench, tau=bench.tau * f), WORLDS[1]).kept for f in (1.0, 8.0, 64.0)]
     assert kept[0] > kept[1] > kept[2]
 
@@ -128,17 +132,17 @@ def test_more_noise_loses_more():
 @pytest.mark.parametrize(
     ("facts", "methods"),
     [
-        ({}, ("p-admm",)),
-        ({"sizes": (500,)}, ("fp-centralised",)),
-        ({"sizes": (5,) * 80}, ("fp-federated",)),
-        ({"sizes": (5,) * 80, "network": ring(80)}, ("p-admm",)),
-        ({"regulariser": L1(0.01)}, ("fp-federated",)),
-        ({"regulariser": Ridge(0.01)}, ("p-admm",)),
-        ({"unit": Unit.USER}, ("fp-federated",)),
-        ({"view": View.COORDINATOR}, ("p-admm",)),
-        ({"view": View.PEER}, ("p-admm",)),
-        ({"view": View.PUBLIC}, ("p-admm", "fp-coordinator")),
-        ({"view": View.PUBLIC, "unit": Unit.USER, "regulariser": L1(0.01)}, ("fp-federated", "fp-coordinator")),
+        ({}, (PADMM,)),
+        ({"sizes": (500,)}, (CentralisedADMM,)),
+        ({"sizes": (5,) * 80}, (FederatedADMM,)),
+        ({"sizes": (5,) * 80, "network": ring(80)}, (PADMM,)),
+        ({"regulariser": L1(0.01)}, (FederatedADMM,)),
+        ({"regulariser": Ridge(0.01)}, (PADMM,)),
+        ({"unit": Unit.USER}, (FederatedADMM,)),
+        ({"view": View.COORDINATOR}, (PADMM,)),
+        ({"view": View.PEER}, (PADMM,)),
+        ({"view": View.PUBLIC}, (PADMM, CoordinatorADMM)),
+        ({"view": View.PUBLIC, "unit": Unit.USER, "regulariser": L1(0.01)}, (FederatedADMM, CoordinatorADMM)),
     ],
 )
 def test_methods_fit_view_unit_and_penalty(facts, methods):
@@ -160,10 +164,10 @@ def test_the_solver_is_far_more_exact_than_one_record_matters():
 
 
 @pytest.mark.parametrize("silos", [1, 2])
-@pytest.mark.parametrize("method", sorted(RECIPES))
+@pytest.mark.parametrize("method", plannable().values(), ids=plannable())
 def test_certificates_say_in_words_what_they_say_in_numbers(method, silos):
     task = task_of(view=View.PUBLIC, records_per_person=3, silos_per_person=silos, regulariser=Ridge(0.1))
-    rounds = 1 if method == "output-perturbation" else 3
+    rounds = 1 if method is OutputPerturbation else 3
     plan = Blueprint.of(task, Settings(method, rounds=rounds, step=1.0, mu=0.1)).noise_plan(is_secure=False)
     for release in plan:
         said = [text for text in release.certificate.assumptions if text.startswith("neighbours differ")]

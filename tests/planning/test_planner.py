@@ -155,7 +155,7 @@ def test_utility_grows_with_epsilon():
 
 def test_what_was_simulated_is_remembered_and_rubbish_is_not(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    bench = bench_of(TASK, settings_at(TASK, "p-admm", 1.0))
+    bench = bench_of(TASK, settings_at(TASK, PADMM, 1.0))
     first = remembered(bench, WORLDS[0])
     file = folder() / f"{key_of(bench, WORLDS[0])}.json"
     assert [f.name for f in folder().iterdir()] == [file.name]

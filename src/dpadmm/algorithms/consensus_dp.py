@@ -22,8 +22,8 @@ import numpy as np
 
 from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
-from dpadmm.algorithms.consensus_neighbours import RECORDS, Neighbours, StarFacts
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.consensus_neighbours import RECORDS, LinearTermsDiffer, Neighbours, StarFacts
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
@@ -31,6 +31,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import with_spherical_noise
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
@@ -105,6 +106,16 @@ class ConsensusDPADMM(ConsensusADMM):
         """The last broadcast, for every agent: their own x_i touched the data after the last noise."""
         return np.broadcast_to(inbox, state.x.shape)
 
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The first broadcast, and three."""
+        method, pulled = cls(rho=1.0), neighbours.saturated(3, records=2)
+        return (
+            WorstCase(neighbours.PULLED, method, pulled, 1),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2), 1),
+            WorstCase(f"{neighbours.PULLED}, 3 rounds", method, pulled, 3),
+        )
+
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release of the coordinator a round (C3)."""
         certificates = self.neighbours.certificates(self.rho, setting.rounds, StarFacts.of(setting))
@@ -126,6 +137,17 @@ class GaussianConsensusADMM(ConsensusDPADMM):
     )
 
     family: Family = Family.GAUSSIAN
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """What the agents remember shows in later broadcasts."""
+        method = cls(rho=1.0)
+        shifted = replace(method, neighbours=LinearTermsDiffer(1.0))
+        return (
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(3, records=2), 1),
+            WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
+            WorstCase("an agent's linear term (quadratics)", shifted, neighbours.shifted_quadratics(), 5),
+        )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ x_i <- P_C( p_i - c q^(k-1) grad (w_i f_i + g/N)(p_i) )
 y_i <- x_i + noise of scale proportional to p^(k-1)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,7 +16,7 @@ from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
 from dpadmm.algorithms.graph_method import GraphMethod, zeros
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
@@ -25,6 +25,7 @@ from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.noise.schedules import Geometric
 from dpadmm.privacy.certificates import gradient_step, in_l1_norm, with_spherical_noise
 from dpadmm.privacy.records import Certificate
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Box, NonNegative
@@ -113,6 +114,16 @@ class DPDGD(GraphMethod):
     def dual_scale(self, agents: Agents) -> Floats:
         """Movement in units of the first step."""
         return np.full(len(agents.index), 1 / self.step)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Pure noise, and Gaussian."""
+        method, pair = cls(step=0.1, decay=0.9), neighbours.saturated(2, records=2)
+        gaussian = replace(method, noise=Family.GAUSSIAN)
+        return (
+            WorstCase(neighbours.PULLED, method, pair, 1),
+            WorstCase(f"{neighbours.PULLED}, Gaussian noise", gaussian, pair, 5),
+        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release per agent and round; bounds shrink with the steps, the noise with its own decay."""

@@ -5,17 +5,18 @@ x   <- prox_{step g}( x - step sum_i m_i )
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import MESSAGE, Agents
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import full_gradient
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -42,9 +43,23 @@ class DPGD(GradientMethod):
         is_federated=False,
     )
 
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """As long as is safe for every data set."""
+        return cls(step=min(step, cls.about.longest_step / setting.problem.functions.constants.smoothness))
+
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
         """The whole gradient needs noise; nothing is free."""
         return whole_gradients(agents, x), np.zeros(1)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A Huber regression, and a margin loss."""
+        method = cls(step=0.1)
+        return (
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
+        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""

@@ -16,13 +16,14 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import ROUNDING, Batches, Moment, batch_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod, refuse_all_but_ridge
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import sampled_gradient
 from dpadmm.privacy.records import Strength
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
@@ -84,6 +85,12 @@ class DPProxSGD(GradientMethod):
         clip = math.inf if self.clip is None else self.clip
         ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * x
         return batch_gradients(self.draws, Moment(k), agents, x, clip=clip), ridge
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The silo's other records are silent, so that the mixture over batches is known exactly."""
+        method = cls(step=0.1, batches=Batches(1, seed))
+        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=4), 3),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One sampled Gaussian release per silo and round."""

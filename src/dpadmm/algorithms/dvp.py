@@ -8,28 +8,29 @@ The minimiser itself is broadcast: the noise is inside the objective. M-ADMM and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState
-from dpadmm.algorithms.graph_method import penalised_minimiser, zeros
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.graph_method import edge_penalty, penalised_minimiser, zeros
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import dvp, solver_smoothing
 from dpadmm.privacy.records import Certificate
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Loss
 
 OBJECTIVE = Slot("objective")
 SMOOTHING = Slot("smoothing")
 
-Penalties = Callable[[int], Floats]
-"""The penalty of every agent in a round: k -> (N,)."""
+Penalties = Callable[[int, int], Floats]
+"""The penalty of every agent in a round: k, N -> (N,)."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,28 @@ class DVP(DecentralisedADMM):
         )
         return GraphState(x=message, a=state.a, guess=x), message
 
+    def penalties(self, t: int, n_agents: int) -> Floats:
+        """Return eta for all agents."""
+        return np.full(n_agents, self.eta)
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A silo of one record, and a margin loss."""
+        method = cls(eta=50.0)
+        return (
+            WorstCase(neighbours.SMALLEST, method, neighbours.saturated(), 1),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.misclassified(), 3),
+        )
+
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, with its smoothing if there is one."""
         rounds = range(1, setting.rounds + 1)
-        return tilted_broadcasts(setting, rounds, constant(self.eta, setting), lambda tilted: tilted, self.smoothing)
-
-
-def constant(eta: float, setting: Setting) -> Penalties:
-    """Return the penalties of a method that uses one number throughout."""
-    return lambda _: np.full(setting.problem.n_agents, eta)
+        return tilted_broadcasts(setting, rounds, self.penalties, lambda tilted: tilted, self.smoothing)
 
 
 def check_smoothing(smoothing: float) -> None:
@@ -118,7 +132,7 @@ def tilted_broadcasts(
 
     `named` makes DVP's certificate of an agent and round the method's own.
     """
-    by_round = [penalties(k) for k in rounds]
+    by_round = [penalties(k, setting.problem.n_agents) for k in rounds]
 
     def rows(of: Callable[[int, float], Certificate]) -> tuple[Row, ...]:
         listed = []

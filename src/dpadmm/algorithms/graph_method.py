@@ -10,6 +10,7 @@ import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents, NoiseHook, Residuals, spread
 from dpadmm.algorithms.method import Method
+from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
@@ -52,6 +53,11 @@ class GraphMethod(Method):
     def dual_scale(self, agents: Agents) -> Floats:
         """Return what turns a movement of x_i into one of the gradient: the weight of the penalty."""
         raise InputError(f"{type(self).__name__} has not said how heavy its penalty is.")
+
+
+def edge_penalty(setting: Setting, step: float) -> float:
+    """Return eta with which the mean model moves by `step` a round: in the sum of the local conditions edges cancel."""
+    return 1.0 / (2.0 * step * float(setting.graph.degrees.sum()))
 
 
 def is_ridge(regulariser: Regulariser, dimension: int) -> bool:

@@ -7,19 +7,20 @@ z    <- prox_{g/(rho N)}( mean_i xt_i + mean_i a_i / rho )
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import linearised_admm
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -59,6 +60,13 @@ class LinearisedADMM(ConsensusADMM):
         if not 0 <= checks.finite("power", self.power) <= 1:
             raise InputError(f"power must lie between 0 and 1, got {shown(self.power)}.")
 
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`rho` moves the mean by `1/(N rho)`; the local steps are the longest that are safe."""
+        problem = setting.problem
+        largest = float(problem.weights.max()) * problem.functions.constants.smoothness
+        return cls(rho=1.0 / (problem.n_agents * step), step=1.0 / largest)
+
     def step_at(self, k: int) -> float:
         """Return the step size of round k."""
         return self.step * float(k) ** -self.power
@@ -80,6 +88,11 @@ class LinearisedADMM(ConsensusADMM):
         """The z step; it reads noisy models only and needs no noise of its own."""
         mean = messages.mean(axis=0, keepdims=True)
         return problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The linearisation is taken at a noisy model."""
+        return (WorstCase(neighbours.PULLED, cls(rho=1.0, step=0.5), neighbours.saturated(2, records=2), 5),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""

@@ -8,7 +8,7 @@ Expanding the square, e_i is the linear term `b_i = 2 eta_i(t) deg_i e_i` of DVP
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -16,14 +16,15 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.decentralised import GraphState
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, zeros
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, edge_penalty, zeros
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.noise.schedules import Custom
 from dpadmm.privacy.certificates import m_admm
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -104,11 +105,19 @@ class MADMM(GraphMethod):
         """The weight of the first penalty, 2 eta_i deg_i."""
         return 2.0 * self.penalties(0, agents.number)[agents.index] * degrees(agents)[:, 0, 0]
 
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Penalties that grow."""
+        return (WorstCase(neighbours.PULLED, cls(eta=50.0, growth=1.1), neighbours.saturated(records=2), 2),)
+
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, each with its own penalty."""
-        number = setting.problem.n_agents
-        rounds = range(1, setting.rounds + 1)
-        return tilted_broadcasts(setting, rounds, lambda t: self.penalties(t, number), m_admm, self.smoothing)
+        return tilted_broadcasts(setting, range(1, setting.rounds + 1), self.penalties, m_admm, self.smoothing)
 
     def noise_of_paper(self, rounds: int) -> Custom:
         """Return the schedule of b_i for which e_i has the same rate alpha_i in every round: b_i grows as eta_i(t).

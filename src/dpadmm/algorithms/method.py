@@ -4,11 +4,13 @@
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
 from dpadmm.algorithms.anatomy import Agents
+from dpadmm.algorithms.setting import Setting
+from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.records import Unit, View
@@ -62,7 +64,17 @@ class About:
     @property
     def is_pure(self) -> bool:
         """Whether its noise gives pure epsilon."""
-        return not any(family in (Family.GAUSSIAN, Family.SAMPLED) for family in self.noise)
+        return all(family.is_pure for family in self.noise)
+
+    @property
+    def is_one_shot(self) -> bool:
+        """Whether every silo speaks once, in the only round."""
+        return self.topology is Topology.ALONE
+
+    @property
+    def is_one_descent(self) -> bool:
+        """Whether its mean model is a proximal descent with the sum of the silos' Gaussian noises, as of one silo."""
+        return not (self.is_pure or self.trusts_coordinator or self.is_one_shot or self.longest_step < math.inf)
 
     @property
     def views(self) -> frozenset[View]:
@@ -75,10 +87,78 @@ class About:
         return 2 if self.topology is Topology.GRAPH else 1
 
 
+@dataclass(frozen=True)
+class Common:
+    """What all parties of a federation know beside the agreed numbers; `seed` draws what is drawn in public."""
+
+    rounds: int
+    n_silos: int
+    network: Network | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """Neighbouring problems that hurt a method: in words what differs and why, and the method as it runs on them.
+
+    is_inside: the audit reads the noisy values inside the local step, which is more than travels.
+    """
+
+    pair: str
+    algorithm: "Method"
+    problems: tuple[Problem, Problem]
+    rounds: int
+    is_inside: bool = False
+
+
 class Method:
     """The base of all methods: its description, and the parts of the anatomy that most of them leave empty."""
 
     about: ClassVar[About]
+    inbox_rows: ClassVar[int] = 1  # vectors in a coordinator's broadcast
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """Return the method in this setting whose mean model moves by `step` times its gradient in a round.
+
+        This is all the planner needs. Methods that do not say it take choices that no public fact settles.
+        """
+        raise InputError(f"No plan can be made for {cls.about.name}: its settings are for the user to choose.")
+
+    @classmethod
+    def is_plannable(cls) -> bool:
+        """Whether the method says how a step becomes its settings, and anything protects it."""
+        return cls.about.is_private and next(kind for kind in cls.__mro__ if "at_step" in vars(kind)) is not Method
+
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """Return the numbers that the terms of a federation may set, with their defaults (None: they must be set).
+
+        These are the fields that hold a number, unless their default is None.
+        """
+        hints, found = get_type_hints(cls), {}
+        for field in fields(cast(Any, cls)):
+            is_number = bool({int, float} & {hints[field.name], *get_args(hints[field.name])})
+            if is_number and field.default is not None:
+                found[field.name] = None if field.default is MISSING else field.default
+        return found
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """Return the method that the terms of a federation describe."""
+        return cls(**numbers)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Return what the audit attacks, the headline first; `seed` draws batches and participation.
+
+        The attacks follow from who talks to whom, who is trusted, and the noise.
+        """
+        return ()
+
+    def with_secret(self, secret: int) -> Self:
+        """Return the method as a silo runs it: what it draws for itself comes from its own secret."""
+        return self
 
     @property
     def needs_network(self) -> bool:

@@ -6,20 +6,21 @@ x   <- sum_i w_i y_i / sum_i w_i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spread
 from dpadmm.algorithms.gradient_method import GradientState, refuse_all_but_ridge
 from dpadmm.algorithms.graph_method import zeros
-from dpadmm.algorithms.method import About, Method, Topology
+from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import output_perturbation, with_spherical_noise
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -54,6 +55,11 @@ class OutputPerturbation(Method):
         """Check the kind of noise."""
         if self.noise not in (Family.GAUSSIAN, Family.SPHERICAL):
             raise InputError(f"noise must be GAUSSIAN or SPHERICAL, got {shown(self.noise)}.")
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """Nothing is left to choose: each silo solves to the end."""
+        return cls()
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Each local problem must be strongly convex, and the regulariser a ridge or none."""
@@ -98,6 +104,15 @@ class OutputPerturbation(Method):
         """Primal: how far the silos' optima are from their mean. Dual: zero, nothing moves any more."""
         apart = spread(after[0].x)
         return Residuals(primal=apart, dual=np.zeros_like(apart))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Gaussian noise, and pure."""
+        pair, pure = neighbours.saturated(2, records=2, mu=0.1), cls(Family.SPHERICAL)
+        return (
+            WorstCase(neighbours.PULLED, cls(), pair, 1),
+            WorstCase(f"{neighbours.PULLED}, pure", pure, pair, 1),
+        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release per silo, in round 1."""

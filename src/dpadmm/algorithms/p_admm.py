@@ -10,14 +10,17 @@ the place where the next solve starts, which its tolerance covers: C7.)
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.graph_method import edge_penalty
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import p_admm
+from dpadmm.problems import neighbours
+from dpadmm.problems.losses import SmoothedHinge
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,23 @@ class PADMM(DecentralisedADMM):
         certificate="C1",
         why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
     )
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """One round and twenty, a silo of one record, and margin losses far from their margins."""
+        method, firm = cls(eta=0.5), cls(eta=5.0)
+        hinge = neighbours.misclassified(SmoothedHinge(), 4, 1e3)
+        return (
+            WorstCase(neighbours.SMALLEST, method, neighbours.saturated(), 1),
+            WorstCase(f"{neighbours.PULLED}, 20 rounds", method, neighbours.saturated(records=3), 20),
+            WorstCase(neighbours.NEARLY_OPPOSITE, firm, neighbours.misclassified(records=4, weight=1e3), 5),
+            WorstCase(neighbours.HINGE, firm, hinge, 5),
+        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round."""

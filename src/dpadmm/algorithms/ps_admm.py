@@ -13,9 +13,9 @@ the first inner step v = vt, so that there is no correction and no noise for it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from dpadmm.algorithms.batches import (
     correction_bound,
     whole_gradients,
 )
-from dpadmm.algorithms.method import About, Method, Topology
+from dpadmm.algorithms.method import About, Common, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -37,6 +37,7 @@ from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.records import Certificate, Strength
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
@@ -134,6 +135,22 @@ class PSADMM(Method):
         if self.noise_ratio is not None:
             checks.positive("noise_ratio", self.noise_ratio)
 
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """With the size of a batch."""
+        return super().numbers() | {"batch": None}
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """Plain averages and one noise a round for the full gradient, the forms that need least noise."""
+        rho, step, inner_steps, batch = (numbers[name] for name in ("rho", "step", "inner_steps", "batch"))
+        batches = Batches(int(batch), seed=common.seed)
+        return cls(rho, step, int(inner_steps), batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
+
+    def with_secret(self, secret: int) -> Self:
+        """Batches that only the silo knows."""
+        return replace(self, batches=replace(self.batches, seed=secret))
+
     def check(self, problem: Problem, network: Network | None) -> None:
         """The step must be short enough, the batches must fit, and the z step must stay in closed form."""
         self.batches.check(problem)
@@ -220,6 +237,16 @@ class PSADMM(Method):
         distance = np.linalg.norm(after[0].x - after[1], axis=1)
         moved = self.rho * np.linalg.norm(after[1] - before[1], axis=1)
         return Residuals(primal=distance.max(axis=0), dual=moved.max(axis=0))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The silo's other records are silent, so that the mixture over batches is known exactly."""
+        method = cls(rho=1.0, step=0.1, inner_steps=3, batches=Batches(1, seed), averaging=Averaging.PLAIN)
+        pair, inner = neighbours.saturated(2, records=4), "the attacker reads every noisy inner gradient"
+        return (
+            WorstCase(neighbours.PULLED, method, pair, 2),
+            WorstCase(f"{neighbours.PULLED}; {inner}, more than travels", method, pair, 2, is_inside=True),
+        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """The full gradient (Gaussian) and, from the second inner step on, the correction (sampled Gaussian)."""

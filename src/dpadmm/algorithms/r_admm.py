@@ -16,20 +16,21 @@ a_i is the paper's `2 lambda_i`.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, revealed_gradient, zeros
+from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, edge_penalty, revealed_gradient, zeros
 from dpadmm.algorithms.m_admm import check_growth, check_theta, grown
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.recycled import RecycledState
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import r_admm
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -76,6 +77,10 @@ class BareRADMM(GraphMethod):
     def penalty(self, t: int) -> float:
         """Return eta(t)."""
         return float(grown(np.array(self.eta), np.array(self.growth), t))
+
+    def penalties(self, t: int, n_agents: int) -> Floats:
+        """Return eta(t) for all agents."""
+        return np.full(n_agents, self.penalty(t))
 
     def damping(self, t: int) -> float:
         """Return gamma(t)."""
@@ -146,8 +151,16 @@ class RADMM(BareRADMM):
         """Whether a part of epsilon is spent on it."""
         return self.smoothing > 0
 
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Two noisy iterations and two free ones."""
+        return (WorstCase(neighbours.PULLED, cls(eta=50.0), neighbours.saturated(records=2), 4),)
+
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and odd iteration."""
-        number = setting.problem.n_agents
-        odd = range(1, setting.rounds + 1, 2)
-        return tilted_broadcasts(setting, odd, lambda t: np.full(number, self.penalty(t)), r_admm, self.smoothing)
+        return tilted_broadcasts(setting, range(1, setting.rounds + 1, 2), self.penalties, r_admm, self.smoothing)

@@ -12,7 +12,7 @@ That is post-processing of broadcasts: no noise, no privacy, no pass over the da
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
@@ -20,14 +20,16 @@ from dpadmm.algorithms.graph_method import (
     GraphMethod,
     degrees,
     dual_step,
+    edge_penalty,
     penalised_minimiser,
     revealed_gradient,
     zeros,
 )
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.p_admm import gaussian_broadcasts
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Promise
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -93,6 +95,16 @@ class RecycledPADMM(GraphMethod):
     def dual_scale(self, agents: Agents) -> Floats:
         """The penalty's weight, 2 eta deg_i."""
         return 2.0 * self.eta * degrees(agents)[:, 0, 0]
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Free steps in between."""
+        return (WorstCase(neighbours.PULLED, cls(eta=0.5), neighbours.saturated(records=2), 6),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and odd round."""

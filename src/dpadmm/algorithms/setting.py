@@ -45,6 +45,13 @@ class Setting:
             )
         return bound
 
+    @property
+    def graph(self) -> Network:
+        """The network, or an error where there is none."""
+        if self.network is None:
+            raise InputError("The certificate needs the network: what an agent sends depends on its neighbours.")
+        return self.network
+
     def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
         """Return the public side of one agent's function, with its share g/N of a ridge regulariser.
 
@@ -65,9 +72,7 @@ class Setting:
 
     def degree(self, agent: int) -> int:
         """Return the number of an agent's neighbours."""
-        if self.network is None:
-            raise InputError("The certificate needs the network: an agent's sensitivity depends on its neighbours.")
-        return int(self.network.degrees[agent])
+        return int(self.graph.degrees[agent])
 
 
 class Private(Protocol):

@@ -8,12 +8,12 @@ import numpy as np
 
 from dpadmm.audit.likelihood import Lens, Penalty, log_likelihood_ratio
 from dpadmm.audit.transcripts import Event, Stage, Transcript, Wire, disagreement, replay
-from dpadmm.audit.worlds import Worlds
 from dpadmm.engines.private import PrivateAlgorithm
 from dpadmm.noise.draws import Batch, Draw, Perturbed, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
+from dpadmm.problems.neighbours import Pair
 
 _PRECISION = 1e-6  # of traffic that is a function of releases; solvers and rounding stay below 1e-9
 _CERTAIN = 1e6
@@ -24,7 +24,7 @@ class Evidence:
     """Recorded runs of both worlds, replica by replica with common noise, and what the attacker knows."""
 
     stage: Stage
-    worlds: Worlds
+    worlds: Pair
     plan: NoisePlan
     sampler: Sampler
     runs: tuple[Transcript, Transcript]

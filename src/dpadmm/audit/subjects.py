@@ -7,9 +7,9 @@ ten thousand times at once. The catalogue itself is in `dpadmm.audit.catalogue`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dpadmm.algorithms.setting import Setting
 from dpadmm.audit.attacks import Attack
 from dpadmm.audit.transcripts import TOLERANCE
-from dpadmm.audit.worlds import Worlds
 from dpadmm.engines.local import LocalEngine
 from dpadmm.engines.private import PrivateAlgorithm, plan_noise
 from dpadmm.errors import InputError
@@ -18,6 +18,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.schedules import Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.records import View
+from dpadmm.problems.neighbours import Pair
 
 
 @dataclass(frozen=True)
@@ -25,18 +26,23 @@ class Subject:
     """A method on a pair of neighbouring problems, with an attack for every view.
 
     method: its name in the registry. pair: in words, what differs and why it hurts. views: the attack of each viewer,
-    the certified view first. is_pure: whether the guarantee is pure epsilon.
+    the certified view first.
     """
 
     method: str
     pair: str
     algorithm: PrivateAlgorithm
-    worlds: Worlds
+    worlds: Pair
     rounds: int
     views: Mapping[View, Attack]
     network: Network | None = None
-    is_pure: bool = False
     schedule: Schedule | None = None
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether the guarantee is pure epsilon."""
+        promises = self.algorithm.promises(Setting(self.worlds[0], self.rounds, TOLERANCE, self.network))
+        return all(promise.family.is_pure for promise in promises)
 
     def plan(self, target: Target, is_secure: bool = False) -> NoisePlan:
         """Return the noise the library itself would use for this budget (pure methods take its epsilon)."""

@@ -21,13 +21,13 @@ from dpadmm.audit.estimates import gdp_bound
 from dpadmm.audit.renyi import renyi_bound
 from dpadmm.audit.token import arrivals
 from dpadmm.audit.transcripts import Stage, record
-from dpadmm.audit.worlds import FAR, saturated
 from dpadmm.noise.draws import Slot
 from dpadmm.privacy.claims import fixed_point as claims
 from dpadmm.privacy.claims import ps_admm
 from dpadmm.privacy.gaussian import epsilon_of_delta
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber
+from dpadmm.problems.neighbours import FAR, saturated
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos

@@ -5,12 +5,12 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from dpadmm.algorithms.registry import METHODS
+from dpadmm.algorithms.registry import by_name
 
 
 def show(is_json: bool) -> None:
     """Print every registered method: name, who talks to whom, certificate, one line."""
-    console, abouts = Console(), [method.about for method in METHODS]
+    console, abouts = Console(), [method.about for method in by_name().values()]
     if is_json:
         rows = [
             {"name": a.name, "topology": a.topology.value, "certificate": a.certificate, "summary": a.summary}

@@ -18,13 +18,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from dpadmm import checks
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.registry import by_name, plannable
 from dpadmm.checks import shown
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint
 from dpadmm.networks.graph import Network
 from dpadmm.networks.topologies import complete, path, ring, star
-from dpadmm.planning.settings import RECIPES
 from dpadmm.problems.arrays import Ints, Matrix
 from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
 
@@ -100,13 +99,14 @@ def method_name(algorithm: Any) -> str | None:
     """Return the registry's name of the method, None where the planner chooses."""
     if isinstance(algorithm, str) and algorithm == _AUTO:
         return None
-    if isinstance(algorithm, str) and algorithm in BY_NAME and algorithm not in RECIPES:
+    known = plannable()
+    if isinstance(algorithm, str) and algorithm in by_name() and algorithm not in known:
         raise InputError(
             f"algorithm {algorithm!r} cannot be planned: it adds no noise, or needs settings no public fact decides. "
-            f"Run it from Python with run_private, or choose 'auto' or one of {', '.join(sorted(RECIPES))}."
+            f"Run it from Python with run_private, or choose 'auto' or one of {', '.join(known)}."
         )
-    if not isinstance(algorithm, str) or algorithm not in RECIPES:
-        raise InputError(f"algorithm must be 'auto' or one of {', '.join(sorted(RECIPES))}, got {shown(algorithm)}.")
+    if not isinstance(algorithm, str) or algorithm not in known:
+        raise InputError(f"algorithm must be 'auto' or one of {', '.join(known)}, got {shown(algorithm)}.")
     return algorithm
 
 

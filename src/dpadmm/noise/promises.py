@@ -34,6 +34,11 @@ class Family(Enum):
     COORDINATE = "Laplace on every coordinate"
     OBJECTIVE = "spherical Laplace inside the objective"
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether it gives pure epsilon."""
+        return self not in (Family.GAUSSIAN, Family.SAMPLED)
+
 
 @dataclass(frozen=True)
 class Row:

@@ -16,6 +16,7 @@ from functools import lru_cache, singledispatch
 
 import numpy as np
 
+from dpadmm.algorithms.fixed_point import CentralisedADMM
 from dpadmm.engines.local import LocalEngine, Recording, Run, Stopping
 from dpadmm.noise.plan import NoisePlan, PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
@@ -23,7 +24,7 @@ from dpadmm.planning.blueprint import Blueprint
 from dpadmm.planning.candidates import margin_scale, unit_noise
 from dpadmm.planning.levels import louder
 from dpadmm.planning.reference import best_model
-from dpadmm.planning.settings import RECIPES, Output, Settings
+from dpadmm.planning.settings import Output, Settings, method_named
 from dpadmm.planning.surrogate import judged_by
 from dpadmm.planning.task import Task
 from dpadmm.planning.trial import Trial, score_models
@@ -70,7 +71,7 @@ def bench_of(task: Task, settings: Settings) -> Bench:
     cell = 2.0 ** (round(2 * math.log2(tau)) / 2)
     return Bench(
         loss=canonical(task.loss),
-        method="fp-centralised" if settings.method in _ONE_DESCENT else settings.method,
+        method=(CentralisedADMM if settings.method.about.is_one_descent else settings.method).about.name,
         n_records=_power_of_two(task.n_records, _LEAST_RECORDS, _MOST_RECORDS),
         dimension=_power_of_two(task.dimension, 2, _MOST_WIDTH),
         rounds=min(settings.rounds, _MOST_ROUNDS),
@@ -79,9 +80,6 @@ def bench_of(task: Task, settings: Settings) -> Bench:
         mu=_short(mu * cell / tau),
         is_ample=task.n_records > 2 * _MOST_RECORDS,
     )
-
-
-_ONE_DESCENT = frozenset({"p-admm", "p-admm-recycled", "fp-federated", "linearised-admm"})
 
 
 def _power_of_two(number: int, least: int, most: int) -> int:
@@ -140,18 +138,18 @@ def stage_of(scene: Scene) -> Stage:
 
 def try_out(bench: Bench, world: World) -> Trial:
     """Run the bench in a world and score its models on rows they have not seen."""
-    n_silos = RECIPES[bench.method].least_silos
+    method = method_named(bench.method)
+    n_silos = method.about.least_silos
     mu = (0.02 if bench.is_ample else 1.0) / bench.n_records
     stage = stage_of(Scene(bench.loss, bench.n_records, bench.dimension, n_silos, mu, world))
-    is_seen = View.EAVESDROPPER in RECIPES[bench.method].views
-    protection = ONE_RECORD if is_seen else Protection(view=View.PUBLIC)
+    protection = ONE_RECORD if View.EAVESDROPPER in method.about.views else Protection(view=View.PUBLIC)
     sizes = tuple(stage.silos.sizes.tolist())
     task = Task(sizes=sizes, dimension=bench.dimension, loss=bench.loss, target=_BUDGET, protection=protection)
-    settings = Settings(bench.method, bench.rounds, bench.time / bench.rounds, bench.mu)
+    settings = Settings(method, bench.rounds, bench.time / bench.rounds, bench.mu)
     tolerance = _TOLERANCE * bench.loss.slope_bound / n_silos
     plan = replace(Blueprint.of(task, settings), tolerance=tolerance)
     exact = replace(plan, tolerance=1e-12)
-    noise = scaled(exact.noise_plan(is_secure=False), bench.tau / unit_noise(task, bench.method, bench.rounds))
+    noise = scaled(exact.noise_plan(is_secure=False), bench.tau / unit_noise(task, method, bench.rounds))
     models = simulate(plan, stage.silos, _RUNS, _SEED, noise)
     judge = judged_by(bench.loss)
     if bench.is_ample:

@@ -18,7 +18,7 @@ from dpadmm.planning.settings import (
     budget_of,
     left_regulariser,
     network_for,
-    recipe_of,
+    output_for,
     solver_tolerance,
 )
 from dpadmm.planning.task import Task
@@ -50,21 +50,24 @@ class Blueprint:
     @classmethod
     def of(cls, task: Task, settings: Settings) -> "Blueprint":
         """Return the blueprint of these settings."""
-        recipe = recipe_of(settings.method)
+        method, (output, schedule) = settings.method, output_for(settings.method)
+        network, tolerance = network_for(task, method), solver_tolerance(task)
+        problem = Problem.of(task.functions(settings.mu), cls.weights, left_regulariser(task) or NoRegulariser())
+        setting = Setting(problem, settings.rounds, tolerance, network, task.protection)
         return Blueprint(
             task=task,
             settings=settings,
-            algorithm=recipe.build(task, settings),
-            schedule=recipe.schedule,
-            output=recipe.output,
-            network=network_for(task, settings.method),
-            tolerance=solver_tolerance(task),
+            algorithm=method.at_step(setting, settings.step),
+            schedule=schedule,
+            output=output,
+            network=network,
+            tolerance=tolerance,
         )
 
     @property
     def method(self) -> str:
-        """Name of the method in the registry."""
-        return self.settings.method
+        """Name of the method."""
+        return self.settings.method.about.name
 
     @property
     def rounds(self) -> int:
@@ -87,10 +90,10 @@ class Blueprint:
         problem = Problem.of(task.functions(self.mu), self.weights, self.regulariser)
         setting = Setting(problem, self.rounds, self.tolerance, self.network, task.protection)
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
-        has_grid = is_secure and not recipe_of(self.method).is_pure
+        has_grid = is_secure and not self.settings.method.about.is_pure
         planned = calibrated(
             self.algorithm.promises(setting),
-            budget_of(task, self.method),
+            budget_of(task, self.settings.method),
             self.schedule,
             silos_per_person=task.protection.silos_per_person,
             secure_dimension=task.dimension if has_grid else None,

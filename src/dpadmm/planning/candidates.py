@@ -17,7 +17,10 @@ best T leaves noise of the order of the loss's own scale S (1 for margins; for H
 import math
 from dataclasses import dataclass
 
-from dpadmm.planning.settings import RECIPES, Settings, left_regulariser, own_ridge, why_not
+from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
+from dpadmm.algorithms.method import Method
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.planning.settings import Settings, left_regulariser, own_ridge, why_not
 from dpadmm.planning.task import Task
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.records import Unit
@@ -46,46 +49,45 @@ class Candidate:
     ratio: float
 
 
-def methods_for(task: Task) -> tuple[str, ...]:
+def methods_for(task: Task) -> tuple[type[Method], ...]:
     """Return the methods worth comparing.
 
     Graph methods where peers talk and the penalty can be shared out; else fixed-point ADMM, which is the same descent
     through a coordinator. Noise at the coordinator alone is for those who trust it: the public view.
     """
+    order: tuple[type[Method], ...] = (FederatedADMM,)
     if task.n_silos == 1:
-        order: tuple[str, ...] = ("fp-centralised",)
+        order = (CentralisedADMM,)
     elif task.network is not None or task.n_silos <= _MOST_PEERS:
-        order = ("p-admm", "fp-federated")
-    else:
-        order = ("fp-federated",)
+        order = (PADMM, FederatedADMM)
     fitting = [method for method in order if why_not(task, method) is None][:1]
-    if task.n_silos > 1 and task.network is None and why_not(task, "fp-coordinator") is None:
-        fitting.append("fp-coordinator")
+    if task.n_silos > 1 and task.network is None and why_not(task, CoordinatorADMM) is None:
+        fitting.append(CoordinatorADMM)
     return tuple(fitting)
 
 
-def candidate(task: Task, method: str, ratio: float) -> Candidate:
+def candidate(task: Task, method: type[Method], ratio: float) -> Candidate:
     """Return the method's candidate that leaves noise of `ratio` S on a prediction."""
     return Candidate(settings_at(task, method, ratio), ratio)
 
 
-def room(task: Task, method: str) -> float:
+def room(task: Task, method: type[Method]) -> float:
     """Return `Theta = L S/(R tau)`: how far the steepest curvature stands above the noise at c = 1."""
-    tau = unit_noise(task, method, _PURE_ROUNDS if RECIPES[method].is_pure else 1)
+    tau = unit_noise(task, method, _PURE_ROUNDS if method.about.is_pure else 1)
     return task.functions().constants.smoothness * margin_scale(task.loss) / (task.row_norm * tau)
 
 
-def settings_at(task: Task, method: str, ratio: float) -> Settings:
+def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
     """Return rounds, step and ridge that leave noise of `ratio` S on a prediction."""
     mu = ridge_of(task)
     aim = ratio * margin_scale(task.loss) / task.row_norm
-    if method == "output-perturbation":
+    if method.about.is_one_shot:
         least = unit_noise(task, method) / aim  # the noise of a minimiser is tau/mu
         return Settings(method, 1, 1.0, mu if task.regulariser is not None else max(mu, least))
     smoothness = task.functions(mu).constants.smoothness
-    rounds = _PURE_ROUNDS if RECIPES[method].is_pure else _LEAST_ROUNDS
+    rounds = _PURE_ROUNDS if method.about.is_pure else _LEAST_ROUNDS
     time = aim / unit_noise(task, method, rounds)
-    if method == "fp-coordinator" and task.protection.unit is Unit.RECORD:
+    if method.about.trusts_coordinator and task.protection.unit is Unit.RECORD:
         # tau grows with the step: more rounds, shorter steps, and T from T sqrt(1 + T L/(2 K)) = aim/tau_0.
         rounds = _MOST_ROUNDS
         time = _coordinator_time(time, smoothness / (2.0 * rounds))
@@ -96,10 +98,9 @@ def settings_at(task: Task, method: str, ratio: float) -> Settings:
     if curvature > 0:
         time = min(time, _SETTLED / curvature)
     time = min(time, steepest * _MOST_ROUNDS / smoothness)
-    if not RECIPES[method].is_pure:
+    if not method.about.is_pure:
         rounds = max(rounds, min(math.ceil(time * smoothness / steepest), _MOST_ROUNDS))
-    if method == "dp-gd":
-        rounds = max(rounds, min(math.ceil(time * smoothness / 1.9), _MOST_GRADIENTS))
+    rounds = max(rounds, min(math.ceil(time * smoothness / method.about.longest_step), _MOST_GRADIENTS))
     rounds += rounds % 2  # so that the tail average has exactly the second half
     return Settings(method, rounds, time / rounds, mu)
 
@@ -133,7 +134,7 @@ def margin_scale(loss: Loss) -> float:
     return loss.slope_bound if loss.target is Target.REALS else 1.0
 
 
-def unit_noise(task: Task, method: str, rounds: int = 1) -> float:
+def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
     """Return tau (without the factor f of noise at the coordinator)."""
     share = (
         task.protection.records_per_person / task.n_records
@@ -142,8 +143,8 @@ def unit_noise(task: Task, method: str, rounds: int = 1) -> float:
     )
     slope = 2.0 * task.loss.slope_bound * task.row_norm * share
     silos = task.protection.silos_per_person
-    if RECIPES[method].is_pure:
+    if method.about.is_pure:
         reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
         return slope * reach / task.target.epsilon
     m = float(gaussian.m_of(task.target.epsilon, task.target.delta))
-    return slope * (silos if method == "fp-coordinator" else math.sqrt(task.n_silos * silos)) / m
+    return slope * (silos if method.about.trusts_coordinator else math.sqrt(task.n_silos * silos)) / m

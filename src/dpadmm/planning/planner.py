@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.algorithms.method import Method
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.planning.bench import bench_of
@@ -15,7 +16,7 @@ from dpadmm.planning.cache import remembered
 from dpadmm.planning.candidates import NOISE_RATIOS, RULE_OF_THUMB, Candidate, candidate, methods_for
 from dpadmm.planning.forecast import Forecast, Score
 from dpadmm.planning.plan import Plan
-from dpadmm.planning.settings import why_not
+from dpadmm.planning.settings import method_named, why_not
 from dpadmm.planning.surrogate import task_to_fit
 from dpadmm.planning.task import Task
 from dpadmm.planning.trial import Trial
@@ -85,9 +86,9 @@ def plan(
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
-    methods = methods_for(task) if method is None else (_checked(task, method),)
+    methods = methods_for(task) if method is None else (_fitting(task, method),)
     task = task_to_fit(task, methods[0])
-    tried = [one for name in methods for one in climb(task, name)]
+    tried = [one for each in methods for one in climb(task, each)]
     best = choose(tried)
     expected = forecast(task, best.trials)
     is_hopeless = expected.kept < _HOPELESS
@@ -102,7 +103,7 @@ def plan(
     )
 
 
-def climb(task: Task, method: str) -> list[Tried]:
+def climb(task: Task, method: type[Method]) -> list[Tried]:
     """Try candidates from the rule of thumb on, towards less noise or more while that pays."""
     start = NOISE_RATIOS.index(RULE_OF_THUMB)
     first = try_all(task, candidate(task, method, NOISE_RATIOS[start]))
@@ -154,7 +155,8 @@ def forecast(task: Task, trials: Sequence[Trial]) -> Forecast:
     )
 
 
-def _checked(task: Task, method: str) -> str:
+def _fitting(task: Task, name: str) -> type[Method]:
+    method = method_named(name)
     problem = why_not(task, method)
     if problem is not None:
         raise InputError(

@@ -8,8 +8,8 @@ import math
 from dataclasses import replace
 from functools import singledispatch
 
+from dpadmm.algorithms.method import Method
 from dpadmm.planning.candidates import room
-from dpadmm.planning.settings import RECIPES
 from dpadmm.planning.task import Task
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss
 
@@ -17,9 +17,9 @@ _CAP = 0.7
 _MOST_ROOM = 3000.0  # Theta beyond which bias would cost more than noise
 
 
-def task_to_fit(task: Task, method: str) -> Task:
+def task_to_fit(task: Task, method: type[Method]) -> Task:
     """Return the task with the loss that is fitted; the same where a cap would not help or is not proved (C2)."""
-    if RECIPES[method].is_pure:
+    if method.about.is_pure:
         return task
     return replace(task, loss=capped(task.loss, room(task, method)))
 

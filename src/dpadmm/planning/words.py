@@ -2,27 +2,19 @@
 
 from functools import singledispatch
 
-from dpadmm.algorithms.method import Topology
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.method import Method, Topology
 from dpadmm.planning.candidates import Candidate, unit_noise
 from dpadmm.planning.forecast import Forecast
 from dpadmm.planning.task import Task
 from dpadmm.privacy.records import Unit
 from dpadmm.problems.losses import CappedLogistic, Loss
 
-_WHY = {
-    "p-admm": "silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
-    "fp-federated": "a coordinator that need not be trusted: each silo adds its noise before it sends (C5)",
-    "fp-centralised": "one silo: the descent stays inside, only the final model leaves (C5)",
-    "fp-coordinator": "the coordinator is trusted, outsiders are not: one noise, added there, hides all silos (C6)",
-}
-
 
 def reasons(task: Task, chosen: Candidate, n_tried: int, is_forced: bool) -> tuple[str, ...]:
     """Return why these settings."""
     settings = chosen.settings
     tau = unit_noise(task, settings.method, settings.rounds)
-    why = "the method was asked for" if is_forced else _WHY.get(settings.method, "the best method in simulations")
+    why = "the method was asked for" if is_forced else settings.method.about.why
     time = settings.step * settings.rounds
     return (
         why,
@@ -45,13 +37,13 @@ def _(loss: CappedLogistic) -> tuple[str, ...]:
     return (f"records that the model gets badly wrong pull with at most {loss.cap:g} instead of 1, which saves noise",)
 
 
-def warnings(task: Task, method: str, is_hopeless: bool, expected: Forecast) -> tuple[str, ...]:
+def warnings(task: Task, method: type[Method], is_hopeless: bool, expected: Forecast) -> tuple[str, ...]:
     """Return what to know before spending the budget."""
     found = []
-    if task.network is not None and BY_NAME[method].about.topology is not Topology.GRAPH:
+    if task.network is not None and method.about.topology is not Topology.GRAPH:
         found.append(
-            f"{method} goes through a coordinator, not over the given graph: no certified graph method has this "
-            "penalty, unit or view."
+            f"{method.about.name} goes through a coordinator, not over the given graph: no certified graph method has "
+            "this penalty, unit or view."
         )
     if is_hopeless:
         found.append(hopeless_words(task, expected))

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpadmm import __version__
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.registry import by_name
 from dpadmm.audit.audit import AuditResult
 from dpadmm.audit.estimates import How
 from dpadmm.errors import InputError
@@ -39,7 +39,7 @@ def summaries(results: Sequence[AuditResult]) -> tuple[MethodSummary, ...]:
 
 def _summary(name: str, results: tuple[AuditResult, ...]) -> MethodSummary:
     strongest = max(results, key=lambda result: result.tightness)
-    about = BY_NAME[name].about
+    about = by_name()[name].about
     return MethodSummary(
         name, about.summary, about.certificate, results, strongest, _bars(strongest), small_trade_off(strongest)
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from dpadmm import __version__
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.registry import by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome
 from dpadmm.privacy.records import Origin
@@ -62,7 +62,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         ),
         choice=Choice(
             method=terms.method,
-            summary=BY_NAME[terms.method].about.summary,
+            summary=by_name()[terms.method].about.summary,
             rounds=outcome.rounds,
             settings=(
                 *((name, f"{value:.6g}") for name, value in terms.settings),

@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from dpadmm import __version__
 from dpadmm.algorithms.method import Topology
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.registry import by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.planning.carry_out import Outcome
 from dpadmm.planning.plan import Plan
@@ -118,7 +118,7 @@ def guarantee_of(outcome: Outcome) -> Guarantee:
 
 def wiring_of(plan: Plan) -> Wiring:
     """Return who talks to whom."""
-    topology = BY_NAME[plan.method].about.topology
+    topology = by_name()[plan.method].about.topology
     if plan.network is not None:
         edges = tuple((int(a), int(b)) for a, b in plan.network.edges)
         full = plan.task.n_silos * (plan.task.n_silos - 1) // 2
@@ -134,7 +134,7 @@ def choice_of(plan: Plan) -> Choice:
     forecast = plan.expected
     return Choice(
         method=plan.method,
-        summary=BY_NAME[plan.method].about.summary,
+        summary=by_name()[plan.method].about.summary,
         rounds=plan.rounds,
         settings=(
             ("ridge", f"{plan.mu:.3g}"),

@@ -11,11 +11,11 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from dpadmm.privacy.records import View, covers
+from dpadmm.privacy.records import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.facts import Basis, Curve, Custody, Measurement, SavedModel, Spending
 from dpadmm.reporting.picture import network_picture
-from dpadmm.reporting.views import COVERED, FROM_WHOM, observers
+from dpadmm.reporting.views import FROM_WHOM, observers
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 
 from dpadmm.algorithms.fixed_point import Participation
 from dpadmm.algorithms.method import Topology
-from dpadmm.algorithms.registry import BY_NAME
+from dpadmm.algorithms.registry import by_name
 from dpadmm.errors import InputError
 from dpadmm.networks import path, uniform_walk
 
@@ -77,5 +77,5 @@ def test_refusals(build, word):
 
 def test_registry_knows_the_methods():
     names = ("fp-centralised", "fp-federated", "fp-walk", "fp-coordinator", "fp-general", "fp-lasso", "dp-cd")
-    assert all(BY_NAME[name].about.certificate.startswith("C") for name in names)
-    assert BY_NAME["fp-walk"].about.topology is Topology.WALK
+    assert all(by_name()[name].about.certificate.startswith("C") for name in names)
+    assert by_name()["fp-walk"].about.topology is Topology.WALK

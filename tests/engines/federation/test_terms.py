@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.algorithms.registry import federated
 from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.messages import read
 from dpadmm.engines.federation.outcome import outcome_of
-from dpadmm.engines.federation.terms import METHODS, agreed_run
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import PlannedNoise
@@ -111,4 +112,4 @@ def test_terms_that_do_not_fit_are_refused(world, change, words):
 
 def test_every_method_of_the_issue_is_there():
     star = {"consensus", "consensus-gaussian", "ps-admm", "fp-federated", "fp-coordinator"}
-    assert star | {"p-admm", "r-admm", "dvp", "m-admm", "fp-walk"} <= set(METHODS)
+    assert star | {"p-admm", "r-admm", "dvp", "m-admm", "fp-walk"} <= set(federated())

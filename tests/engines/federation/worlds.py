@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dpadmm.algorithms.registry import federated
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.coordinator import Coordinator
@@ -17,7 +18,7 @@ from dpadmm.engines.federation.keys import SigningKey
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
-from dpadmm.engines.federation.terms import METHODS, agreed_run
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.privacy.ledger.reading import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
@@ -116,7 +117,7 @@ def make(
     silos, people = {}, []
     for name, table in tables(sizes).items():
         table.to_csv(place / f"{name}.csv", index=False)
-        rules = {"methods": tuple(METHODS), "trusts_coordinator": method in TRUSTING, "noise": noise}
+        rules = {"methods": tuple(federated()), "trusts_coordinator": method in TRUSTING, "noise": noise}
         mine = Policy(
             name=name, data=str(place / f"{name}.csv"), schema=str(place / "schema.json"), **(rules | (policy or {}))
         )

@@ -14,7 +14,7 @@ Messages are changes of blocks; whoever adds them up keeps the mean of all block
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,8 @@ class BlockADMM(Method):
 
     The inbox holds z and the mean of all blocks, both made of messages.
     """
+
+    inbox_rows: ClassVar[int] = 2
 
     gamma: float
     lam: float = 0.5

@@ -8,12 +8,15 @@ The x_i never leave: their last update touched the data without noise after it.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
-from dpadmm.algorithms.method import About
+from dpadmm.algorithms.method import About, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.privacy.claims.fixed_point import CentralisedTheorem2
+from dpadmm.privacy.records import Unit
+from dpadmm.problems import neighbours
+from dpadmm.problems.problem import Weighting
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,22 @@ class CentralisedADMM(BlockADMM):
         is_federated=False,
         why="one silo: the descent stays inside, only the final model leaves (C5)",
     )
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A record, and a user."""
+        method = cls(gamma=1.0)
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE)
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
+        return (
+            WorstCase(neighbours.PULLED, method, pulled, 1),
+            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 4),
+        )
 
     def claim(self, setting: Setting) -> CentralisedTheorem2:
         """Return the paper's claim (Theorem 2) for this run, `L` being that of the worst block."""

@@ -8,8 +8,8 @@ a block is a convex combination of points `z - gamma grad F_i(x)`, so one user m
 for ever: no clipping, no growth with the rounds.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Residuals
 from dpadmm.algorithms.fixed_point.blocks import BlockState, block_minimiser, block_residuals
 from dpadmm.algorithms.fixed_point.participation import Participation, agents_of, check_size
 from dpadmm.algorithms.fixed_point.promises import Level, mean_promise
-from dpadmm.algorithms.method import About, Method, Topology
+from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
@@ -27,8 +27,9 @@ from dpadmm.noise.schedules import Custom
 from dpadmm.privacy.calibration import optimal_gaussian_shape
 from dpadmm.privacy.certificates.fixed_point import relaxation_of
 from dpadmm.privacy.records import Unit
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import Problem, Weighting
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class CoordinatorADMM(Method):
         checks.positive("gamma", self.gamma)
         relaxation_of(self.lam)
         Level.check(self.unit)
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The schedule must be for these agents."""
@@ -130,6 +136,19 @@ class CoordinatorADMM(Method):
     ) -> Residuals:
         """As for noise in the blocks."""
         return block_residuals(self.lam, self.gamma, before, after)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Blocks are hidden, and remember."""
+        method = cls(gamma=1.0)
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE)
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
+        return (
+            WorstCase(neighbours.PULLED, method, pulled, 1),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2), 2),
+            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
+            WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
+        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C6: `mean u` leaves with Gaussian noise, once a round."""

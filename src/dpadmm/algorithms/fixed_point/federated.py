@@ -9,18 +9,21 @@ user i:  x_i = prox_{gamma F_i}(2z - u_i)
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About
+from dpadmm.algorithms.method import About, Common, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims.fixed_point import FederatedTheorem3, LocalTheorem3
 from dpadmm.privacy.records import Unit
+from dpadmm.problems import neighbours
+from dpadmm.problems.losses import SmoothedHinge
+from dpadmm.problems.problem import Weighting
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,25 @@ class FederatedADMM(BlockADMM):
     )
 
     @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)
+
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """With the number of silos that are drawn for a round (0: everyone)."""
+        return super().numbers() | {"sampled": 0}
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """Whoever the common seed draws takes part."""
+        sampled = int(numbers.pop("sampled", 0))
+        if not sampled:
+            return cls(**numbers)
+        rng = np.random.default_rng(common.seed)
+        return cls(**numbers, participation=Participation.subsets(common.n_silos, sampled, common.rounds, rng))
+
+    @classmethod
     def sampled(
         cls,
         gamma: float,
@@ -58,6 +80,19 @@ class FederatedADMM(BlockADMM):
         array([3, 4])
         """
         return cls(gamma, lam, clip, unit, Participation.subsets(n_users, m, rounds, rng))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Records and users who are drawn, and a margin loss."""
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE)
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
+        drawn = _busiest_first(Participation.subsets(3, 2, 6, np.random.default_rng(seed)))
+        method, everyone = cls(1.0, participation=drawn), cls(1.0)
+        return (
+            WorstCase(neighbours.PULLED, method, pulled, 6),
+            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 6),
+            WorstCase(neighbours.HINGE, everyone, neighbours.dragged(SmoothedHinge(), 2), 2),
+        )
 
     def local_claim(self, setting: Setting) -> LocalTheorem3:
         """Return the paper's claim against the server (Theorem 3, local), for whoever takes part most often."""
@@ -77,3 +112,11 @@ class FederatedADMM(BlockADMM):
             lipschitz=lipschitz_of_blocks(setting),
             gamma=self.gamma,
         )
+
+
+def _busiest_first(drawn: Participation) -> Participation:
+    """Return the schedule with user 0 and whoever takes part most often swapped: noise is calibrated to the latter."""
+    swap = np.arange(drawn.n_agents)
+    busiest = int(np.argmax(drawn.counts(drawn.rounds)))
+    swap[[0, busiest]] = busiest, 0
+    return Participation(drawn.n_agents, swap[drawn.table])

@@ -20,13 +20,14 @@ from numpy.typing import ArrayLike
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
-from dpadmm.algorithms.method import About, Method, Topology
+from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError, SolverError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import general_constraint
 from dpadmm.privacy.claims.fixed_point import GeneralTheorem7
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -189,6 +190,12 @@ class GeneralADMM(Method):
         primal = np.linalg.norm(after[0].u[0] - before[0].u[0], axis=0) / (2 * self.lam)
         dual = np.linalg.norm(self.constraint.b @ (after[1][0] - before[1][0]), axis=0) / self.gamma
         return Residuals(primal=primal, dual=dual)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The constraint x = z."""
+        method = cls(gamma=1.0, constraint=Constraint(np.eye(1), -np.eye(1), np.zeros(1)))
+        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=2), 3),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""

@@ -19,11 +19,12 @@ from scipy import sparse
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
-from dpadmm.algorithms.method import About
+from dpadmm.algorithms.method import About, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Promise
+from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import Problem
@@ -44,6 +45,12 @@ class LassoADMM(BlockADMM):
     about: ClassVar[About] = replace(
         BLOCKS, name="fp-lasso", summary="fixed-point ADMM for the LASSO, with clipping", is_federated=False
     )
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Clipping decides."""
+        pair = "one user's clipped residual, to opposite sides"
+        return (WorstCase(pair, cls(1.0, clip=1.0), neighbours.pulled_lasso(), 3),)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Squared loss, one record per user, l1 and nothing else."""

@@ -10,21 +10,22 @@ paper walks on the complete graph; any connected graph will do, since the fixed 
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About, Topology
+from dpadmm.algorithms.method import About, Common, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.walks import WalkKind
 from dpadmm.privacy.claims.fixed_point import NetworkTheorem4
 from dpadmm.privacy.records import Unit
-from dpadmm.problems.problem import Problem
+from dpadmm.problems import neighbours
+from dpadmm.problems.problem import Problem, Weighting
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,16 @@ class RandomWalkADMM(BlockADMM):
         super().__post_init__()
         if self.participation is None or self.participation.table.shape[1] != 1:
             raise InputError("A walk needs one holder a round, drawn first: RandomWalkADMM.on_network(...).")
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """The common seed draws the walk, on the agreed graph or among all."""
+        rng = np.random.default_rng(common.seed)
+        if common.network is None:
+            walk = Participation.one_at_random(common.n_silos, common.rounds, rng)
+        else:
+            walk = Participation.walk(common.network, common.rounds, rng)
+        return cls(**numbers, participation=walk)
 
     @classmethod
     def on_complete_graph(
@@ -78,6 +89,13 @@ class RandomWalkADMM(BlockADMM):
     ) -> "RandomWalkADMM":
         """Return the method with the token on the edges of a connected network."""
         return cls(gamma, lam, clip, unit, Participation.walk(network, rounds, rng, kind=kind))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A user whom the token visits three times."""
+        holders = Participation.of(3, [[0], [1], [2], [0], [1], [0], [2], [1]])
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
+        return (WorstCase(neighbours.USER, cls(1.0, unit=Unit.USER, participation=holders), user, 8),)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Where a network is given, the walk must keep to its edges."""

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
+from dpadmm.algorithms.registry import federated
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
+from dpadmm.noise.promises import Family
 from dpadmm.privacy.records import (
     BareRelease,
     GaussianRelease,
@@ -24,7 +26,11 @@ from dpadmm.privacy.records import (
 if TYPE_CHECKING:
     from dpadmm.engines.federation.terms import AgreedRun
 
-FULLY_CERTIFIED = ("p-admm", "p-admm-recycled", "fp-federated", "fp-walk")
+FULLY_CERTIFIED = tuple(
+    name
+    for name, method in federated().items()
+    if method.about.noise == (Family.GAUSSIAN,) and not method.about.trusts_coordinator
+)
 """Methods allowed unless the owner says otherwise: no trust in anybody, exact noise."""
 
 

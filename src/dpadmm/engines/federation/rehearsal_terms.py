@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.errors import InputError
@@ -59,7 +60,7 @@ def p_admm_terms(
         pairs = [(i, i + 1) for i in range(n - 1)] + ([(0, n - 1)] if n > 2 else [])
         return Agreement(
             run=run,
-            method="p-admm",
+            method=PADMM.about.name,
             settings=(("eta", eta),),
             rounds=rounds,
             epsilon=epsilon,

@@ -304,7 +304,7 @@ class Silo:
             if request.inbox.size:
                 raise MessageError("Round 1 starts from public values; its request carries none.")
             return None
-        rows = 2 if agreement.method in ("fp-federated", "fp-walk") else 1
+        rows = terms.algorithm.inbox_rows
         if request.inbox.shape != (rows, agreement.dimension):
             raise Refusal(f"The inbox has shape {request.inbox.shape}, not ({rows}, {agreement.dimension}).")
         for row in request.inbox:

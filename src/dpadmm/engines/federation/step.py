@@ -1,7 +1,5 @@
 """The private part of a round: one silo, alone with its records, makes the same step as in-process."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents
@@ -48,8 +46,8 @@ def make_step(
     """
     agreement, algorithm = terms.agreement, terms.algorithm
     is_secure = agreement.noise is NoiseOrigin.SECURE
-    if is_secure and agreement.method == "ps-admm":
-        algorithm = replace(algorithm, batches=replace(algorithm.batches, seed=secret))
+    if is_secure:
+        algorithm = algorithm.with_secret(secret)
     noise = PlannedNoise(terms.plan, SecureSampler() if is_secure else SimulatedSampler(seed=agreement.seed))
     with one_blas_thread():
         state, first = algorithm.start(agents, 1)

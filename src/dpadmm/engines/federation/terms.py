@@ -5,9 +5,7 @@ public constants, so the problem used here has the right sizes and empty tables.
 """
 
 import hashlib
-import inspect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -16,15 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from dpadmm.algorithms.anatomy import check_fit
-from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.dvp import DVP
-from dpadmm.algorithms.fixed_point import CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
-from dpadmm.algorithms.m_admm import MADMM
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.ps_admm import PSADMM, Averaging, FullNoise
-from dpadmm.algorithms.r_admm import RADMM
-from dpadmm.algorithms.recycled import RecycledPADMM
+from dpadmm.algorithms.method import Common, Method, Topology
+from dpadmm.algorithms.registry import federated
 from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.errors import InputError
@@ -43,89 +34,9 @@ from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 LOSSES: dict[str, Loss] = {"logistic": Logistic(), "smoothed-hinge": SmoothedHinge(), "huber": Huber(1.0)}
-_GRAPH = frozenset({"p-admm", "p-admm-recycled", "dvp", "m-admm", "r-admm"})
-TRUSTED_COORDINATOR = frozenset({"consensus", "consensus-gaussian", "fp-coordinator"})
-"""Methods whose only noise is the coordinator's: the silos' own messages are bare."""
 
 # A person's total must be strictly within the budget after sums are rounded up.
 _ROOM = 1 - 1e-11
-
-
-def _p_admm(terms: Agreement, *, eta: float) -> PADMM:
-    return PADMM(eta=eta)
-
-
-def _recycled(terms: Agreement, *, eta: float, gamma: float = 0.0) -> RecycledPADMM:
-    return RecycledPADMM(eta=eta, gamma=gamma)
-
-
-def _dvp(terms: Agreement, *, eta: float, smoothing: float = 0.0) -> DVP:
-    return DVP(eta=eta, smoothing=smoothing)
-
-
-def _m_admm(terms: Agreement, *, eta: float, growth: float = 1.0, smoothing: float = 0.0) -> MADMM:
-    return MADMM(eta=eta, growth=growth, smoothing=smoothing)
-
-
-def _r_admm(terms: Agreement, *, eta: float, gamma: float = 0.0, growth: float = 1.0, smoothing: float = 0.0) -> RADMM:
-    return RADMM(eta=eta, gamma=gamma, growth=growth, smoothing=smoothing)
-
-
-def _consensus(terms: Agreement, *, rho: float) -> ConsensusDPADMM:
-    return ConsensusDPADMM(rho=rho)
-
-
-def _consensus_gaussian(terms: Agreement, *, rho: float) -> ConsensusDPADMM:
-    return ConsensusDPADMM(rho=rho, family=Family.GAUSSIAN)
-
-
-def _ps_admm(terms: Agreement, *, rho: float, step: float, inner_steps: float, batch: float) -> PSADMM:
-    batches = Batches(int(batch), seed=terms.seed)  # in a silo its own secret takes the place of the seed
-    return PSADMM(
-        rho=rho,
-        step=step,
-        inner_steps=int(inner_steps),
-        batches=batches,
-        averaging=Averaging.PLAIN,
-        full_noise=FullNoise.ONCE,
-    )
-
-
-def _fp_federated(
-    terms: Agreement, *, gamma: float, lam: float = 0.5, clip: float = math.inf, sampled: float = 0
-) -> FederatedADMM:
-    if not sampled:
-        return FederatedADMM(gamma, lam, clip)
-    rng = np.random.default_rng(terms.seed)
-    return FederatedADMM.sampled(gamma, len(terms.participants), int(sampled), terms.rounds, rng, lam, clip)
-
-
-def _fp_walk(terms: Agreement, *, gamma: float, lam: float = 0.5, clip: float = math.inf) -> RandomWalkADMM:
-    rng, n = np.random.default_rng(terms.seed), len(terms.participants)
-    if terms.edges:
-        walk = Participation.walk(Network(n, np.array(terms.edges)), terms.rounds, rng)
-    else:
-        walk = Participation.one_at_random(n, terms.rounds, rng)
-    return RandomWalkADMM(gamma, lam, clip, participation=walk)
-
-
-def _fp_coordinator(terms: Agreement, *, gamma: float, lam: float = 0.5) -> CoordinatorADMM:
-    return CoordinatorADMM(gamma, lam)
-
-
-METHODS: dict[str, Callable[..., Any]] = {
-    "p-admm": _p_admm,
-    "p-admm-recycled": _recycled,
-    "dvp": _dvp,
-    "m-admm": _m_admm,
-    "r-admm": _r_admm,
-    "consensus": _consensus,
-    "consensus-gaussian": _consensus_gaussian,
-    "ps-admm": _ps_admm,
-    "fp-federated": _fp_federated,
-    "fp-walk": _fp_walk,
-    "fp-coordinator": _fp_coordinator,
-}
 
 
 @dataclass(frozen=True)
@@ -146,7 +57,7 @@ class AgreedRun:
     @property
     def sends_bare(self) -> bool:
         """Whether the silos' own messages carry no noise: the coordinator adds it to what it broadcasts."""
-        return self.agreement.method in TRUSTED_COORDINATOR
+        return bool(self.algorithm.about.trusts_coordinator)
 
     def rounds_of(self, agent: int) -> list[int]:
         """Return the rounds in which a silo is asked."""
@@ -228,30 +139,34 @@ def agreed_run(agreement: Agreement) -> AgreedRun:
 @lru_cache(maxsize=8)
 def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     """Kept by the text as well: terms that compare equal but have two digests must not stand for each other."""
-    build = METHODS.get(agreement.method)
-    if build is None:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {agreement.method!r}.")
-    _check_settings(agreement, build)
-    algorithm = build(agreement, **agreement.numbers())
-    network = None
-    if agreement.method in _GRAPH:
-        network = Network(len(agreement.participants), np.array(agreement.edges, dtype=np.int64).reshape(-1, 2))
+    known = federated()
+    if agreement.method not in known:
+        raise InputError(f"method must be one of {', '.join(known)}, got {agreement.method!r}.")
+    method = known[agreement.method]
+    _check_settings(agreement, method)
+    graph, topology = None, method.about.topology
+    if topology is Topology.GRAPH or (topology is Topology.WALK and agreement.edges):
+        graph = Network(len(agreement.participants), np.array(agreement.edges, dtype=np.int64).reshape(-1, 2))
+    common = Common(agreement.rounds, len(agreement.participants), graph, agreement.seed)
+    algorithm: Any = method.agreed(common, **agreement.numbers())
+    network = graph if algorithm.needs_network else None
     problem = _public_problem(agreement)
     check_fit(algorithm, problem, network)
     return AgreedRun(agreement, algorithm, problem, network, _plan(agreement, algorithm, problem, network))
 
 
-def _check_settings(agreement: Agreement, build: Callable[..., Any]) -> None:
-    parameters = list(inspect.signature(build).parameters.values())[1:]
-    known, given = {p.name for p in parameters}, set(agreement.numbers())
-    lacking = {p.name for p in parameters if p.default is inspect.Parameter.empty} - given
-    if given - known or lacking:
+def _check_settings(agreement: Agreement, method: type[Method]) -> None:
+    known, given = method.numbers(), set(agreement.numbers())
+    lacking = {name for name, default in known.items() if default is None} - given
+    if given - set(known) or lacking:
         raise InputError(
             f"{agreement.method} takes the settings {', '.join(sorted(known))}; "
-            f"unknown: {sorted(given - known)}, missing: {sorted(lacking)}."
+            f"unknown: {sorted(given - set(known))}, missing: {sorted(lacking)}."
         )
-    if agreement.missing is Missing.WITHOUT and agreement.method == "ps-admm":
-        raise InputError("ps-admm cannot go on without a silo: sampled releases are planned as a whole. Use 'wait'.")
+    if agreement.missing is Missing.WITHOUT and Family.SAMPLED in method.about.noise:
+        raise InputError(
+            f"{agreement.method} cannot go on without a silo: sampled releases are planned as a whole. Use 'wait'."
+        )
 
 
 def _public_problem(agreement: Agreement) -> Problem:

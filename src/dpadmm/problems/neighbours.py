@@ -18,7 +18,14 @@ from dpadmm.problems.regularisers import L1, NoRegulariser, Regulariser
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
-Worlds = tuple[Problem, Problem]
+Pair = tuple[Problem, Problem]
+
+PULLED = "one record, pulled to opposite sides (saturated Huber)"
+SMALLEST = "the only record of a silo, pulled to opposite sides (saturated Huber)"
+NEARLY_OPPOSITE = "two badly misclassified records, nearly opposite (logistic)"
+HINGE = "two records below the margin, nearly opposite (smoothed hinge)"
+HIDDEN = "high curvature, hidden state (smoothed hinge)"
+USER = "a user who pulls the other way"
 
 FAR = 1e4
 """A label no run comes near: the Huber slope stays at its bound. Small enough for rounding not to matter."""
@@ -32,7 +39,7 @@ _LOGISTIC = Logistic()
 
 def saturated(
     n_agents: int = 2, records: int = 1, changed: int = 1, mu: float = 0.0, weighting: Weighting = Weighting.EQUAL
-) -> Worlds:
+) -> Pair:
     """Return Huber regressions in one dimension whose first `changed` records pull to +FAR in P, to -FAR in Q.
 
     The gradient moves by exactly 2G times `changed/records`, everywhere. The other records of agent 0 are silent
@@ -50,7 +57,7 @@ def saturated(
     return world(1.0), world(-1.0)
 
 
-def misclassified(loss: Loss = _LOGISTIC, records: int = 1, weight: float = 1.0) -> Worlds:
+def misclassified(loss: Loss = _LOGISTIC, records: int = 1, weight: float = 1.0) -> Pair:
     """Return margin losses in the plane; agent 0's record is nearly opposite in the two worlds.
 
     Record: `y a = (-TILT, +-sqrt(1 - TILT^2))`. At `x = (X, 0)` with `TILT X` large both are badly misclassified, and
@@ -60,7 +67,7 @@ def misclassified(loss: Loss = _LOGISTIC, records: int = 1, weight: float = 1.0)
     return _nearly_opposite(loss, records, np.array([1.0, weight]), NoRegulariser())
 
 
-def dragged(loss: Loss = _LOGISTIC, records: int = 1, step: float = 1.0) -> Worlds:
+def dragged(loss: Loss = _LOGISTIC, records: int = 1, step: float = 1.0) -> Pair:
     """Return the same for methods with a coordinator: a public linear regulariser drags the model, from round 1 on.
 
     Its proximal map with step `step` moves the model by 40 along axis 0.
@@ -68,7 +75,7 @@ def dragged(loss: Loss = _LOGISTIC, records: int = 1, step: float = 1.0) -> Worl
     return _nearly_opposite(loss, records, np.full(2, 0.5), Quadratic(np.zeros((2, 2)), [-40.0 / step, 0.0]))
 
 
-def _nearly_opposite(loss: Loss, records: int, weights: Floats, regulariser: Regulariser) -> Worlds:
+def _nearly_opposite(loss: Loss, records: int, weights: Floats, regulariser: Regulariser) -> Pair:
     others = np.zeros((records, 2))
     others[:, 0] = 0.1
 
@@ -81,7 +88,7 @@ def _nearly_opposite(loss: Loss, records: int, weights: Floats, regulariser: Reg
     return world(1.0), world(-1.0)
 
 
-def bent(n_agents: int = 2) -> Worlds:
+def bent(n_agents: int = 2) -> Pair:
     """Return smoothed hinges in the plane whose curvature is high and changes from point to point.
 
     Agent 0 holds a record that differs and one that is common, both near the bend of the loss: what the first round
@@ -97,7 +104,7 @@ def bent(n_agents: int = 2) -> Worlds:
     return world(1.0), world(-1.0)
 
 
-def pulled_lasso(n_agents: int = 3) -> Worlds:
+def pulled_lasso(n_agents: int = 3) -> Pair:
     """Return LASSO problems of users with one record each; user 0's residual is clipped to opposite sides."""
 
     def world(sign: float) -> Problem:
@@ -108,7 +115,7 @@ def pulled_lasso(n_agents: int = 3) -> Worlds:
     return world(1.0), world(-1.0)
 
 
-def shifted_quadratics(distance: float = 1.0, n_agents: int = 3) -> Worlds:
+def shifted_quadratics(distance: float = 1.0, n_agents: int = 3) -> Pair:
     """Return quadratics; agent 0's linear term differs by `distance`, in a direction where its function is flat."""
     bends = np.stack([np.diag([0.5, 2.0])] * n_agents)
 
