@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import dpadmm
-from dpadmm.datasets.columns import Numeric
-from dpadmm.datasets.labels import RealLabel
+from dpadmm.datasets.columns import Numeric, RealLabel
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators import (
@@ -820,7 +819,6 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
         silos,
         Dataset(name="d", features=X, labels=T, row_norm=1e19, description="", origin="", groups=np.array([SAID] * N)),
         encode_table(schema, frame(), "t.csv", Screening()),
-        schema.encode(frame()),
         Layout.of([SAID] * N, N),
     )
     for each in held:

@@ -68,7 +68,8 @@ class TestClaims:
     def test_where_there_are_any(self, everything):
         claimed = {(r.method, r.view) for r in everything if r.claimed is not None}
         assert {m for m, _ in claimed} == {
-            "p-admm", "dvp", "m-admm", "r-admm", "fp-centralised", "fp-federated", "fp-walk", "ps-admm"
+            "p-admm", "p-admm-recycled", "dvp", "m-admm", "r-admm", "ps-admm", "fp-centralised", "fp-federated",
+            "fp-walk",
         }  # fmt: skip
         assert ("fp-walk", View.EAVESDROPPER) not in claimed  # network DP is about peers
 

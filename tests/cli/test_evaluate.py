@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import encode_table
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.reporting.facts import Basis
 from dpadmm.reporting.model_file import load_model
@@ -21,7 +22,7 @@ def copy(trained, tmp_path):
 
 
 def true_accuracy(study, model) -> tuple[float, float]:
-    encoded = Schema.load(study.schema).encode(pd.concat([pd.read_csv(file) for file in study.files]))
+    encoded = encode_table(Schema.load(study.schema), pd.concat([pd.read_csv(file) for file in study.files]))
     hits = np.sign(encoded.features @ np.array(load_model(model).coefficients)) == encoded.labels
     share = (encoded.labels > 0).mean()
     return float(hits.mean()), float(max(share, 1 - share))

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpadmm.cli.fit import ELSEWHERE
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import encode_table
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.reporting import model_file
@@ -109,7 +110,7 @@ def test_without_noise_to_speak_of_the_model_is_scikit_learns(cli, study, tmp_pa
     result = cli.run("fit", *study.files, *words, "--out", str(out))
     assert result.exit_code == 0, result.output
     model = load_model(out)
-    encoded = Schema.load(study.schema).encode(pd.concat([pd.read_csv(file) for file in study.files]))
+    encoded = encode_table(Schema.load(study.schema), pd.concat([pd.read_csv(file) for file in study.files]))
     n = len(encoded.labels)
     reference = LogisticRegression(C=1 / (0.01 * n), fit_intercept=False, tol=1e-10).fit(
         encoded.features, encoded.labels

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from dpadmm.cli.scoring import worded
-from dpadmm.datasets.labels import RealLabel, ThresholdLabel
+from dpadmm.datasets.columns import RealLabel, ThresholdLabel
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import encode_table
 from dpadmm.reporting.model_file import load_model
 
 
@@ -17,7 +17,7 @@ def test_predictions_are_those_of_the_coefficients(cli, study, trained, tmp_path
     frame = pd.read_csv(study.files[1]).drop(columns="sick")
     frame.to_csv(tmp_path / "new.csv", index=False)
     found = pd.read_csv(io.StringIO(cli.run("predict", str(trained.model), str(tmp_path / "new.csv")).stdout))
-    features = Schema.load(study.schema).encode_features(frame).features
+    features = encode_table(Schema.load(study.schema), frame, is_labelled=False).features
     scores = features @ np.array(load_model(trained.model).coefficients)
     np.testing.assert_allclose(found["probability"], expit(scores), rtol=1e-12)
     assert found["sick"].tolist() == np.where(scores > 0, "yes", "no").tolist()
@@ -50,5 +50,5 @@ def test_files_that_are_no_models(cli, study, name):
 
 def test_words_of_other_labels():
     scores = np.array([-2.0, 0.5])
-    assert worded(ThresholdLabel("pay", 50), scores).tolist() == ["at most 50", "above 50"]
-    assert worded(RealLabel("price", 0, 10), scores).tolist() == [0.0, 7.5]
+    assert ThresholdLabel("pay", 50).words(scores).tolist() == ["at most 50", "above 50"]
+    assert RealLabel("price", 0, 10).words(scores).tolist() == [0.0, 7.5]

@@ -2,11 +2,12 @@
 
 import json
 
+import pandas as pd
 import pytest
 
-from dpadmm.datasets.columns import Numeric
-from dpadmm.datasets.draft import MARK, ColumnType, Task, draft_schema, load_schema, unfilled
-from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.columns import Numeric, record_of
+from dpadmm.datasets.draft import ColumnType, Task, column_types, draft_schema
+from dpadmm.datasets.schema import MARK, Schema, unfilled
 from dpadmm.errors import InputError
 
 TYPES = {
@@ -18,8 +19,7 @@ TYPES = {
 }
 
 
-def filled(text: str) -> str:
-    document = json.loads(text)
+def filled(document: dict) -> str:
     for part in (document["label"], *document["columns"]):
         answers = {
             "lower": 0,
@@ -53,22 +53,32 @@ def test_a_filled_draft_is_a_schema():
 
 def test_placeholders_are_refused_each_by_name(tmp_path):
     place = tmp_path / "schema.json"
-    place.write_text(draft_schema(TYPES, "sick"))
+    place.write_text(json.dumps(draft_schema(TYPES, "sick")))
     with pytest.raises(InputError) as refusal:
-        load_schema(place)
+        Schema.load(place)
     lines = str(refusal.value).splitlines()
     assert "still has 6 placeholder(s)" in lines[0]
     assert len(lines) == 7
-    place.write_text(filled(place.read_text()))
-    assert load_schema(place).dimension == 6
+    place.write_text(filled(json.loads(place.read_text())))
+    assert Schema.load(place).dimension == 6
 
 
 def test_a_category_may_be_any_text_but_a_placeholder(tmp_path):
-    assert unfilled('{"label": {"name": "y", "positive": ["fill in"]}, "columns": []}') == ()
-    assert unfilled("not json") == ()
-    assert unfilled('["a"]') == ()
+    assert unfilled({"label": {"name": "y", "positive": ["fill in"]}, "columns": []}) == ()
+    assert unfilled(["a"]) == ()
     with pytest.raises(InputError, match="Cannot read"):
-        load_schema(tmp_path / "none.json")
+        Schema.load(tmp_path / "none.json")
+
+
+def test_types_are_what_all_cells_say(tmp_path):
+    frame = pd.DataFrame(
+        {"n": [1.5, None], "b": [True, False], "t": ["x", "2"], "day": pd.to_datetime(["2020-01-01"] * 2)}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    same = {"n": ColumnType.NUMBER, "b": ColumnType.BOOLEAN, "t": ColumnType.TEXT}
+    assert column_types(tmp_path / "t.csv") == same | {"day": ColumnType.TEXT}
+    assert column_types(tmp_path / "t.parquet") == same | {"day": ColumnType.OTHER}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +98,6 @@ def test_typical_values_are_checked_and_kept():
     with pytest.raises(InputError, match="typical must lie between"):
         Numeric("age", 0, 100, typical=101)
     column = Numeric("age", 0, 100, typical=30)
-    assert column.to_record()["typical"] == 30
-    assert "typical" not in Numeric("age", 0, 100).to_record()
+    assert record_of(column)["typical"] == 30
+    assert "typical" not in record_of(Numeric("age", 0, 100))
     assert column.describe() == "age: a number from 0 to 100, typically 30"

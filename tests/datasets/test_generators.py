@@ -16,6 +16,7 @@ from dpadmm.datasets import (
 )
 from dpadmm.datasets.adult import SCHEMA
 from dpadmm.datasets.random_quadratics import BLOCK_NUMBERS, random_spd
+from dpadmm.datasets.screening import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
 
@@ -106,7 +107,7 @@ def test_adult_like_has_the_shape_of_adult():
     assert 11.5 < data.features.nnz / data.n_rows < 12.5
     assert row_norms(data.features).max() <= 1 + 1e-12
     assert 0.22 < (data.labels > 0).mean() < 0.28
-    assert data.report.clipped == ()
+    assert data.notes == ()
     assert (np.asarray(data.features.sum(axis=0)) > 0).all(), "every category occurs"
     train, test = data.split(rng())
     accuracy = (
@@ -122,7 +123,7 @@ def test_adult_like_is_a_function_of_its_seed_and_survives_csv(tmp_path):
     pd.testing.assert_frame_equal(frame, adult_like_frame(200, seed=1))
     assert not frame.equals(adult_like_frame(200, seed=2))
     frame.to_csv(tmp_path / "people.csv", index=False)
-    again = SCHEMA.encode(pd.read_csv(tmp_path / "people.csv"))
+    again = encode_table(SCHEMA, pd.read_csv(tmp_path / "people.csv"))
     np.testing.assert_array_equal(again.features.toarray(), adult_like(200, seed=1).features.toarray())
 
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.datasets import adult, breast_cancer, heart, nist_acs
-from dpadmm.datasets.columns import Categorical, Numeric
-from dpadmm.datasets.labels import BinaryLabel, RealLabel, ThresholdLabel
+from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
 

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.datasets.columns import Categorical, Numeric
-from dpadmm.datasets.labels import BinaryLabel, RealLabel, ThresholdLabel
-from dpadmm.datasets.policies import OutOfRange
+from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import EmptyCells, Screening, UnlistedCells, encode_table
+from dpadmm.datasets.screening import EmptyCells, OutOfRange, Screening, UnlistedCells, encode_table
 from dpadmm.errors import InputError
 
 SCHEMA = Schema(
@@ -37,7 +35,7 @@ def test_text_cells_mean_what_typed_cells_mean():
     typed = pd.DataFrame(
         {"age": [40, 60], "dose": [5.0, 10.0], "sex": ["F", "M"], "ward": [1, 2], "sick": ["yes", "no"]}
     )
-    one, two = encode_table(SCHEMA, table(), "a", Screening()), SCHEMA.encode(typed)
+    one, two = (encode_table(SCHEMA, each, "a", Screening()) for each in (table(), typed))
     np.testing.assert_array_equal(one.features, two.features)
     np.testing.assert_array_equal(one.labels, two.labels)
     np.testing.assert_allclose(one.features[0], [0.0, 0.5, 1, 0, 1, 0, 0.5])

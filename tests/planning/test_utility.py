@@ -14,6 +14,7 @@ from sklearn import datasets
 
 from dpadmm.datasets import load_breast_cancer, load_heart
 from dpadmm.datasets.partition import iid
+from dpadmm.datasets.screening import encode_table
 from dpadmm.planning import Task, plan, simulate
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
@@ -66,6 +67,6 @@ def test_breast_cancer_at_four_hospitals():
     data = load_breast_cancer()
     columns = tuple(replace(column, typical=0.25 * column.upper) for column in data.schema.columns)
     frame = datasets.load_breast_cancer(as_frame=True).frame
-    encoded = replace(data.schema, columns=columns, row_norm=0.6).encode(frame)
+    encoded = encode_table(replace(data.schema, columns=columns, row_norm=0.6), frame)
     silos = replace(data, features=encoded.features, labels=encoded.labels, row_norm=0.6).silos()
     assert accuracy(silos, planned_models(silos, 1.0)) >= 0.91

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dpadmm.datasets.columns import Categorical, Numeric
-from dpadmm.datasets.labels import BinaryLabel
+from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.schema import Schema
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.facts import (

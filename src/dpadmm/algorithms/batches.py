@@ -25,6 +25,7 @@ from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.solvers import batch_kernels
 from dpadmm.solvers.kernels import csr_slope_sum
@@ -149,18 +150,12 @@ def batch_gradients(
     return (agents.weights / batches.size)[:, None, None] * sums
 
 
-@singledispatch
 def correction_bound(functions: LocalFunctions) -> float:
     """Bound `||grad loss(v) - grad loss(vt)||` of one record: the range of the slope times the public row norm.
 
     Never above 2 G, and G for logistic and smoothed hinge, whose slopes lie in [-1, 0]. Infinite without a bound.
     """
-    return 2 * functions.constants.record_gradient
-
-
-@correction_bound.register
-def _(functions: EmpiricalRisk) -> float:
-    return functions.loss.form.width * functions.silos.row_norm
+    return min(2 * functions.constants.record_gradient, functions.constants.gradient_range)
 
 
 @singledispatch
@@ -187,8 +182,9 @@ def _has_records(functions: LocalFunctions) -> None:
     raise InputError(f"{type(functions).__name__} has no records to draw batches from. Use an empirical risk.")
 
 
-@_has_records.register
-def _(functions: EmpiricalRisk) -> None:
+@_has_records.register(EmpiricalRisk)
+@_has_records.register(PublicFunctions)
+def _(functions: EmpiricalRisk | PublicFunctions) -> None:
     return None
 
 

@@ -82,10 +82,6 @@ class ConsensusADMM(Method):
         """Each agent's model."""
         return state.x
 
-    def estimate(self, state: StarState, inbox: Floats) -> Floats:
-        """The last broadcast z."""
-        return inbox[0]
-
     def residuals(self, agents: Agents, before: tuple[StarState, Floats], after: tuple[StarState, Floats]) -> Residuals:
         """Primal: largest distance of a model from z. Dual: rho times the movement of z."""
         distance = np.linalg.norm(after[0].x - after[1], axis=1)

@@ -127,14 +127,13 @@ class DPDGD(GraphMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release per agent and round; bounds shrink with the steps, the noise with its own decay."""
-        rounds = tuple(range(1, setting.rounds + 1))
-        rows = []
-        for i in range(setting.problem.n_agents):
-            local = setting.local(i, tolerance=ROUNDING)
-            certificates = (
-                self._noisy(gradient_step(local, step=self.step_at(k)), setting.problem.dimension) for k in rounds
-            )
-            rows.append(Row(i, rounds, tuple(certificates)))
+        rounds, dimension = tuple(range(1, setting.rounds + 1)), setting.problem.dimension
+
+        def certificate(i: int, k: int) -> Certificate:
+            plain = gradient_step(setting.local(i, tolerance=ROUNDING), step=self.step_at(k))
+            return self._noisy(plain, dimension)
+
+        rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
         return (Promise(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)
 
     def _noisy(self, certificate: Certificate, dimension: int) -> Certificate:

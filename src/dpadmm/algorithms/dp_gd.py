@@ -14,7 +14,7 @@ from dpadmm.algorithms.batches import ROUNDING, whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import full_gradient
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
@@ -63,9 +63,5 @@ class DPGD(GradientMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""
-        rounds = tuple(range(1, setting.rounds + 1))
-        rows = []
-        for i in range(setting.problem.n_agents):
-            certificate = full_gradient(setting.local(i, tolerance=ROUNDING))
-            rows.append(Row(i, rounds, (certificate,) * len(rounds)))
-        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
+        rows = setting.rows(lambda i: full_gradient(setting.local(i, tolerance=ROUNDING)))
+        return (Promise(MESSAGE, Family.GAUSSIAN, rows),)

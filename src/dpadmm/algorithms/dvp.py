@@ -24,7 +24,7 @@ from dpadmm.privacy.certificates import dvp, solver_smoothing
 from dpadmm.privacy.records import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Logistic, Loss
+from dpadmm.problems.losses import Logistic
 
 OBJECTIVE = Slot("objective")
 SMOOTHING = Slot("smoothing")
@@ -142,6 +142,8 @@ def tilted_broadcasts(
             listed.append(Row(i, tuple(rounds), tuple(known[eta] for eta in etas)))
         return tuple(listed)
 
+    if smoothing > 0 and setting.tolerance is None:
+        raise InputError("smoothing covers a solver residual; give the tolerance it is to cover.")
     main = rows(lambda i, eta: named(_objective_certificate(setting, i, eta, smoothing > 0)))
     if smoothing == 0:
         return (Promise(OBJECTIVE, Family.OBJECTIVE, main),)
@@ -155,8 +157,7 @@ def tilted_broadcasts(
 def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bool) -> Certificate:
     """C2 from the public facts of agent i in a round with this penalty."""
     functions = setting.problem.functions
-    loss: Loss | None = getattr(functions, "linear_loss", None)
-    if loss is None:
+    if not hasattr(functions, "linear_loss"):
         raise InputError(
             f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
             "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."
@@ -166,7 +167,7 @@ def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bo
         curvature_bound=functions.constants.record_curvature,
         edge_penalty=eta,
         degree=setting.degree(i),
-        is_logistic=isinstance(loss, Logistic),
+        is_logistic=isinstance(functions.linear_loss, Logistic),
         is_smoothed=is_smoothed,
     )
 

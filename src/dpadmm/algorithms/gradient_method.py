@@ -83,10 +83,6 @@ class GradientMethod(Method):
         """The broadcast, at every agent."""
         return state.x
 
-    def estimate(self, state: GradientState, inbox: Floats) -> Floats:
-        """The last broadcast."""
-        return inbox[0]
-
     def residuals(
         self, agents: Agents, before: tuple[GradientState, Floats], after: tuple[GradientState, Floats]
     ) -> Residuals:

@@ -20,6 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import linearised_admm
+from dpadmm.privacy.records import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -97,9 +98,9 @@ class LinearisedADMM(ConsensusADMM):
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""
         rounds = tuple(range(1, setting.rounds + 1))
-        rows = []
-        for i in range(setting.problem.n_agents):
-            local = setting.local(i, tolerance=ROUNDING)
-            certificates = (linearised_admm(local, penalty=self.rho, step=self.step_at(k)) for k in rounds)
-            rows.append(Row(i, rounds, tuple(certificates)))
+
+        def certificate(i: int, k: int) -> Certificate:
+            return linearised_admm(setting.local(i, tolerance=ROUNDING), penalty=self.rho, step=self.step_at(k))
+
+        rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

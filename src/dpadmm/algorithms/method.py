@@ -8,7 +8,9 @@ from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
-from dpadmm.algorithms.anatomy import Agents
+import numpy as np
+
+from dpadmm.algorithms.anatomy import Agents, Residuals, spread
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -175,3 +177,16 @@ class Method:
     def update(self, k: int, agents: Agents, state: Any, inbox: Floats) -> Any:
         """Nothing is left to do once the inbox is there."""
         return state
+
+    def models(self, state: Any, inbox: Floats) -> Floats:
+        """The last broadcast, for every agent."""
+        return np.broadcast_to(inbox[:1], (len(state[0]), *inbox.shape[1:]))
+
+    def estimate(self, state: Any, inbox: Floats) -> Floats:
+        """The last broadcast."""
+        return inbox[0]
+
+    def residuals(self, agents: Agents, before: tuple[Any, Floats], after: tuple[Any, Floats]) -> Residuals:
+        """Primal: distance from consensus. Dual: how far the estimate moved."""
+        moved = np.linalg.norm(self.estimate(*after) - self.estimate(*before), axis=0)
+        return Residuals(primal=spread(self.models(*after)), dual=moved)

@@ -18,8 +18,9 @@ from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import output_perturbation, with_spherical_noise
+from dpadmm.privacy.records import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -94,10 +95,6 @@ class OutputPerturbation(Method):
         """Each silo's noisy optimum."""
         return state.x
 
-    def estimate(self, state: GradientState, inbox: Floats) -> Floats:
-        """Their average."""
-        return inbox[0]
-
     def residuals(
         self, agents: Agents, before: tuple[GradientState, Floats], after: tuple[GradientState, Floats]
     ) -> Residuals:
@@ -118,10 +115,9 @@ class OutputPerturbation(Method):
         """One release per silo, in round 1."""
         if setting.rounds != 1:
             raise InputError(f"Output perturbation takes one round, got {setting.rounds}.")
-        rows = []
-        for i in range(setting.problem.n_agents):
-            certificate = output_perturbation(setting.local(i))
-            rows.append(
-                Row(i, (1,), (with_spherical_noise(certificate) if self.noise is Family.SPHERICAL else certificate,))
-            )
-        return (Promise(MESSAGE, self.noise, tuple(rows)),)
+
+        def certificate(i: int) -> Certificate:
+            found = output_perturbation(setting.local(i))
+            return with_spherical_noise(found) if self.noise is Family.SPHERICAL else found
+
+        return (Promise(MESSAGE, self.noise, setting.rows(certificate)),)

@@ -17,8 +17,9 @@ from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.graph_method import edge_penalty
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import p_admm
+from dpadmm.privacy.records import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
 
@@ -69,8 +70,8 @@ class PADMM(DecentralisedADMM):
 
 def gaussian_broadcasts(eta: float, setting: Setting, rounds: range) -> Promise:
     """Return the promise that every agent's minimiser leaves with Gaussian noise in these rounds (C1)."""
-    rows = []
-    for i in range(setting.problem.n_agents):
-        certificate = p_admm(setting.local(i), edge_penalty=eta, degree=setting.degree(i))
-        rows.append(Row(i, tuple(rounds), (certificate,) * len(rounds)))
-    return Promise(MESSAGE, Family.GAUSSIAN, tuple(rows))
+
+    def certificate(i: int) -> Certificate:
+        return p_admm(setting.local(i), edge_penalty=eta, degree=setting.degree(i))
+
+    return Promise(MESSAGE, Family.GAUSSIAN, setting.rows(certificate, rounds))

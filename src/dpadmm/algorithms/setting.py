@@ -1,5 +1,6 @@
 """What a private method declares: the releases it will make, as certificates, before any noise is chosen."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -7,31 +8,41 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Promise
+from dpadmm.noise.promises import Promise, Row
 from dpadmm.privacy.certificates import LocalFunction
-from dpadmm.privacy.records import ONE_RECORD, Protection
+from dpadmm.privacy.records import ONE_RECORD, Certificate, Protection
+from dpadmm.problems.arrays import Ints
 from dpadmm.problems.problem import Problem
+
+
+class Neighbourhood(Protocol):
+    """What a certificate needs of a network."""
+
+    @property
+    def degrees(self) -> Ints:
+        """How many neighbours each agent has."""
+        ...
 
 
 @dataclass(frozen=True)
 class Setting:
     """The public facts a certificate rests on: sizes, weights, constants, the graph, the number of rounds.
 
-    `tolerance` is the gradient norm to which the engine solves (C7). `protection` says who is protected from whom;
-    its unit and view are a method's own to certify.
+    `tolerance` is the gradient norm to which the engine solves (C7); None leaves it out of the bounds, which then hold
+    up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to certify.
     """
 
     problem: Problem
     rounds: int
-    tolerance: float
-    network: Network | None = None
+    tolerance: float | None
+    network: Neighbourhood | None = None
     protection: Protection = ONE_RECORD
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.count("rounds", self.rounds)
-        checks.positive("tolerance", self.tolerance)
+        if self.tolerance is not None:
+            checks.positive("tolerance", self.tolerance)
         self.protection.check_silos(self.problem.n_agents)
 
     @property
@@ -46,11 +57,16 @@ class Setting:
         return bound
 
     @property
-    def graph(self) -> Network:
+    def graph(self) -> Neighbourhood:
         """The network, or an error where there is none."""
         if self.network is None:
             raise InputError("The certificate needs the network: what an agent sends depends on its neighbours.")
         return self.network
+
+    def rows(self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None) -> tuple[Row, ...]:
+        """Return a row for each agent, with the same certificate in all these rounds (None: in every round)."""
+        when = tuple(range(1, self.rounds + 1) if rounds is None else rounds)
+        return tuple(Row(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
 
     def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
         """Return the public side of one agent's function, with its share g/N of a ridge regulariser.

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dpadmm import checks
+from dpadmm.algorithms.claimed import claimed_against
 from dpadmm.audit.attacks import Attack, Evidence, Scores
 from dpadmm.audit.catalogue import all_subjects, subjects_of
-from dpadmm.audit.claimed import claimed_epsilon
 from dpadmm.audit.estimates import (
     Advantage,
     Estimate,
@@ -149,15 +149,15 @@ def examine(
         how = How.GDP if isinstance(curve, GaussianCurve) else How.CLOPPER_PEARSON
     sampler = sampler if sampler is not None else SimulatedSampler(_seed(seed, subject))
     evidence = gather(subject, plan, sampler, replicas)
+    setting = subject.setting
     known: dict[Attack, Scores] = {}  # viewers who see the same have the same scores
     results = []
     for view, attack in attacks:
         if attack not in known:
             known[attack] = attack.scores(evidence)
         spent, begin = time.perf_counter() - begin, time.perf_counter()
-        case = _Case(
-            subject, view, attack, curve, how, 2 * replicas, spent, claimed_epsilon(subject, view, plan, target.delta)
-        )
+        claimed = claimed_against(subject.algorithm, setting, plan, view, target.delta)
+        case = _Case(subject, view, attack, curve, how, 2 * replicas, spent, claimed)
         results.append(_judged(case, known[attack], target, confidence))
     return tuple(results)
 

@@ -39,10 +39,14 @@ class Subject:
     schedule: Schedule | None = None
 
     @property
+    def setting(self) -> Setting:
+        """The public facts of the method's run, the same in both worlds."""
+        return Setting(self.worlds[0], self.rounds, TOLERANCE, self.network)
+
+    @property
     def is_pure(self) -> bool:
         """Whether the guarantee is pure epsilon."""
-        promises = self.algorithm.promises(Setting(self.worlds[0], self.rounds, TOLERANCE, self.network))
-        return all(promise.family.is_pure for promise in promises)
+        return all(promise.family.is_pure for promise in self.algorithm.promises(self.setting))
 
     def plan(self, target: Target, is_secure: bool = False) -> NoisePlan:
         """Return the noise the library itself would use for this budget (pure methods take its epsilon)."""

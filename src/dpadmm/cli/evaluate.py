@@ -77,6 +77,7 @@ def evaluate(
         from dpadmm.cli.figures import print_json, print_line
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, prepare
+        from dpadmm.datasets.screening import Screening
         from dpadmm.reporting.codec import encode
         from dpadmm.reporting.model_file import check_writable, load_model, save_model
         from dpadmm.reporting.places import check_apart
@@ -88,7 +89,7 @@ def evaluate(
         check_apart({"MODEL": model if record else None}, files, ledger)
         tables = read_silos(files, split_by, has_header=header)
         names = [f"silo {place}" for place in range(1, len(tables) + 1)]  # values of --split-by may be persons
-        policies = options.screening(missing, unlisted, out_of_range)
+        policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:
             _check_apart(saved, tables, ledger)
             said = DECLARATIONS[declare] if declare is not None else ""

@@ -63,7 +63,7 @@ def federate(
 def _run(
     federation: Path | None, coordinator: Path | None, schema: Path | None
 ) -> "tuple[FederationOutcome, Schema | None]":
-    from dpadmm.datasets.draft import load_schema
+    from dpadmm.datasets.schema import Schema
     from dpadmm.engines.federation.agreement import read_federation
     from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
     from dpadmm.engines.flower.federate import watch
@@ -71,7 +71,7 @@ def _run(
 
     if coordinator is None or federation is None:
         raise InputError("Give the coordinator's directory: --coordinator DIR.")
-    public = None if schema is None else load_schema(schema)  # before the run, which is paid for
+    public = None if schema is None else Schema.load(schema)  # before the run, which is paid for
     return watch(CoordinatorFiles(coordinator), read_federation(federation), _show), public
 
 

@@ -72,6 +72,7 @@ def fit(
     with clear_failures():
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, Training
+        from dpadmm.datasets.screening import Screening
         from dpadmm.privacy.records import Unit
         from dpadmm.reporting.model_file import check_writable
         from dpadmm.reporting.places import check_apart
@@ -101,7 +102,7 @@ def fit(
             schema=filled,
             tables=tables,
             words=words,
-            screening=options.screening(missing, unlisted, out_of_range),
+            screening=Screening.of(missing, unlisted, out_of_range),
             books=Books(path=ledger, budget=budget),
             out=out,
             title=title if title is not None else f"{filled.label.name} from {len(tables)} silo(s)",
@@ -114,7 +115,7 @@ def fit(
 
 
 def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
-    from dpadmm.datasets.draft import load_schema
+    from dpadmm.datasets.schema import Schema
 
     if path is None:
         listed = " ".join(map(str, files))
@@ -122,7 +123,7 @@ def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
             "--schema is needed: public bounds and categories, which are never read off the data. Draft one with "
             f"`dpadmm schema init {listed} --target {target or 'COLUMN'} --out schema.json`, fill it in, and give it."
         )
-    schema = load_schema(path)
+    schema = Schema.load(path)
     if target is not None and target != schema.label.name:
         raise InputError(f"--target is {target!r}, but {path} predicts {schema.label.name!r}. Make them agree.")
     return schema
@@ -137,8 +138,7 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
     from dpadmm.reporting.page import report_page
 
     prepared = training.check()
-    for note in prepared.notes:
-        typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
+    options.print_notes(prepared.notes)
     with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
         plan = training.plan(prepared)
     if not is_json:

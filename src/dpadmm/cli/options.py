@@ -1,15 +1,15 @@
 """Options that several commands share: strings at the edge, turned into types once, by the functions below."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, without_controls
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.screening import Screening
     from dpadmm.networks.graph import Network
     from dpadmm.planning.task import Task
     from dpadmm.privacy.records import Protection
@@ -102,14 +102,10 @@ OutOfRangeWord = Annotated[
 ]
 
 
-def screening(missing: str, unlisted: str, out_of_range: str) -> "Screening":
-    """Return the policies that the words name."""
-    from dpadmm.datasets.policies import OutOfRange
-    from dpadmm.datasets.screening import EmptyCells, Screening, UnlistedCells
-
-    return Screening(
-        missing=EmptyCells(missing), unlisted=UnlistedCells(unlisted), out_of_range=OutOfRange(out_of_range)
-    )
+def print_notes(notes: Iterable[str]) -> None:
+    """Tell the data's holder what was done with awkward cells."""
+    for note in notes:
+        typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
 
 
 @dataclass(frozen=True, kw_only=True)

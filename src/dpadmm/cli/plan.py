@@ -82,16 +82,14 @@ def _check_plot(plot: Path, force: bool) -> None:
 def _task(
     words: options.TaskWords, counts: tuple[int, ...], dimension: int | None, schema: Path | None, *, is_real: bool
 ) -> "Task":
-    from dpadmm.datasets.labels import RealLabel
-
     if (dimension is None) is (schema is None):
         raise InputError("Give the number of encoded features as --dimension D, or --schema FILE, and not both.")
     if schema is None:
         return words.task(counts, dimension or 0, 1.0, is_real)
-    from dpadmm.datasets.draft import load_schema
+    from dpadmm.datasets.schema import Schema
 
-    filled = load_schema(schema)
-    return words.task(counts, filled.dimension, filled.row_norm, isinstance(filled.label, RealLabel))
+    filled = Schema.load(schema)
+    return words.task(counts, filled.dimension, filled.row_norm, filled.label.is_real)
 
 
 def _sizes(files: list[Path], sizes: str | None, split_by: str | None, *, has_header: bool) -> tuple[int, ...]:

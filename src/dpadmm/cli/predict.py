@@ -29,6 +29,7 @@ def predict(
     with clear_failures():
         from dpadmm.cli.figures import print_json, print_line
         from dpadmm.cli.scoring import predictions
+        from dpadmm.datasets.screening import Screening
         from dpadmm.datasets.tables import read_table
         from dpadmm.reporting.model_file import check_writable, load_model, write_file
         from dpadmm.reporting.places import check_apart
@@ -37,7 +38,7 @@ def predict(
         saved = load_model(model)
         if out is not None:
             check_writable(out, may_replace=force)
-        policies = options.screening(missing, unlisted, out_of_range)
+        policies = Screening.of(missing, unlisted, out_of_range)
         table = predictions(saved, read_table(file, has_header=header), str(file), policies)
         text = table.to_csv(index=False)
         if out is not None:

@@ -1,5 +1,6 @@
 """`dpadmm schema`: draft a schema from names and types, and check one that was filled in."""
 
+from json import dumps, loads
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,8 +39,8 @@ def init(
     """
     with clear_failures():
         from dpadmm.cli.figures import print_line
-        from dpadmm.cli.tables import column_types
-        from dpadmm.datasets.draft import Task, draft_schema, unfilled
+        from dpadmm.datasets.draft import Task, column_types, draft_schema
+        from dpadmm.datasets.schema import unfilled
         from dpadmm.reporting.model_file import check_writable, write_file
         from dpadmm.reporting.places import check_apart
 
@@ -49,8 +50,8 @@ def init(
         tables = {str(file): column_types(file, has_header=header) for file in files}
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
         types = _common(tables, apart, has_header=header)
-        text = draft_schema(types, target, Task(predict))
-        left = unfilled(text)
+        draft = draft_schema(types, target, Task(predict))
+        text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         if header:
             typer.echo(
                 f"The names of the {len(types)} columns in the draft are those of the file(s): of CSV, the first line. "
@@ -60,9 +61,7 @@ def init(
         if out is not None:
             write_file(out, f"{text}\n".encode())
         if json:
-            _print_json(
-                {"command": "schema init", "out": out and str(out), "schema": _parsed(text), "to_fill_in": left}
-            )
+            _print_json({"command": "schema init", "out": out and str(out), "schema": draft, "to_fill_in": left})
         elif out is None:
             typer.echo(text)
         else:
@@ -88,24 +87,24 @@ def check(
     """Say what a schema allows, or what is still to be filled in; with tables, whether they can be used."""
     with clear_failures():
         from dpadmm.cli.figures import print_line
-        from dpadmm.datasets.draft import load_schema
+        from dpadmm.datasets.schema import Schema
 
-        filled = load_schema(schema)
+        filled = Schema.load(schema)
         sizes = {}
         if files:
             from dpadmm.cli.tables import read_silos
             from dpadmm.cli.training import prepare
+            from dpadmm.datasets.screening import Screening
 
             tables = read_silos(files, split_by, has_header=header)
             # Values of a column may be names of people, so they are counted and not shown.
             names = None if split_by is None else [f"silo {i}" for i in range(1, len(tables) + 1)]
-            prepared = prepare(filled, tables, options.screening(missing, unlisted, out_of_range), names)
-            for note in prepared.notes:
-                typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
+            prepared = prepare(filled, tables, Screening.of(missing, unlisted, out_of_range), names)
+            options.print_notes(prepared.notes)
             sizes = dict(zip(prepared.silos.names, prepared.silos.sizes.tolist(), strict=True))
         if json:
             found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
-            _print_json({"command": "schema check", "schema": _parsed(filled.to_json())} | found)
+            _print_json({"command": "schema check", "schema": loads(filled.to_json())} | found)
             return
         print_line(filled.describe())
         typer.echo(f"{filled.dimension} features after encoding.")
@@ -129,12 +128,6 @@ def _common(tables: dict[str, dict[str, Any]], apart: set[str], *, has_header: b
         raise InputError(f"{lacks(next(iter(tables)), sorted(apart), first)} {remedy(has_header)}")
     same = {name: kind if all(o[name] is kind for o in others) else ColumnType.TEXT for name, kind in first.items()}
     return {name: kind for name, kind in same.items() if name not in apart}
-
-
-def _parsed(text: str) -> Any:
-    import json
-
-    return json.loads(text)
 
 
 def _print_json(document: dict[str, Any]) -> None:

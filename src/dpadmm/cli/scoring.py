@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpadmm.cli.options import TaskWords
-from dpadmm.datasets.labels import BinaryLabel, Label, RealLabel, ThresholdLabel
 from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
@@ -33,7 +31,7 @@ class Scorer(ScoresRowsAlone):
     @classmethod
     def of(cls, model: SavedModel) -> "Scorer":
         """Return the scorer of a saved model."""
-        return cls(np.array(model.coefficients), isinstance(model.schema.label, RealLabel))
+        return cls(np.array(model.coefficients), model.schema.label.is_real)
 
     def scores(self, features: Matrix) -> Floats:
         """Return features times weights."""
@@ -52,33 +50,11 @@ def predictions(model: SavedModel, frame: pd.DataFrame, where: str, screening: S
     """
     screened = encode_table(model.schema, frame, where, screening, is_labelled=False)
     scores = Scorer.of(model).scores(screened.features)
-    table = pd.DataFrame({model.schema.label.name: worded(model.schema.label, scores)})
+    table = pd.DataFrame({model.schema.label.name: model.schema.label.words(scores)})
     if model.loss.startswith("logistic"):
         table["probability"] = expit(scores)
     table[screened.blank] = None
     return table
-
-
-@singledispatch
-def worded(label: Label, scores: Floats) -> NDArray[np.object_]:
-    """Return predictions in the words of the table."""
-    raise InputError(f"Labels of type {type(label).__name__} cannot be predicted from the command line.")
-
-
-@worded.register
-def _(label: BinaryLabel, scores: Floats) -> NDArray[np.object_]:
-    return np.array([label.positive[0] if score > 0 else label.negative[0] for score in scores], dtype=object)
-
-
-@worded.register
-def _(label: ThresholdLabel, scores: Floats) -> NDArray[np.object_]:
-    above, below = f"above {label.threshold:g}", f"at most {label.threshold:g}"
-    return np.array([above if score > 0 else below for score in scores], dtype=object)
-
-
-@worded.register
-def _(label: RealLabel, scores: Floats) -> NDArray[np.object_]:
-    return np.array(label.decode(np.clip(scores, -1.0, 1.0)), dtype=object)
 
 
 @dataclass(frozen=True)
@@ -93,7 +69,7 @@ class Score:
 def public_score(model: SavedModel, silos: Silos, blank: NDArray[np.bool_]) -> Score:
     """Return accuracy, or R^2 for a number; reads every label, so the data must be public. Blank rows are left out."""
     labels, found = silos.labels[~blank], Scorer.of(model).predict(silos.features)[~blank]
-    if not isinstance(model.schema.label, RealLabel):
+    if not model.schema.label.is_real:
         share = float((labels > 0).mean())
         return Score("accuracy", float((found == labels).mean()), max(share, 1 - share))
     spread = float(((labels - labels.mean()) ** 2).sum())

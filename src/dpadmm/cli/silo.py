@@ -30,17 +30,15 @@ def init(
     trust_coordinator: Annotated[
         bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
     ] = False,
-    drop_incomplete: Annotated[
-        bool,
-        typer.Option(
-            "--drop-incomplete", help="Leave out rows with empty cells; how many rows are complete is then public."
-        ),
-    ] = False,
     header: options.Header = True,
+    missing: options.MissingWord = "error",
+    unlisted: options.UnlistedWord = "error",
+    out_of_range: options.OutOfRangeWord = "clip",
     records_per_person: Annotated[int, typer.Option(help="Most records of one person here.")] = 1,
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory."""
     with clear_federation_failures():
+        from dpadmm.datasets.screening import Screening
         from dpadmm.engines.federation.policy import FULLY_CERTIFIED, Policy
         from dpadmm.engines.federation.silo_files import SiloFiles
         from dpadmm.engines.flower.tls import create_node_key
@@ -53,12 +51,13 @@ def init(
             coordinators=tuple(coordinator or ()),
             least_noise=least_noise,
             trusts_coordinator=trust_coordinator,
-            drops_incomplete=drop_incomplete,
+            screening=Screening.of(missing, unlisted, out_of_range),
             records_per_person=records_per_person,
             has_header=header,
         )
         files = SiloFiles(directory)
-        files.create(policy, budget_epsilon, delta)
+        records = files.create(policy, budget_epsilon, delta)
+        options.print_notes(records.notes)
         create_node_key(directory)
         typer.echo(
             f"Made {directory}. Edit policy.toml to change its rules. Send node.pub and this to the coordinator:"
@@ -79,8 +78,6 @@ def show(
         silo = Silo(directory)
         with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
             typer.echo(f"\n{ledger.statement()}")
-        if silo.policy.drops_incomplete:
-            typer.echo("Rows with empty cells are left out: how many rows are complete is public, not protected.")
         if log:
             for entry in silo.log():
                 typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")

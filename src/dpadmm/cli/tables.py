@@ -3,33 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from dpadmm.datasets.draft import ColumnType
-from dpadmm.datasets.tables import check_header, lacks, read_table, read_typed_table, remedy
+from dpadmm.datasets.tables import read_table, split_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
-
-_TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}
-
-
-def column_types(path: Path, *, has_header: bool = True) -> dict[str, ColumnType]:
-    """Return the names of the columns and the types of their cells; refuse names that look like a record."""
-    frame = read_typed_table(path, has_header=has_header)
-    if has_header:
-        check_header(path, list(frame.columns), frame)
-    kinds = {name: frame[name].dtype for name in frame.columns}
-    return {
-        str(name): _TYPES.get(kind.kind, ColumnType.TEXT if _is_text(kind) else ColumnType.OTHER)
-        for name, kind in kinds.items()
-    }
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pd.api.types.is_string_dtype(kind) or isinstance(kind, pd.CategoricalDtype) or kind.kind == "O")
 
 
 @dataclass(frozen=True)
@@ -51,17 +30,8 @@ def read_silos(files: Sequence[Path], split_by: str | None, *, has_header: bool 
     if len(files) != 1:
         raise InputError(f"--split-by takes one file, got {len(files)}. Without it, each file is a silo.")
     frame = read_table(files[0], has_header=has_header)
-    if split_by not in frame.columns:
-        raise InputError(f"--split-by: {lacks(str(files[0]), [split_by], frame.columns)} {remedy(has_header)}")
-    empty = np.flatnonzero(frame[split_by].isna().to_numpy()) + 1
-    if len(empty):
-        raise InputError(
-            f"{files[0]}, row {empty[0]}, column {split_by!r}: the cell is empty in {len(empty)} row(s), so their silo "
-            "is unknown. Fill them in. Rows are counted from 1, a header left out."
-        )
-    groups = frame[split_by].astype(str)
-    parts = {str(name): frame[groups == name].drop(columns=split_by) for name in sorted(groups.unique())}
-    return {name: SiloTable(part, str(files[0])) for name, part in parts.items()}
+    parts = split_table(frame, split_by, str(files[0]), has_header=has_header)
+    return {name: SiloTable(part.drop(columns=split_by), str(files[0])) for name, part in parts.items()}
 
 
 def _names(files: Sequence[Path]) -> list[str]:
@@ -86,7 +56,4 @@ def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
 
 def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
     """Return the tables as the silos that a ledger is made for: every column, used or not."""
-    return tuple(
-        SiloColumns(silo, {str(name): table.frame[name].to_numpy() for name in table.frame.columns})
-        for silo, table in tables.items()
-    )
+    return tuple(SiloColumns.of_frame(silo, table.frame) for silo, table in tables.items())

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dpadmm.cli.options import TaskWords
 from dpadmm.cli.tables import SiloTable, check_no_copies, ledger_data
-from dpadmm.datasets.labels import RealLabel
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.errors import InputError, LedgerError
@@ -107,7 +106,7 @@ def _is_utf8(text: str) -> bool:
 
 def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
     """Plan from public facts: the schema's width and norm, the sizes and the options."""
-    task = words.task(sizes, schema.dimension, schema.row_norm, isinstance(schema.label, RealLabel))
+    task = words.task(sizes, schema.dimension, schema.row_norm, schema.label.is_real)
     return make_plan(task, method=words.method_name())
 
 

@@ -3,37 +3,35 @@
 from dpadmm.datasets.adult import Source, load_adult
 from dpadmm.datasets.adult_synthetic import adult_like, adult_like_frame
 from dpadmm.datasets.breast_cancer import load_breast_cancer
-from dpadmm.datasets.columns import Categorical, Numeric
+from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
 from dpadmm.datasets.control import ControlProblem, random_control
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.generators import Planted, label_skewed_silos, logistic_table, sparse_regression
 from dpadmm.datasets.heart import load_heart
-from dpadmm.datasets.labels import BinaryLabel, RealLabel, ThresholdLabel
 from dpadmm.datasets.nist_acs import load_nist_acs
-from dpadmm.datasets.policies import EncodingReport, Layout, Missing, OutOfRange, Unknown
 from dpadmm.datasets.random_quadratics import random_quadratics
-from dpadmm.datasets.schema import Encoded, EncodedFeatures, Schema
+from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import EmptyCells, OutOfRange, Screened, Screening, UnlistedCells, encode_table
 
 __all__ = [
     "BinaryLabel",
     "Categorical",
     "ControlProblem",
     "Dataset",
-    "Encoded",
-    "EncodedFeatures",
-    "EncodingReport",
-    "Layout",
-    "Missing",
+    "EmptyCells",
     "Numeric",
     "OutOfRange",
     "Planted",
     "RealLabel",
     "Schema",
+    "Screened",
+    "Screening",
     "Source",
     "ThresholdLabel",
-    "Unknown",
+    "UnlistedCells",
     "adult_like",
     "adult_like_frame",
+    "encode_table",
     "label_skewed_silos",
     "load_adult",
     "load_breast_cancer",

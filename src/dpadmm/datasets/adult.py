@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpadmm.datasets.columns import Categorical, Numeric
+from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.dataset import Dataset, data_folder, find_file
-from dpadmm.datasets.labels import BinaryLabel
-from dpadmm.datasets.policies import Missing, OutOfRange, Unknown
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import encode_table
 from dpadmm.errors import InputError, raise_alone
 
 
@@ -89,16 +88,17 @@ def load_adult(path: str | Path | None = None, *, source: Source = Source.FILES)
     source: FILES reads the folder; OPENML downloads version 2 from OpenML, only when asked for.
     """
     readers = {Source.FILES: lambda: _read_files(path), Source.OPENML: _fetch_openml}
-    encoded = SCHEMA.encode(
-        readers[source](), missing=Missing.DROP, unknown=Unknown.ERROR, out_of_range=OutOfRange.CLIP
-    )
+    table = readers[source]().dropna(
+        subset=[*SCHEMA.column_names, SCHEMA.label.name]
+    )  # published, so it may be counted
+    encoded = encode_table(SCHEMA, table, "adult")
     return Dataset(
         name="adult",
         features=encoded.features,
         labels=encoded.labels,
         row_norm=SCHEMA.row_norm,
         schema=SCHEMA,
-        report=encoded.report,
+        notes=encoded.notes,
         description="Income above 50,000 dollars from age, work, schooling and family (US census, 1994).",
         origin="UCI Machine Learning Repository, Adult (Becker, Kohavi 1996), CC BY 4.0.",
     )

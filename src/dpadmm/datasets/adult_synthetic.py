@@ -16,6 +16,7 @@ from scipy.special import expit
 from dpadmm import checks
 from dpadmm.datasets import adult
 from dpadmm.datasets.dataset import Dataset
+from dpadmm.datasets.screening import encode_table
 from dpadmm.problems.arrays import Floats
 
 # Shares in per cent, in the order of the category lists of `adult`.
@@ -40,14 +41,14 @@ def adult_like(n_rows: int, seed: int) -> Dataset:
     >>> data.features.shape, bool(0.2 < (data.labels > 0).mean() < 0.3)
     ((2000, 104), True)
     """
-    encoded = adult.SCHEMA.encode(adult_like_frame(n_rows, seed))
+    encoded = encode_table(adult.SCHEMA, adult_like_frame(n_rows, seed), "adult_like")
     return Dataset(
         name="adult_like",
         features=encoded.features,
         labels=encoded.labels,
         row_norm=adult.SCHEMA.row_norm,
         schema=adult.SCHEMA,
-        report=encoded.report,
+        notes=encoded.notes,
         description="Invented people with the columns of UCI Adult and hand-written probabilities.",
         origin="synthetic",
     )

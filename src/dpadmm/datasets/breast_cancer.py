@@ -3,12 +3,11 @@
 import numpy as np
 import pandas as pd
 
-from dpadmm.datasets.columns import Numeric
+from dpadmm.datasets.columns import BinaryLabel, Numeric
 from dpadmm.datasets.dataset import Dataset
-from dpadmm.datasets.labels import BinaryLabel
 from dpadmm.datasets.partition import by_sizes
-from dpadmm.datasets.policies import OutOfRange
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import encode_table
 
 # Four hospitals of unequal size; the deal is fixed so that everybody speaks of the same silos.
 HOSPITALS = ("university", "city", "county", "rural")
@@ -54,7 +53,7 @@ def load_breast_cancer() -> Dataset:
     from sklearn import datasets
 
     frame: pd.DataFrame = datasets.load_breast_cancer(as_frame=True).frame
-    encoded = SCHEMA.encode(frame, out_of_range=OutOfRange.CLIP)
+    encoded = encode_table(SCHEMA, frame, "breast_cancer")
     hospital = np.empty(len(frame), dtype="U10")
     rows = by_sizes(len(frame), HOSPITAL_SIZES, np.random.default_rng(DEAL_SEED))
     for name, members in zip(HOSPITALS, rows, strict=True):
@@ -65,8 +64,8 @@ def load_breast_cancer() -> Dataset:
         labels=encoded.labels,
         row_norm=SCHEMA.row_norm,
         schema=SCHEMA,
-        groups=hospital[encoded.kept],
-        report=encoded.report,
+        groups=hospital,
+        notes=encoded.notes,
         description="Malignant or benign from thirty measurements of cell nuclei; hospitals are simulated.",
         origin="UCI Machine Learning Repository, Breast Cancer Wisconsin (Diagnostic), CC BY 4.0, from scikit-learn.",
     )

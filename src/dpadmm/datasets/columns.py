@@ -1,12 +1,15 @@
-"""Columns of a schema: numbers with public bounds, and lists of categories.
+"""Columns and labels of a schema, and what a cell means: the one rule for files, data frames and arrays.
 
-Messages name the column, the rule and how many rows break it. They never quote a cell: cells are private, and
-messages travel to logs.
+A cell is what it says, not how it is stored: 1, 1.0, "1", " 1" and "01" are the same number, True and "true" are 1, a
+day is its date. So the same table is encoded alike from CSV, from Parquet and from memory. Nothing here refuses a cell:
+awkward ones are marked, row by row, and `screening` decides by the user's policies.
 """
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -16,25 +19,39 @@ from numpy.typing import NDArray
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.datasets.policies import OutOfRange
-from dpadmm.errors import InputError, raise_alone
+from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 
 Category: TypeAlias = str | int
 Codes: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]
+
+EMPTY_WORDS = frozenset(
+    {
+        *("", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NaN", "nan", "-NaN", "-nan"),
+        *("None", "NULL", "null", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    }
+)
+"""What stands for an empty cell in text, as pandas reads CSV files; elsewhere a listed category may be called so."""
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """One encoded column: row r has the value `values[r]` in its feature `codes[r]` (-1: none)."""
+    """One column, read: row r has the value `values[r]` in its feature `codes[r]` (-1: none); and the awkward cells.
+
+    `missing`: empty. `unlisted`: no listed category. `outside`: beyond the bounds, and moved to the nearest one.
+    `strange`: no finite number where one is needed, which no policy covers. A missing number has its typical value.
+    """
 
     codes: Codes = field(repr=False)
     values: Floats = field(repr=False)
-    clipped: NDArray[np.bool_] = field(repr=False)
-
-    def take(self, rows: NDArray[np.bool_]) -> "Cells":
-        """Return the marked rows only."""
-        return Cells(self.codes[rows], self.values[rows], self.clipped[rows])
+    missing: Mask = field(repr=False)
+    unlisted: Mask = field(repr=False)
+    outside: Mask = field(repr=False)
+    strange: Mask = field(repr=False)
 
 
 class Column(Protocol):
@@ -50,16 +67,48 @@ class Column(Protocol):
         """Names of the features that the column becomes."""
         ...
 
-    def encode(self, values: pd.Series, out_of_range: OutOfRange) -> Cells:
-        """Encode complete cells (no missing value among them)."""
+    @property
+    def allowed(self) -> str:
+        """What a cell may be, in a few words."""
+        ...
+
+    def read(self, cells: pd.Series) -> Cells:
+        """Encode cells of any kind."""
         ...
 
     def describe(self) -> str:
         """Say in words what the column allows."""
         ...
 
-    def to_record(self) -> dict[str, Any]:
-        """Return a JSON record."""
+
+class Label(Protocol):
+    """The column to predict and the number it becomes."""
+
+    @property
+    def name(self) -> str:
+        """Name of the column in the table."""
+        ...
+
+    @property
+    def allowed(self) -> str:
+        """What a cell may be, in a few words."""
+        ...
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the label is a number to predict, not one of two classes."""
+        ...
+
+    def read(self, cells: pd.Series) -> Cells:
+        """Encode cells of any kind; the labels are the values."""
+        ...
+
+    def words(self, scores: Floats) -> NDArray[Any]:
+        """Return predictions in the words of the table, from the scores of a model."""
+        ...
+
+    def describe(self) -> str:
+        """Say in words what the label allows."""
         ...
 
 
@@ -71,10 +120,9 @@ class Numeric:
     the largest value of a private column is somebody's value. A `typical` value, public as well, becomes the origin
     instead: what all rows share then takes no room in the row's norm, and noise disturbs predictions less.
 
-    >>> age = Numeric("age", 0, 100)
-    >>> age.encode(pd.Series([25, 50, 130]), OutOfRange.CLIP).values.tolist()
+    >>> Numeric("age", 0, 100).read(pd.Series([25, "50", 130])).values.tolist()
     [0.25, 0.5, 1.0]
-    >>> Numeric("age", 0, 100, typical=50).encode(pd.Series([25, 50]), OutOfRange.CLIP).values.tolist()
+    >>> Numeric("age", 0, 100, typical=50).read(pd.Series([25, None])).values.tolist()
     [-0.25, 0.0]
     """
 
@@ -86,13 +134,11 @@ class Numeric:
 
     def __post_init__(self) -> None:
         """Refuse empty or endless ranges."""
-        checked_name("A column", self.name)
-        lower, upper = checked_bounds(self.name, self.lower, self.upper)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
+        _check_name("A column", self.name)
+        _check_bounds(self)
         if self.typical is not None:
             typical = checks.finite(f"typical of {self.name!r}", self.typical)
-            if not lower <= typical <= upper:
+            if not self.lower <= typical <= self.upper:
                 raise InputError(f"{self.name!r}: typical must lie between lower and upper, got {shown(self.typical)}.")
             object.__setattr__(self, "typical", typical)
 
@@ -101,32 +147,35 @@ class Numeric:
         """One feature, named as the column."""
         return (self.name,)
 
-    def encode(self, values: pd.Series, out_of_range: OutOfRange) -> Cells:
-        """Scale by the public bounds."""
-        inside, clipped = bounded(self.name, values, self.lower, self.upper, out_of_range)
+    @property
+    def allowed(self) -> str:
+        """The range."""
+        return f"{self.lower:g} to {self.upper:g}"
+
+    def read(self, cells: pd.Series) -> Cells:
+        """Scale by the public bounds; an empty cell has the typical value, or the middle of the bounds."""
+        usual = 0.5 * (self.lower + self.upper) if self.typical is None else self.typical
         origin = self.lower if self.typical is None else self.typical
-        scaled = (inside - origin) / (self.upper - self.lower)
-        return Cells(np.zeros(len(scaled), dtype=np.intp), scaled, clipped)
+        found = _numbers(cells, usual, self.lower, self.upper)
+        return replace(found, values=(found.values - origin) / (self.upper - self.lower))
 
     def describe(self) -> str:
         """Say the range."""
         usual = "" if self.typical is None else f", typically {self.typical:g}"
-        return f"{self.name}: a number from {self.lower:g} to {self.upper:g}{usual}"
-
-    def to_record(self) -> dict[str, Any]:
-        """Return a JSON record."""
-        record = {"kind": self.kind, "name": self.name, "lower": self.lower, "upper": self.upper}
-        return record if self.typical is None else record | {"typical": self.typical}
+        return f"{self.name}: a number from {self.allowed}{usual}"
 
 
 @dataclass(frozen=True)
 class Categorical:
     """One of a public list of categories, encoded one-hot: one feature per category, in the order given.
 
-    Categories are all text or all whole numbers; whole numbers match cells stored as 1 or 1.0.
+    Categories are all text or all whole numbers. A cell is a category if it is the same text or, where no other
+    category is that number too, the same number.
 
-    >>> Categorical("sex", ("F", "M")).encode(pd.Series(["M", "F", "?"]), OutOfRange.CLIP).codes.tolist()
+    >>> Categorical("sex", ("F", "M")).read(pd.Series(["M", " F", "?"])).codes.tolist()
     [1, 0, -1]
+    >>> Categorical("ward", ("01", "02")).read(pd.Series(["02", 1, 2.0, 3])).codes.tolist()
+    [1, 0, 1, -1]
     """
 
     name: str
@@ -135,46 +184,241 @@ class Categorical:
 
     def __post_init__(self) -> None:
         """Refuse empty, repeated or mixed lists."""
-        checked_name("A column", self.name)
-        object.__setattr__(self, "categories", checked_categories(self.name, self.categories))
+        _check_name("A column", self.name)
+        object.__setattr__(self, "categories", _checked_categories(self.name, self.categories))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """`column=category`, one per category."""
         return tuple(f"{self.name}={category}" for category in self.categories)
 
-    def encode(self, values: pd.Series, out_of_range: OutOfRange) -> Cells:
-        """Look every cell up in the list; an unlisted one has code -1."""
-        codes = lookup(self.name, values, self.categories)
-        return Cells(codes, np.ones(len(codes)), np.zeros(len(codes), dtype=bool))
+    @property
+    def allowed(self) -> str:
+        """The list."""
+        return ", ".join(map(repr, self.categories))
+
+    def read(self, cells: pd.Series) -> Cells:
+        """Look every cell up in the list; an empty or unlisted one has code -1."""
+        return _listed(cells, self.categories)
 
     def describe(self) -> str:
         """Say the list."""
-        return f"{self.name}: one of {', '.join(map(repr, self.categories))}"
-
-    def to_record(self) -> dict[str, Any]:
-        """Return a JSON record."""
-        return {"kind": self.kind, "name": self.name, "categories": list(self.categories)}
+        return f"{self.name}: one of {self.allowed}"
 
 
-def checked_name(what: str, name: object) -> str:
-    """Return `name` if it is non-empty text."""
+@dataclass(frozen=True)
+class BinaryLabel:
+    """Two classes by listed values: +1 for a value in `positive`, -1 for one in `negative`.
+
+    >>> label = BinaryLabel("income", positive=(">50K",), negative=("<=50K",))
+    >>> label.read(pd.Series([">50K", "<=50K"])).values.tolist(), label.words(np.array([0.3, -2.0])).tolist()
+    ([1.0, -1.0], ['>50K', '<=50K'])
+    """
+
+    name: str
+    positive: tuple[Category, ...]
+    negative: tuple[Category, ...]
+    kind: ClassVar[str] = "binary"
+    is_real: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse empty or overlapping classes."""
+        _check_name("A label", self.name)
+        positive = _checked_categories(f"{self.name} (positive)", self.positive)
+        negative = _checked_categories(f"{self.name} (negative)", self.negative)
+        _checked_categories(f"{self.name} (positive and negative)", positive + negative)
+        object.__setattr__(self, "positive", positive)
+        object.__setattr__(self, "negative", negative)
+
+    @property
+    def allowed(self) -> str:
+        """The two lists together."""
+        return ", ".join(map(repr, self.positive + self.negative))
+
+    def read(self, cells: pd.Series) -> Cells:
+        """Return -1 or +1 per row."""
+        found = _listed(cells, self.positive + self.negative)
+        return replace(found, values=np.where(found.codes < len(self.positive), 1.0, -1.0))
+
+    def words(self, scores: Floats) -> NDArray[Any]:
+        """Return the first value of the class."""
+        return _either(scores, self.positive[0], self.negative[0])
+
+    def describe(self) -> str:
+        """Say the two lists."""
+        return f"{self.name}: +1 for {list(self.positive)!r}, -1 for {list(self.negative)!r}"
+
+
+@dataclass(frozen=True)
+class ThresholdLabel:
+    """Two classes by a public threshold: +1 above it, -1 at or below.
+
+    >>> ThresholdLabel("income", 50_000).read(pd.Series([50_000, "50001"])).values.tolist()
+    [-1.0, 1.0]
+    """
+
+    name: str
+    threshold: float
+    kind: ClassVar[str] = "threshold"
+    is_real: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds that are no numbers."""
+        _check_name("A label", self.name)
+        object.__setattr__(self, "threshold", checks.finite(f"threshold of {self.name!r}", self.threshold))
+
+    @property
+    def allowed(self) -> str:
+        """Any number."""
+        return "a number"
+
+    def read(self, cells: pd.Series) -> Cells:
+        """Return -1 or +1 per row."""
+        found = _numbers(cells, self.threshold, -np.inf, np.inf)
+        return replace(found, values=np.where(found.values > self.threshold, 1.0, -1.0))
+
+    def words(self, scores: Floats) -> NDArray[Any]:
+        """Say on which side of the threshold."""
+        return _either(scores, f"above {self.threshold:g}", f"at most {self.threshold:g}")
+
+    def describe(self) -> str:
+        """Say the threshold."""
+        return f"{self.name}: +1 above {self.threshold:g}, otherwise -1"
+
+
+@dataclass(frozen=True)
+class RealLabel:
+    """A bounded target for regression, mapped from [lower, upper] onto [-1, 1]; `words` maps back.
+
+    >>> label = RealLabel("price", 0, 200)
+    >>> encoded = label.read(pd.Series([50.0, 999.0]))
+    >>> encoded.values.tolist(), encoded.outside.tolist(), label.words(encoded.values).tolist()
+    ([-0.5, 1.0], [False, True], [50.0, 200.0])
+    """
+
+    name: str
+    lower: float
+    upper: float
+    kind: ClassVar[str] = "real"
+    is_real: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse empty or endless ranges."""
+        _check_name("A label", self.name)
+        _check_bounds(self)
+
+    @property
+    def allowed(self) -> str:
+        """The range."""
+        return f"{self.lower:g} to {self.upper:g}"
+
+    def read(self, cells: pd.Series) -> Cells:
+        """Return numbers in [-1, 1]."""
+        found = _numbers(cells, self.lower, self.lower, self.upper)
+        return replace(found, values=2.0 * (found.values - self.lower) / (self.upper - self.lower) - 1.0)
+
+    def words(self, scores: Floats) -> NDArray[Any]:
+        """Map predictions, clipped to [-1, 1], back to the units of the table."""
+        return self.lower + (np.clip(scores, -1.0, 1.0) + 1.0) * (self.upper - self.lower) / 2.0
+
+    def describe(self) -> str:
+        """Say the range."""
+        return f"{self.name}: a number from {self.allowed}, mapped onto [-1, 1]"
+
+
+def record_of(part: Column | Label) -> dict[str, Any]:
+    """Return a column or a label as a JSON record."""
+    values = {each.name: getattr(part, each.name) for each in fields(part)}  # type: ignore[arg-type]
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}  # type: ignore[union-attr]
+
+
+def numbers_of(cells: pd.Series) -> Floats:
+    """Return cells of any kind as floats, NaN where a cell is no real number (dates are none either).
+
+    >>> numbers_of(pd.Series(["1.5", "a", None, [2], True, "False", "01"], dtype=object)).tolist()
+    [1.5, nan, nan, nan, 1.0, 0.0, 1.0]
+    """
+    if cells.dtype.kind in "biuf":
+        return np.asarray(cells.astype(float).to_numpy())
+    # Cell by cell: pandas reads a column as a whole, and one person's cell would change how another's is read.
+    return np.array([_number_of(cell) for cell in cells.astype(object)], dtype=float)
+
+
+def _number_of(cell: Any) -> float:
+    if isinstance(cell, str):
+        text = cell.strip()
+        return float(text) if _NUMBER.fullmatch(text) else _TRUTH.get(text.lower(), math.nan)
+    try:
+        return float(cell) if isinstance(cell, Real | Decimal | np.bool_) else math.nan
+    except (ValueError, ArithmeticError):  # a number too large for a float
+        return math.nan
+
+
+def _texts(cells: pd.Series) -> list[str]:
+    """Return the cells as they are written, without the spaces around them; midnight is the day alone."""
+    return [
+        (cell if isinstance(cell, str) else str(cell)).strip().removesuffix(" 00:00:00")
+        for cell in cells.astype(object).tolist()
+    ]
+
+
+def _empty(cells: pd.Series, listed: frozenset[str] = frozenset()) -> Mask:
+    absent = cells.isna().to_numpy(dtype=bool)
+    if cells.dtype.kind in "biufmMc":
+        return absent
+    words = EMPTY_WORDS - listed
+    return absent | np.array([text in words for text in _texts(cells)], dtype=bool)
+
+
+def _numbers(cells: pd.Series, usual: float, lower: float, upper: float) -> Cells:
+    """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
+    missing, numbers = _empty(cells), numbers_of(cells)
+    strange = ~np.isfinite(numbers) & ~missing
+    numbers = np.where(missing | strange, usual, numbers)
+    none = np.zeros(len(numbers), dtype=bool)
+    outside = (numbers < lower) | (numbers > upper)
+    return Cells(np.zeros(len(numbers), dtype=np.intp), np.clip(numbers, lower, upper), missing, none, outside, strange)
+
+
+def _listed(cells: pd.Series, categories: Sequence[Category]) -> Cells:
+    """Return the position of every cell in `categories`, by its text or else by its number."""
+    listed = pd.Series(categories, dtype=object)
+    by_text = {text: place for place, text in reversed(list(enumerate(_texts(listed))))}
+    values = numbers_of(listed)
+    by_number = {v: place for place, v in enumerate(values) if np.isfinite(v) and (values == v).sum() == 1}
+    missing = _empty(cells, frozenset(by_text))
+    codes = np.array([by_text.get(text, -1) for text in _texts(cells)], dtype=np.intp)
+    if by_number and (codes < 0).any():
+        loose = np.array([by_number.get(number, -1) for number in numbers_of(cells).tolist()], dtype=np.intp)
+        codes = np.where(codes < 0, loose, codes)
+    codes[missing] = -1
+    none = np.zeros(len(codes), dtype=bool)
+    return Cells(codes, np.ones(len(codes)), missing, (codes < 0) & ~missing, none, none)
+
+
+def _either(scores: Floats, above: Category, below: Category) -> NDArray[Any]:
+    return np.array([above if score > 0 else below for score in scores], dtype=object)
+
+
+def _check_name(what: str, name: object) -> None:
     if not isinstance(name, str) or not name:
         raise InputError(f"{what} must have a name (non-empty text), got {shown(name)}.")
-    return name
 
 
-def checked_bounds(name: str, lower: float, upper: float) -> tuple[float, float]:
-    """Return the bounds as floats if they and their distance are finite and `lower < upper`."""
+def _check_bounds(part: Numeric | RealLabel) -> None:
+    """Make the bounds floats if they and their distance are finite and `lower < upper`."""
+    name, lower, upper = part.name, part.lower, part.upper
     low, high = checks.finite(f"lower of {name!r}", lower), checks.finite(f"upper of {name!r}", upper)
     if not low < high:
         raise InputError(f"{name!r}: lower must be less than upper, got lower={shown(lower)}, upper={shown(upper)}.")
     if not math.isfinite(high - low):
         raise InputError(f"{name!r}: upper - lower is too large for a number. Give bounds that are closer together.")
-    return low, high
+    object.__setattr__(part, "lower", low)
+    object.__setattr__(part, "upper", high)
 
 
-def checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
+def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
     """Return the categories as a tuple if they are distinct and all text or all whole numbers."""
     if isinstance(categories, str) or not isinstance(categories, Sequence) or len(categories) == 0:
         raise InputError(f"{name!r}: categories must be a non-empty list, got {shown(categories)}.")
@@ -185,68 +429,3 @@ def checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, 
     if len(set(categories)) < len(categories):
         raise InputError(f"{name!r}: categories must be distinct, got {shown(list(categories))}.")
     return tuple(int(c) if whole else str(c) for c in categories)
-
-
-def lookup(name: str, values: pd.Series, categories: Sequence[Category]) -> Codes:
-    """Return the position of every cell in `categories`, -1 where it is not listed."""
-    # A pandas bool never equals an int in an index; True/False stand for the codes 1/0 here.
-    cells = values.astype(np.int64) if values.dtype.kind == "b" else values
-    if cells.dtype.kind not in "iuf":
-        cells = cells.astype(object)
-    try:
-        return np.asarray(pd.Index(list(categories)).get_indexer(pd.Index(cells)), dtype=np.intp)
-    except (TypeError, ValueError):
-        raise_alone(InputError(f"Column {name!r} must hold text or whole numbers, not lists or objects."))
-
-
-def floats_of(cells: pd.Series) -> pd.Series:
-    """Return cells of any kind as floats, NaN where a cell is no real number (dates are none either).
-
-    >>> floats_of(pd.Series(["1.5", "a", None, [2]], dtype=object)).tolist()
-    [1.5, nan, nan, nan]
-    """
-    if cells.dtype.kind in "mMc":
-        return pd.Series(np.nan, index=cells.index)
-    try:
-        return pd.to_numeric(cells, errors="coerce").astype(float)
-    except (TypeError, ValueError, ArithmeticError):  # a list, an object or a number too large among them
-        return pd.Series([_float_of(cell) for cell in cells.astype(object)], index=cells.index, dtype=float)
-
-
-def _float_of(cell: Any) -> float:
-    try:
-        return float(cell) if isinstance(cell, str | Real) else float("nan")
-    except (ValueError, ArithmeticError):
-        return float("nan")
-
-
-def as_numbers(name: str, values: pd.Series) -> Floats:
-    """Return the cells as finite floats, or say how many are no numbers."""
-    if values.dtype.kind in "mMc":
-        raise InputError(f"Column {name!r} holds {values.dtype}; real numbers are needed. Convert it first.")
-    converted = np.asarray(floats_of(values).to_numpy(), dtype=np.float64)
-    bad = np.isnan(converted)
-    if bad.any():
-        raise InputError(
-            f"Column {name!r} must hold numbers; {bad.sum()} of {len(bad)} cells are something else "
-            f"(first in row {np.argmax(bad)} of the rows read). Convert them, or declare the column categorical."
-        )
-    if np.isinf(converted).any():
-        raise InputError(
-            f"Column {name!r} holds {np.isinf(converted).sum()} infinite value(s). Drop or repair those rows."
-        )
-    return converted
-
-
-def bounded(
-    name: str, values: pd.Series, lower: float, upper: float, policy: OutOfRange
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the numbers clipped to [lower, upper] and which were outside; or refuse, as the policy says."""
-    raw = as_numbers(name, values)
-    outside = (raw < lower) | (raw > upper)
-    if policy is OutOfRange.ERROR and outside.any():
-        raise InputError(
-            f"Column {name!r}: {outside.sum()} of {len(raw)} values lie outside the public bounds "
-            f"[{lower:g}, {upper:g}]. Widen the bounds from public knowledge, or clip (OutOfRange.CLIP)."
-        )
-    return np.clip(raw, lower, upper), outside

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.datasets.partition import Partition, Rows, by_column, group_names
 from dpadmm.datasets.partition import split as split_rows
-from dpadmm.datasets.policies import EncodingReport
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
@@ -32,7 +31,7 @@ class Dataset:
     row_norm: the public bound the rows keep.
     schema: the public schema that encoded the rows; None for synthetic features.
     groups: (n,) the silo each row really belongs to (a hospital, a region); None if the data have none.
-    report: what encoding did to the rows; None for synthetic features.
+    notes: what encoding did to awkward cells; none for synthetic features.
     """
 
     name: str
@@ -43,7 +42,7 @@ class Dataset:
     origin: str
     schema: Schema | None = None
     groups: NDArray[Any] | None = field(default=None, repr=False)
-    report: EncodingReport | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the parts fit together."""

@@ -3,18 +3,19 @@
 Bounds and categories are never read off the data: the largest value of a private column is somebody's value.
 """
 
-import json
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from dpadmm.datasets import schema_json
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import NO_HEADER
+import numpy as np
+import pandas as pd
+
+from dpadmm.datasets.columns import numbers_of
+from dpadmm.datasets.schema import ASKED, FORMAT, MARK, VERSION
+from dpadmm.datasets.tables import NO_HEADER, check_header, is_csv, read_table
 from dpadmm.errors import InputError
 
-MARK = "FILL IN"
 CONSTANT = 0.5
 """Intercept feature of a draft; the other features keep sqrt(1 - CONSTANT^2) of the row's norm."""
 
@@ -35,44 +36,55 @@ class Task(Enum):
     NUMBER = "number"
 
 
-_ASKED = {
-    "lower": "the lowest value it can take, as a number, known without looking at the data (such as 0)",
-    "upper": "the highest value it can take, as a number, known without looking at the data (such as 120)",
-    "typical": "a usual value, as a number, known without looking at the data (such as 45), or null if there is none",
-    "categories": 'every value it can take, known without looking at the data (such as ["F", "M"])',
-    "positive": 'the value(s) to be predicted as yes (such as ["sick"])',
-    "negative": 'the value(s) to be predicted as no (such as ["healthy"])',
-}
+_TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}
 
 
-def draft_schema(types: Mapping[str, ColumnType], target: str, task: Task = Task.CLASSES) -> str:
-    """Return a schema with placeholders, as JSON text; columns of other types are left out.
+def column_types(path: Path, *, has_header: bool = True) -> dict[str, ColumnType]:
+    """Return the names of the columns and the types of their cells; refuse names that look like a record."""
+    frame = read_table(path, has_header=has_header)
+    if has_header:
+        check_header(path, list(frame.columns), frame)
+    type_of = _text_type if is_csv(path) else _stored_type
+    return {str(name): type_of(frame[name]) for name in frame.columns}
 
-    >>> print(draft_schema({"age": ColumnType.NUMBER, "y": ColumnType.TEXT}, "y"))  # doctest: +ELLIPSIS
-    {
-      "format": "dpadmm-schema",
-      ...
-          "name": "age",
-          "lower": "FILL IN: the lowest value it can take, ...
+
+def _stored_type(cells: pd.Series) -> ColumnType:
+    kind = cells.dtype
+    is_text = pd.api.types.is_string_dtype(kind) or isinstance(kind, pd.CategoricalDtype) or kind.kind == "O"
+    return _TYPES.get(kind.kind, ColumnType.TEXT if is_text else ColumnType.OTHER)
+
+
+def _text_type(cells: pd.Series) -> ColumnType:
+    """Return what all cells of a CSV column say that are not empty."""
+    there = cells.dropna()
+    if len(there) and there.str.strip().str.lower().isin(["true", "false"]).all():
+        return ColumnType.BOOLEAN
+    return ColumnType.TEXT if np.isnan(numbers_of(there)).any() else ColumnType.NUMBER
+
+
+def draft_schema(types: Mapping[str, ColumnType], target: str, task: Task = Task.CLASSES) -> dict[str, Any]:
+    """Return a schema with placeholders, as a JSON record; columns of other types are left out.
+
+    >>> draft_schema({"age": ColumnType.NUMBER, "y": ColumnType.TEXT}, "y")["columns"][0]["lower"]
+    'FILL IN: the lowest value it can take, as a number, known without looking at the data (such as 0)'
     """
     if target not in types:
         raise InputError(f"There is no column {target!r} to predict among the {len(types)} columns. {NO_HEADER}")
     columns = [_draft(name, kind) for name, kind in types.items() if name != target and kind is not ColumnType.OTHER]
     if not columns:
         raise InputError(f"There is no column to learn from beside the target {target!r}. Leave fewer columns out.")
-    record = {
-        "format": schema_json.FORMAT,
-        "version": schema_json.VERSION,
+    return {
+        "format": FORMAT,
+        "version": VERSION,
         "row_norm": 1.0,
         "constant": CONSTANT,
         "label": _draft_label(target, types[target], task),
         "columns": columns,
     }
-    return json.dumps(record, indent=2, ensure_ascii=False)
 
 
 def _asked(key: str) -> str:
-    return f"{MARK}: {_ASKED[key]}"
+    return f"{MARK}: {ASKED[key]}"
 
 
 def _draft(name: str, kind: ColumnType) -> dict[str, Any]:
@@ -95,36 +107,3 @@ def _draft_label(name: str, kind: ColumnType, task: Task) -> dict[str, Any]:
     if kind is ColumnType.BOOLEAN:
         return {"kind": "binary", "name": name, "positive": [1], "negative": [0]}
     return {"kind": "binary", "name": name, "positive": [_asked("positive")], "negative": [_asked("negative")]}
-
-
-def unfilled(text: str) -> tuple[str, ...]:
-    """Return what is still to be filled in, one sentence each; empty for text that is no draft."""
-    try:
-        record = json.loads(text)
-    except json.JSONDecodeError:
-        return ()
-    if not isinstance(record, dict):
-        return ()
-    columns = record.get("columns")
-    parts = [("column", part) for part in columns] if isinstance(columns, list) else []
-    return tuple(
-        f"{what} {part.get('name')!r}: write in {key!r} {_ASKED.get(key, 'the value')}"
-        for what, part in [("label", record.get("label")), *parts]
-        if isinstance(part, dict)
-        for key, value in part.items()
-        if any(isinstance(v, str) and v.startswith(MARK) for v in (value if isinstance(value, list) else [value]))
-    )
-
-
-def load_schema(path: str | Path) -> Schema:
-    """Read a schema; a draft with placeholders is refused with what to write where."""
-    place = Path(path)
-    try:
-        text = place.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"Cannot read the schema file {str(path)!r}: {problem}.") from problem
-    left = unfilled(text)
-    if left:
-        head = f"{place} still has {len(left)} placeholder(s). Replace each by public knowledge, or delete the column:"
-        raise InputError("\n".join([head, *(f"{sentence}." for sentence in left)]))
-    return Schema.from_json(text, origin=str(place))

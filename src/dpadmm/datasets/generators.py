@@ -8,10 +8,9 @@ from scipy.special import expit
 from dpadmm import checks
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.partition import checked_generator, dirichlet_label_skew
-from dpadmm.datasets.schema import shorten_rows
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import Silos, row_norms
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,8 @@ def logistic_table(
     generator = checked_generator(rng)
     truth = generator.standard_normal(width)
     truth *= signal / norm / np.linalg.norm(truth)
-    features = shorten_rows(generator.standard_normal((rows, width)) * (norm / np.sqrt(width)), norm)
+    features = generator.standard_normal((rows, width)) * (norm / np.sqrt(width))
+    features = features / np.maximum(1.0, row_norms(features) / norm)[:, None]
     positive = generator.random(rows) < expit(features @ truth + intercept)
     data = Dataset(
         name="logistic",

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpadmm.datasets.columns import Categorical, Numeric
+from dpadmm.datasets.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.datasets.dataset import Dataset, data_folder, find_file
-from dpadmm.datasets.labels import ThresholdLabel
-from dpadmm.datasets.policies import Missing, OutOfRange, Unknown
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import encode_table
 from dpadmm.errors import InputError, raise_alone
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
@@ -61,15 +60,16 @@ def load_heart(path: str | Path | None = None) -> Dataset:
     """
     folder = data_folder("heart_disease", path)
     table = pd.concat([_read(folder, hospital) for hospital in HOSPITALS], ignore_index=True)
-    encoded = SCHEMA.encode(table, missing=Missing.DROP, unknown=Unknown.ERROR, out_of_range=OutOfRange.CLIP)
+    table = table.dropna(subset=[*SCHEMA.column_names, SCHEMA.label.name])  # published, so it may be counted
+    encoded = encode_table(SCHEMA, table, "heart_disease")
     return Dataset(
         name="heart_disease",
         features=encoded.features,
         labels=encoded.labels,
         row_norm=SCHEMA.row_norm,
         schema=SCHEMA,
-        groups=table["hospital"].to_numpy(dtype=str)[encoded.kept],
-        report=encoded.report,
+        groups=table["hospital"].to_numpy(dtype=str),
+        notes=encoded.notes,
         description="Heart disease from ten routine measurements at four hospitals.",
         origin="UCI Machine Learning Repository, Heart Disease (Janosi, Steinbrunn, Pfisterer, Detrano), CC BY 4.0.",
     )

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpadmm.datasets.columns import Categorical, Numeric
+from dpadmm.datasets.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.datasets.dataset import Dataset, data_folder, find_file
-from dpadmm.datasets.labels import ThresholdLabel
-from dpadmm.datasets.policies import Missing, OutOfRange, Unknown
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import encode_table
 from dpadmm.errors import InputError, raise_alone
 
 ADULT_AGE = 18
@@ -62,15 +61,15 @@ def load_nist_acs(path: str | Path | None = None) -> Dataset:
     """
     file = find_file(data_folder("nist_acs", path), "national2019.csv")
     table = _adults_with_income(_read(file), file)
-    encoded = SCHEMA.encode(table, missing=Missing.ERROR, unknown=Unknown.ERROR, out_of_range=OutOfRange.CLIP)
+    encoded = encode_table(SCHEMA, table, "nist_acs")
     return Dataset(
         name="nist_acs",
         features=encoded.features,
         labels=encoded.labels,
         row_norm=SCHEMA.row_norm,
         schema=SCHEMA,
-        groups=table[REGION].to_numpy(dtype=str)[encoded.kept],
-        report=encoded.report,
+        groups=table[REGION].to_numpy(dtype=str),
+        notes=encoded.notes,
         description="Income above 50,000 dollars among the adults of twenty US regions (2019).",
         origin="NIST Diverse Communities Data Excerpts (national 2019), not subject to US copyright.",
     )

@@ -1,44 +1,48 @@
-"""A schema: what a table may hold, stated in public before anybody looks at the private rows."""
+"""A schema: what a table may hold, stated in public before anybody looks at the private rows; and its JSON form."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-from scipy import sparse
+from typing import Any, TypeVar
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.datasets import schema_json
-from dpadmm.datasets.columns import Cells, Column
-from dpadmm.datasets.labels import Label
-from dpadmm.datasets.policies import EncodingReport, Layout, Missing, OutOfRange, Unknown
-from dpadmm.datasets.tables import lacks
+from dpadmm.datasets.columns import (
+    BinaryLabel,
+    Categorical,
+    Column,
+    Label,
+    Numeric,
+    RealLabel,
+    ThresholdLabel,
+    record_of,
+)
 from dpadmm.errors import InputError
-from dpadmm.problems.arrays import Floats, Matrix
-from dpadmm.problems.silos import row_norms
 
-# AUTO stores as CSR from this width on, if at most this share of the cells is non-zero.
-SPARSE_WIDTH = 32
-SPARSE_SHARE = 0.25
+FORMAT = "dpadmm-schema"
+VERSION = 1
+MARK = "FILL IN"
+"""How the placeholders of a draft begin."""
 
+ASKED = {
+    "lower": "the lowest value it can take, as a number, known without looking at the data (such as 0)",
+    "upper": "the highest value it can take, as a number, known without looking at the data (such as 120)",
+    "typical": "a usual value, as a number, known without looking at the data (such as 45), or null if there is none",
+    "categories": 'every value it can take, known without looking at the data (such as ["F", "M"])',
+    "positive": 'the value(s) to be predicted as yes (such as ["sick"])',
+    "negative": 'the value(s) to be predicted as no (such as ["healthy"])',
+}
+"""What a draft asks for, by the key where it is to be written."""
 
-@dataclass(frozen=True)
-class EncodedFeatures:
-    """Encoded rows: `features` (n, d), the positions `kept` of these rows in the table, and a report."""
+_COLUMNS: dict[str, Callable[..., Column]] = {Numeric.kind: Numeric, Categorical.kind: Categorical}
+_LABELS: dict[str, Callable[..., Label]] = {
+    BinaryLabel.kind: BinaryLabel,
+    ThresholdLabel.kind: ThresholdLabel,
+    RealLabel.kind: RealLabel,
+}
 
-    features: Matrix = field(repr=False)
-    kept: NDArray[np.intp] = field(repr=False)
-    report: EncodingReport
-
-
-@dataclass(frozen=True)
-class Encoded(EncodedFeatures):
-    """Encoded rows with their labels (n,)."""
-
-    labels: Floats = field(repr=False)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Schema:
     are shortened to the bound, short rows stay. With `constant = k` a last feature of value k is added for an
     intercept, and the other features keep `sqrt(R^2 - k^2)` instead of R, so the whole row still keeps R.
     Nothing here depends on the data: bounds, categories and norm are stated, not fitted, so encoding one row
-    does not depend on another and needs no privacy budget.
+    (`screening.encode_table`) does not depend on another and needs no privacy budget.
 
     Parameters
     ----------
@@ -58,15 +62,9 @@ class Schema:
     row_norm: the bound R > 0 on the Euclidean norm of an encoded row.
     constant: None (no intercept feature) or a value in (0, row_norm).
 
-    >>> from dpadmm.datasets.columns import Categorical, Numeric
-    >>> from dpadmm.datasets.labels import ThresholdLabel
     >>> schema = Schema((Numeric("age", 0, 100), Categorical("sex", ("F", "M"))), ThresholdLabel("pay", 1000))
-    >>> table = pd.DataFrame({"age": [0, 75], "sex": ["M", "F"], "pay": [900, 1100]})
     >>> schema.feature_names
     ('age', 'sex=F', 'sex=M')
-    >>> encoded = schema.encode(table)
-    >>> encoded.features.tolist(), encoded.labels.tolist()
-    ([[0.0, 0.0, 1.0], [0.6, 0.8, 0.0]], [-1.0, 1.0])
     """
 
     columns: tuple[Column, ...]
@@ -80,7 +78,7 @@ class Schema:
         object.__setattr__(self, "row_norm", checks.positive("row_norm", self.row_norm))
         if not self.columns:
             raise InputError("A schema needs at least one column; got none.")
-        names = [column.name for column in self.columns] + [self.label.name]
+        names = [*self.column_names, self.label.name]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise InputError(f"Column and label names must be distinct; repeated: {', '.join(repeated)}.")
@@ -88,6 +86,11 @@ class Schema:
             raise InputError(
                 f"constant must lie strictly between 0 and row_norm {self.row_norm:g}, got {shown(self.constant)}."
             )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns in the table, in order."""
+        return tuple(column.name for column in self.columns)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -109,96 +112,29 @@ class Schema:
         """Return the same schema with (or, for None, without) an intercept feature."""
         return replace(self, constant=constant)
 
-    def encode(
-        self,
-        frame: pd.DataFrame,
-        *,
-        missing: Missing = Missing.ERROR,
-        unknown: Unknown = Unknown.ERROR,
-        out_of_range: OutOfRange = OutOfRange.CLIP,
-        layout: Layout = Layout.AUTO,
-    ) -> Encoded:
-        """Encode a labelled table; rows with missing cells are judged first, then unlisted categories."""
-        found = self._features(frame, (self.label.name,), missing, unknown, out_of_range, layout)
-        labels, clipped = self.label.encode(frame[self.label.name].iloc[found.kept], out_of_range)
-        counts = found.report.clipped + (((self.label.name, clipped),) if clipped else ())
-        return Encoded(found.features, found.kept, replace(found.report, clipped=counts), labels)
-
-    def encode_features(
-        self,
-        frame: pd.DataFrame,
-        *,
-        missing: Missing = Missing.ERROR,
-        unknown: Unknown = Unknown.ERROR,
-        out_of_range: OutOfRange = OutOfRange.CLIP,
-        layout: Layout = Layout.AUTO,
-    ) -> EncodedFeatures:
-        """Encode a table without looking at labels, to predict them."""
-        return self._features(frame, (), missing, unknown, out_of_range, layout)
-
-    def _features(
-        self,
-        frame: pd.DataFrame,
-        also: tuple[str, ...],
-        missing: Missing,
-        unknown: Unknown,
-        out_of_range: OutOfRange,
-        layout: Layout,
-    ) -> EncodedFeatures:
-        needed = (*(column.name for column in self.columns), *also)
-        _check_frame(frame, needed)
-        complete = _complete_rows(frame, needed, missing)
-        table = frame.iloc[complete]
-        cells = [column.encode(table[column.name], out_of_range) for column in self.columns]
-        listed = np.ones(len(complete), dtype=bool)
-        for column, cell in zip(self.columns, cells, strict=True):
-            listed &= _judge_unlisted(column, cell, unknown)
-        kept = complete[listed]
-        if len(kept) == 0:
-            raise InputError(f"No row of {len(frame)} is left after dropping incomplete and unlisted ones.")
-        cells = [cell.take(listed) for cell in cells]
-        named = list(zip(self.columns, cells, strict=True))
-        report = EncodingReport(
-            rows_given=len(frame),
-            rows_kept=len(kept),
-            dropped_missing=len(frame) - len(complete),
-            dropped_unknown=len(complete) - len(kept),
-            clipped=tuple((c.name, int(cell.clipped.sum())) for c, cell in named if cell.clipped.any()),
-            zeroed=tuple((c.name, int((cell.codes < 0).sum())) for c, cell in named if (cell.codes < 0).any()),
-        )
-        return EncodedFeatures(self._assemble(cells, layout), kept, report)
-
-    def _assemble(self, cells: Sequence[Cells], layout: Layout) -> Matrix:
-        """Lay the encoded columns side by side, shorten the rows, add the constant."""
-        rows, widths = len(cells[0].values), [len(column.feature_names) for column in self.columns]
-        starts = np.concatenate([[0], np.cumsum(widths)])
-        # One slot per row and column, in column order: already sorted CSR, with zeros to remove.
-        indices = np.stack([s + np.maximum(c.codes, 0) for s, c in zip(starts, cells, strict=False)], axis=1)
-        values = np.stack([np.where(c.codes < 0, 0.0, c.values) for c in cells], axis=1)
-        room = self.row_norm
-        if self.constant is not None:
-            room = float(np.sqrt(self.row_norm**2 - self.constant**2))
-            indices = np.column_stack([indices, np.full(rows, starts[-1])])
-        norms = np.sqrt((values * values).sum(axis=1))
-        values /= np.maximum(1.0, norms / room)[:, None]
-        if self.constant is not None:
-            values = np.column_stack([values, np.full(rows, self.constant)])
-        pointers = np.arange(0, indices.size + 1, indices.shape[1])
-        table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=(rows, self.dimension))
-        table.eliminate_zeros()
-        wide = self.dimension >= SPARSE_WIDTH and indices.shape[1] <= SPARSE_SHARE * self.dimension
-        if layout is Layout.SPARSE or (layout is Layout.AUTO and wide):
-            return table
-        return np.ascontiguousarray(table.toarray())
-
     def to_json(self) -> str:
         """Return the schema as JSON text."""
-        return schema_json.dumps(self.columns, self.label, self.row_norm, self.constant)
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "row_norm": self.row_norm,
+            "constant": self.constant,
+            "label": record_of(self.label),
+            "columns": [record_of(column) for column in self.columns],
+        }
+        return json.dumps(record, indent=2, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str, *, origin: str = "the schema") -> "Schema":
-        """Read a schema from JSON text; `origin` names it in messages."""
-        return cls(*schema_json.loads(text, origin))
+        """Read a schema from JSON text; `origin` names it in messages. A draft is refused with what to write where."""
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as problem:
+            raise InputError(f"{origin} is not valid JSON ({problem}). Write it again with Schema.save.") from problem
+        _check_record(record, origin)
+        columns = [_build(f"{origin}, column {place}", part, _COLUMNS) for place, part in enumerate(record["columns"])]
+        label = _build(f"{origin}, label", record["label"], _LABELS)
+        return cls(tuple(columns), label, record["row_norm"], record.get("constant"))
 
     def save(self, path: str | Path) -> None:
         """Write the schema as a JSON file."""
@@ -214,51 +150,50 @@ class Schema:
         return cls.from_json(text, origin=str(path))
 
 
-def shorten_rows(features: Matrix, row_norm: float) -> Matrix:
-    """Return every row `v` as `v / max(1, ||v|| / row_norm)`.
-
-    >>> shorten_rows(np.array([[3.0, 4.0], [0.1, 0.0]]), 1.0).tolist()
-    [[0.6, 0.8], [0.1, 0.0]]
-    """
-    excess = np.maximum(1.0, row_norms(features) / checks.positive("row_norm", row_norm))
-    if sparse.issparse(features):
-        return sparse.csr_array(sparse.diags_array(1.0 / excess) @ features)
-    return features / excess[:, None]
-
-
-def _check_frame(frame: pd.DataFrame, needed: tuple[str, ...]) -> None:
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"The table must be a pandas DataFrame, got {type(frame).__name__}.")
-    if len(frame) == 0:
-        raise InputError("The table has no rows; at least one is needed.")
-    if any(name not in frame.columns for name in needed):
-        raise InputError(f"{lacks('The table', needed, frame.columns)} Rename its columns, or correct the schema.")
-    twice = [name for name in needed if (frame.columns == name).sum() > 1]
-    if twice:
-        raise InputError(f"The table has more than one column named {', '.join(map(repr, twice))}.")
+def unfilled(record: Any) -> tuple[str, ...]:
+    """Return what is still to be filled in of a draft, one sentence each; empty for what is no draft."""
+    if not isinstance(record, dict):
+        return ()
+    columns = record.get("columns")
+    parts = [("column", part) for part in columns] if isinstance(columns, list) else []
+    return tuple(
+        f"{what} {part.get('name')!r}: write in {key!r} {ASKED.get(key, 'the value')}"
+        for what, part in [("label", record.get("label")), *parts]
+        if isinstance(part, dict)
+        for key, value in part.items()
+        if any(isinstance(v, str) and v.startswith(MARK) for v in (value if isinstance(value, list) else [value]))
+    )
 
 
-def _complete_rows(frame: pd.DataFrame, needed: tuple[str, ...], missing: Missing) -> NDArray[np.intp]:
-    absent = frame[list(needed)].isna()
-    incomplete = absent.any(axis=1).to_numpy()
-    if incomplete.any() and missing is Missing.ERROR:
-        where = ", ".join(f"{name} ({count})" for name, count in absent.sum().items() if count)
+def _check_record(record: Any, origin: str) -> None:
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise InputError(f"{origin} is not a schema: it must be a JSON object with format {FORMAT!r}.")
+    if record.get("version") != VERSION:
         raise InputError(
-            f"{incomplete.sum()} of {len(frame)} rows have missing values, in: {where}. "
-            "Fill them, or drop those rows (Missing.DROP)."
+            f"{origin} has schema version {shown(record.get('version'))}; this package reads version {VERSION}."
         )
-    if incomplete.all():
-        raise InputError(f"Every one of the {len(frame)} rows has a missing value; no row is left.")
-    return np.flatnonzero(~incomplete)
+    left = unfilled(record)
+    if left:
+        head = f"{origin} still has {len(left)} placeholder(s). Replace each by public knowledge, or delete the column:"
+        raise InputError("\n".join([head, *(f"{sentence}." for sentence in left)]))
+    lacking = [key for key in ("row_norm", "label", "columns") if key not in record]
+    if lacking:
+        raise InputError(f"{origin} lacks the key(s) {', '.join(map(repr, lacking))}.")
+    strange = sorted(set(record) - {"format", "version", "row_norm", "constant", "label", "columns"})
+    if strange:
+        raise InputError(f"{origin} has unknown key(s) {', '.join(map(repr, strange))}; remove them.")
+    if not isinstance(record["columns"], list):
+        raise InputError(f"{origin}: 'columns' must be a list, got {type(record['columns']).__name__}.")
 
 
-def _judge_unlisted(column: Column, cell: Cells, unknown: Unknown) -> NDArray[np.bool_]:
-    """Return which rows stay, as the policy says."""
-    listed = cell.codes >= 0
-    if unknown is Unknown.ERROR and not listed.all():
-        raise InputError(
-            f"Column {column.name!r}: {(~listed).sum()} of {len(listed)} rows hold an unlisted category. "
-            f"Allowed is {column.describe()}. List it from public knowledge, drop those rows (Unknown.DROP) "
-            "or encode it as all zeros (Unknown.ZERO)."
-        )
-    return listed if unknown is Unknown.DROP else np.ones(len(listed), dtype=bool)
+def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        raise InputError(f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {shown(kind)}.")
+    fields = {key: value for key, value in record.items() if key != "kind"}
+    try:
+        return kinds[kind](**fields)
+    except TypeError as problem:
+        raise InputError(f"{where}: wrong fields for kind {kind!r} ({problem}).") from problem
+    except InputError as problem:
+        raise InputError(f"{where}: {problem}") from problem

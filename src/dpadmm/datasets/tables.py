@@ -11,8 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from dpadmm.datasets.columns import EMPTY_WORDS
 from dpadmm.errors import InputError, raise_alone
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -31,12 +33,33 @@ def read_table(path: Path, *, has_header: bool = True) -> pd.DataFrame:
 
     Without a header, the columns of a CSV file are called column1, column2, ... from left to right.
     """
-    return _read(path, text_only=True, has_header=has_header)
+    if not path.is_file():
+        raise InputError(f"{path} is not there or not a file. Give the path of a CSV or Parquet file.")
+    name = path.name.lower()
+    if name.endswith(CSV):
+        frame = _read_csv(path, "\t" if ".tsv" in name else ",", has_header)
+    elif name.endswith(PARQUET):
+        if not has_header:
+            raise InputError(f"--no-header is for CSV files; {path} is Parquet, which has names of its own.")
+        frame = _read_parquet(path)
+    else:
+        raise InputError(f"{path} must end in {', '.join(CSV + PARQUET)}. Save the table in one of these formats.")
+    frame.columns = _checked_names(path, frame.columns)
+    return frame
 
 
-def read_typed_table(path: Path, *, has_header: bool = True) -> pd.DataFrame:
-    """Read one file with the types that its cells have: numbers where all cells of a column are numbers."""
-    return _read(path, text_only=False, has_header=has_header)
+def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: bool = True) -> dict[str, pd.DataFrame]:
+    """Return one table per value of a column, in the order of their names; the index still counts the whole table."""
+    if column not in frame.columns:
+        raise InputError(f"{lacks(where, [column], frame.columns)} {remedy(has_header)}")
+    empty = np.flatnonzero(frame[column].isna().to_numpy()) + 1
+    if len(empty):
+        raise InputError(
+            f"{where}, row {empty[0]}, column {column!r}: the cell is empty in {len(empty)} row(s), so their silo "
+            "is unknown. Fill them in. Rows are counted from 1, a header left out."
+        )
+    groups = frame[column].astype(str)
+    return {str(name): frame[groups == name] for name in sorted(groups.unique())}
 
 
 def numbered_names(number: int) -> list[str]:
@@ -119,22 +142,6 @@ def _is_unnamed(name: str) -> bool:
     return name.startswith("unnamed column ")
 
 
-def _read(path: Path, *, text_only: bool, has_header: bool) -> pd.DataFrame:
-    if not path.is_file():
-        raise InputError(f"{path} is not there or not a file. Give the path of a CSV or Parquet file.")
-    name = path.name.lower()
-    if name.endswith(CSV):
-        frame = _read_csv(path, "\t" if ".tsv" in name else ",", text_only, has_header)
-    elif name.endswith(PARQUET):
-        if not has_header:
-            raise InputError(f"--no-header is for CSV files; {path} is Parquet, which has names of its own.")
-        frame = _read_parquet(path)
-    else:
-        raise InputError(f"{path} must end in {', '.join(CSV + PARQUET)}. Save the table in one of these formats.")
-    frame.columns = _checked_names(path, frame.columns)
-    return frame
-
-
 def _checked_names(path: Path, found: Sequence[Any]) -> list[str]:
     """Return the names as text; columns without a name, such as a stored index, are numbered."""
     names = [str(name).strip() or f"unnamed column {place}" for place, name in enumerate(found, start=1)]
@@ -146,7 +153,7 @@ def _checked_names(path: Path, found: Sequence[Any]) -> list[str]:
     return names
 
 
-def _read_csv(path: Path, separator: str, text_only: bool, has_header: bool) -> pd.DataFrame:
+def _read_csv(path: Path, separator: str, has_header: bool) -> pd.DataFrame:
     common: dict[str, Any] = {"sep": separator, "skipinitialspace": True, "index_col": False, "encoding": "utf-8-sig"}
     first = _quietly(
         path, "CSV", lambda: pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **common)
@@ -161,8 +168,9 @@ def _read_csv(path: Path, separator: str, text_only: bool, has_header: bool) -> 
             path,
             header=0 if has_header else None,
             names=_checked_names(path, names),
-            dtype=str if text_only else None,
-            low_memory=False,
+            dtype=str,
+            keep_default_na=False,
+            na_values=list(EMPTY_WORDS),
             **common,
         ),
     )

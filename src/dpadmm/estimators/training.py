@@ -20,7 +20,6 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.carry_out import carry_out, releases_of
-from dpadmm.planning.claimed import claimed_by_papers
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.public_history import PublicRound
@@ -114,8 +113,12 @@ class Course:
     @property
     def claimed(self) -> tuple[ClaimedEpsilon, ...]:
         """What the method's paper prints for this noise; papers speak of one problem, so nothing for several."""
-        is_repeated = any(release.count > 1 for release in self.noise)
-        return () if is_repeated else claimed_by_papers(self.plan, self.noise)[0]
+        if any(release.count > 1 for release in self.noise):
+            return ()
+        from dpadmm.algorithms.claimed import claimed_of_plan  # the papers' theorems are needed for display only
+
+        plan = self.plan
+        return claimed_of_plan(plan.algorithm, plan.setting, self.noise, plan.task.target.delta)[0]
 
     @property
     def releases(self) -> tuple[Release, ...]:

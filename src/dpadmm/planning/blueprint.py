@@ -84,15 +84,20 @@ class Blueprint:
         """The part of the user's penalty that is no ridge."""
         return left_regulariser(self.task) or NoRegulariser()
 
+    @property
+    def setting(self) -> Setting:
+        """The public facts its certificates rest on."""
+        task = self.task
+        problem = Problem.of(task.functions(self.mu), self.weights, self.regulariser)
+        return Setting(problem, self.rounds, self.tolerance, self.network, task.protection)
+
     def noise_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return every release with its noise, from public facts alone; `is_secure` counts the rounding to a grid."""
         task = self.task
-        problem = Problem.of(task.functions(self.mu), self.weights, self.regulariser)
-        setting = Setting(problem, self.rounds, self.tolerance, self.network, task.protection)
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
         has_grid = is_secure and not self.settings.method.about.is_pure
         planned = calibrated(
-            self.algorithm.promises(setting),
+            self.algorithm.promises(self.setting),
             budget_of(task, self.settings.method),
             self.schedule,
             silos_per_person=task.protection.silos_per_person,

@@ -98,7 +98,8 @@ class Task:
 
     def functions(self, mu: float = 0.0) -> PublicFunctions:
         """Return the silos' functions as far as they are public: sizes and constants, no values."""
-        return PublicFunctions(np.array(self.sizes, dtype=np.int64), self.dimension, self.loss, self.row_norm, mu)
+        sizes = np.array(self.sizes, dtype=np.int64)
+        return PublicFunctions.of_loss(sizes, self.dimension, self.loss, self.row_norm, mu)
 
 
 def _moderate(name: str, value: float) -> None:

@@ -1,5 +1,6 @@
 """What an agent's private function must offer, and the constants it declares."""
 
+import math
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -14,6 +15,7 @@ class Constants:
 
     record_gradient: `G`, bound on the norm of one record's loss gradient anywhere (inf: no bound exists).
     record_curvature: bound on the largest Hessian eigenvalue of one record's loss.
+    gradient_range: bound on how far one record's gradient can move from point to point (never above 2 G).
     smoothness: `L` of f_i. strong_convexity: `mu` of f_i. assumption: in words.
     """
 
@@ -22,6 +24,7 @@ class Constants:
     smoothness: float
     strong_convexity: float
     assumption: str
+    gradient_range: float = math.inf
 
 
 class LocalFunctions(Protocol):

@@ -10,6 +10,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants
 from dpadmm.problems.losses import Loss, Target
+from dpadmm.problems.public import linear_constants
 from dpadmm.problems.silos import Silos
 
 
@@ -91,15 +92,7 @@ class EmpiricalRisk:
     @property
     def constants(self) -> Constants:
         """Constants from the loss and the public row norm alone."""
-        norm = self.silos.row_norm
-        curvature = self.loss.curvature_bound * norm**2
-        return Constants(
-            record_gradient=self.loss.slope_bound * norm,
-            record_curvature=curvature,
-            smoothness=curvature + self.mu,
-            strong_convexity=self.mu,
-            assumption=f"every record's features have Euclidean norm at most {norm:g}; {self.loss.target.value}",
-        )
+        return linear_constants(self.loss, self.silos.row_norm, self.mu)
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""

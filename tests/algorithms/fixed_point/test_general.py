@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
+from dpadmm.algorithms.claimed import claims_of
 from dpadmm.algorithms.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.algorithms.fixed_point.general import Constraint
 from dpadmm.algorithms.setting import Setting
@@ -108,7 +109,7 @@ def test_private_run():
     done = run_private(GeneralADMM(1.0, SAME), problem, 10, target, SimulatedSampler(seed=0))
     assert done.statement.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert done.statement.theorems == ("C9 (general constraint)",)
-    claim = GeneralADMM(1.0, SAME).claim(Setting(problem, 10, 1e-9))
+    (claim,) = claims_of(GeneralADMM(1.0, SAME), Setting(problem, 10, 1e-9)).theorems
     # For A = I with the 1/n inside, claim and certificate agree, tol aside: m^2 order/2.
     std = next(iter(done.plan)).noise_std
     m_squared = sum((r.certificate.bound / r.noise_std) ** 2 for r in done.plan)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpadmm.algorithms.claimed import claims_of
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
@@ -94,14 +95,15 @@ class TestCalibration:
         most = int(method.participation.counts(12).argmax())
         m_squared = sum((r.certificate.bound / r.noise_std) ** 2 for r in plan if r.agent == most)
         std = next(iter(plan)).noise_std
-        claim = method.local_claim(Setting(problem, 12, 1e-15)).rdp(order=3.0, noise_std=std)
+        claim = claims_of(method, Setting(problem, 12, 1e-15)).theorems[-1].rdp(order=3.0, noise_std=std)
         assert claim.value == pytest.approx(3.0 * m_squared / 2, rel=1e-9)
 
     def test_other_claims_are_smaller_than_what_is_certified(self, logistic):
         setting = Setting(logistic, 12, 1e-12)
-        local = METHODS["federated"](Unit.USER).local_claim(setting).rdp(order=2.0, noise_std=1.0).value
-        for name in ("centralised", "federated", "walk"):
-            assert METHODS[name](Unit.USER).claim(setting).rdp(order=2.0, noise_std=1.0).value < local
+        claims = {name: claims_of(METHODS[name](Unit.USER), setting) for name in ("centralised", "federated", "walk")}
+        local = claims["federated"].theorems[-1].rdp(order=2.0, noise_std=1.0).value
+        for each in claims.values():
+            assert each.theorems[0].rdp(order=2.0, noise_std=1.0).value < local
 
     @every_unit
     def test_optimal_schedule_of_the_coordinator(self, logistic, unit):

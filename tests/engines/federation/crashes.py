@@ -29,20 +29,15 @@ from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.keys import SigningKey
 from dpadmm.engines.federation.silo import Silo
-from dpadmm.privacy.ledger import ConfirmedLedger, chain
+from dpadmm.privacy.ledger import ConfirmedLedger
 
 TRAPS = {
     "reserve": (ConfirmedLedger, "reserve"),  # the durable write of the ledger
-    "anchor": (chain, "write_anchor"),  # between the ledger's log and its anchor
-    "compute": (Silo, "_compute"),
     "store": (Silo, "_store"),  # after it, but before the transaction ends
     "commit": (durable, "exclusive"),  # after it: durable, not yet sent
     "head": (durable, "write"),  # between the state and its anchor
-    "answer": (Silo, "answer"),  # before: request received; after: about to be sent
     "accept": (Coordinator, "accept"),
     "complete": (Coordinator, "_complete"),
-    "request": (Coordinator, "request"),
-    "joined": (Coordinator, "accept_joined"),
 }
 
 

@@ -7,11 +7,13 @@ import stat
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Stepped
 from dpadmm.engines.federation.outcome import outcome_of
@@ -19,6 +21,7 @@ from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import printable
 from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.silo_files import SiloFiles
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.rehearsal import prepared
@@ -204,17 +207,8 @@ def test_the_outcome_counts_what_was_spent_before_somebody_left(worlds, tmp_path
     complete = ((0, 1), (0, 2), (1, 2))
     world = worlds.make(tmp_path, method, edges=complete, delta=delta, missing=Missing.WITHOUT, wait_seconds=0.5)
 
-    class Losing(worlds.Direct):
-        left = 3
-
-        def send(self, node, envelope):
-            self.left -= node == "s1"
-            if node != "s1" or self.left >= 0:
-                super().send(node, envelope)
-
     coordinator = world.coordinator()
-    now = iter(np.arange(0, 1e6, 0.05))
-    Drive(coordinator, Losing(world.silos), lambda: float(next(now))).run()
+    world.drive(coordinator, world.transport(worlds.losing("s1", 3)))
     shown = dict(coordinator.progress().epsilon)
     parts = agreed_run(world.agreement), coordinator.terms
     for silo in outcome_of(coordinator).silos:
@@ -257,6 +251,8 @@ def test_rules_are_read_again_for_every_request(world):
         'trusts_coordinator = "false"',
         "trusts_coordinator = 0",
         'drops_incomplete = "no"',
+        'missing = "drop"',
+        "unlisted = 3",
         'methods = "p-admm"',
         'coordinators = "0123"',
         "methods = [1]",
@@ -268,6 +264,35 @@ def test_a_mistyped_rule_is_an_error_not_a_licence(world, tmp_path, line):
     (tmp_path / "p.toml").write_text("\n".join([*lines, line]))
     with pytest.raises(InputError, match=name):
         Policy.load(tmp_path / "p.toml")
+
+
+def test_a_policy_of_before_is_read_but_drops_no_rows(world, tmp_path):
+    """A line about incomplete rows may stay if it says no; else the owner is told what to choose, and loses nothing."""
+    path, kept = tmp_path / "p.toml", ("missing", "unlisted", "out_of_range")
+    lines = [line for line in world.first.files.policy.read_text().splitlines() if line.split()[0] not in kept]
+    path.write_text("\n".join([*lines, "drops_incomplete = false"]))
+    assert Policy.load(path) == world.first.policy
+    path.write_text("\n".join([*lines, "drops_incomplete = true"]))
+    with pytest.raises(InputError, match=r'no longer dropped.*missing = "blank".*missing = "fill".*ledger.*stay'):
+        Policy.load(path)
+
+
+def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
+    table = pd.read_csv(world.first.policy.data)
+    table.loc[0, "a"], table.loc[1, "y"] = None, None
+    table.to_csv(tmp_path / "gaps.csv", index=False)
+    policy = replace(world.first.policy, data=str(tmp_path / "gaps.csv"))
+    with pytest.raises(InputError, match="row 1, column 'a': the cell is empty"):
+        SiloFiles(tmp_path / "strict").create(policy, 1.0, 1e-5)
+    policy = replace(policy, screening=Screening.of("fill"))
+    records = SiloFiles(tmp_path / "filled").create(policy, 1.0, 1e-5)
+    assert records.number == len(table)
+    np.testing.assert_array_equal(records.features[1], 0.0)
+    middle = encode_table(Schema.load(policy.schema), table.fillna(0.0))
+    np.testing.assert_array_equal(records.features[0], middle.features[0])
+    assert "column 'a': 1 cell(s) empty, filled" in records.notes[0]
+    assert "1 of 60 row(s) blanked" in records.notes[-1]
+    assert Policy.load(SiloFiles(tmp_path / "filled").policy) == policy
 
 
 # --- words of strangers ----------------------------------------------------------------------------------------------

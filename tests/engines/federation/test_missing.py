@@ -7,7 +7,6 @@ import pytest
 
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Missing
-from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.messages import Join, Refused
 from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.engines.federation.refusal import FederationStopped
@@ -19,33 +18,6 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import compose
 
 COMPLETE = ((0, 1), (0, 2), (1, 2))
-
-
-class Clock:
-    """A clock that ticks at every look."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 0.25
-        return self.now
-
-
-def losing(worlds, silos, name, after):
-    """Return a transport that loses one silo after so many answers."""
-
-    class Losing(worlds.Direct):
-        left = after
-
-        def send(self, node, envelope):
-            if node == name:
-                if self.left == 0:
-                    return
-                self.left -= 1
-            super().send(node, envelope)
-
-    return Losing(silos)
 
 
 def make(worlds, place, rule, **terms):
@@ -60,7 +32,7 @@ def make(worlds, place, rule, **terms):
 def test_going_on_without_a_silo(worlds, tmp_path, method, settings, delta, answers):
     world = make(worlds, tmp_path, Missing.WITHOUT, method=method, settings=settings, delta=delta)
     coordinator = world.coordinator()
-    Drive(coordinator, losing(worlds, world.silos, "s1", answers), Clock()).run()
+    world.drive(coordinator, world.transport(worlds.losing("s1", answers)))
     heir = coordinator.agreement
     assert [p.name for p in heir.participants] == ["s0", "s2"]
     assert heir.left == ("s1",)
@@ -109,7 +81,7 @@ def test_nothing_is_left_after_the_last_round(worlds, tmp_path):
         agreed_run(agreed_run(world.agreement).without(("s1",), 4))
     coordinator = world.coordinator()
     with pytest.raises(FederationStopped, match="cannot go on without"):
-        Drive(coordinator, losing(worlds, world.silos, "s1", 4), Clock()).run()
+        world.drive(coordinator, world.transport(worlds.losing("s1", 4)))
     assert coordinator.round == 3  # what was reached stays
 
 
@@ -117,7 +89,7 @@ def test_the_rule_stop(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.STOP)
     coordinator = world.coordinator()
     with pytest.raises(FederationStopped, match="No usable answer from s1 in round 2"):
-        Drive(coordinator, losing(worlds, world.silos, "s1", 2), Clock()).run()
+        world.drive(coordinator, world.transport(worlds.losing("s1", 2)))
     coordinator.close()
     world = worlds.reopened(world)
     again = world.coordinator()
@@ -130,17 +102,9 @@ def test_the_rule_wait(worlds, tmp_path):
     """A silo that comes back long after the time is waited for."""
     world = make(worlds, tmp_path, Missing.WAIT)
 
-    class Late(worlds.Direct):
-        asked = 0
-
-        def send(self, node, envelope):
-            self.asked += node == "s1"
-            if node != "s1" or self.asked <= 2 or self.asked > 6:
-                super().send(node, envelope)
-
-    coordinator, transport = world.coordinator(), Late(world.silos)
-    Drive(coordinator, transport, Clock()).run()
-    assert transport.asked > 6
+    coordinator = world.coordinator()
+    carried = world.drive(coordinator, world.transport(worlds.losing("s1", 2, until=6))).carried
+    assert sum(one.is_request and one.node == "s1" for one in carried) > 6
     assert coordinator.is_done
 
 
@@ -152,7 +116,7 @@ def ask_join(world, terms, parent, left_in):
 def test_a_coordinator_cannot_use_missing_silos_to_spend_more(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.WITHOUT)
     coordinator = world.coordinator()
-    Drive(coordinator, losing(worlds, world.silos, "s1", 3), Clock()).run()  # s0 answered three rounds, then went on
+    world.drive(coordinator, world.transport(worlds.losing("s1", 3)))  # s0 answered three rounds, then went on
     first = agreed_run(world.agreement)
     parent = world.agreement.digest
     other = first.without(("s2",), 3)

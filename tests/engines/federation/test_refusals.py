@@ -264,8 +264,8 @@ def test_replayed_answers_do_not_count_twice(world):
     coordinator = world.coordinator()
     for silo in world.silos.values():
         coordinator.accept_joined(silo.answer(coordinator.invitation()))
-    requests = coordinator.next_requests()
-    answers = {agent: world.silos[f"s{agent}"].answer(envelope) for agent, envelope in requests.items()}
+    asked = coordinator.waiting_for()
+    answers = {agent: world.silos[f"s{agent}"].answer(coordinator.request(agent)) for agent in asked}
     assert not coordinator.accept(0, answers[0])
     assert not coordinator.accept(0, answers[0])
     again = world.first.answer(coordinator.invitation())  # a slow silo's second answer to an invitation

@@ -36,8 +36,8 @@ CASES = [
 @pytest.mark.parametrize(("method", "settings", "delta"), CASES)
 def test_same_model_as_in_process(worlds, tmp_path, method, settings, delta):
     world = worlds.make(tmp_path, method, settings, delta=delta)
-    coordinator, transport = world.coordinator(), worlds.Direct(world.silos)
-    world.drive(coordinator, transport)
+    coordinator = world.coordinator()
+    world.drive(coordinator)
     outcome = outcome_of(coordinator)
     terms = agreed_run(world.agreement)
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=world.agreement.seed))
@@ -84,9 +84,8 @@ def test_rehearsals_say_so_in_a_ledger_of_their_own(world):
 def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
     """Vectors lie on the grid of the exact sampler (C8), far from the bare minimiser, and are all that leaves."""
     world = worlds.make(tmp_path, noise=NoiseOrigin.SECURE, rounds=1)
-    transport = worlds.Direct(world.silos)
-    world.drive(world.coordinator(), transport)
-    for agent, (_, envelope) in enumerate(transport.answers[-3:]):
+    carried = world.drive(world.coordinator()).carried
+    for agent, envelope in enumerate([one.envelope for one in carried if not one.is_request][-3:]):
         answer = read(envelope[64:])
         certificate = agreed_run(world.agreement).releases(agent, 1)[0].certificate
         assert np.all(answer.vector % certificate.grid == 0)

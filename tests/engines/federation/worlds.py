@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.engines.federation.terms import agreed_run
+from dpadmm.engines.federation.transport import Carried, InMemory, at_once
 from dpadmm.privacy.ledger.reading import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
@@ -39,23 +41,15 @@ def tables(sizes: Iterable[int]) -> dict[str, pd.DataFrame]:
     return made
 
 
-class Direct:
-    """A transport without a network: silos in this process, answers in the order of the requests."""
+def losing(name: str, after: int, until: float = float("inf")):
+    """Return a fate that loses the requests to one silo after so many, until so many."""
+    asked = count(1)
 
-    def __init__(self, silos: dict[str, Silo]) -> None:
-        self.silos, self.waiting, self.sent, self.answers = silos, [], [], []
+    def fate(carried: Carried) -> tuple[int, ...]:
+        is_lost = carried.node == name and carried.is_request and after < next(asked) <= until
+        return () if is_lost else (0,)
 
-    def nodes(self):
-        return list(self.silos)
-
-    def send(self, node, envelope):
-        self.sent.append((node, envelope))
-        self.waiting.append((node, self.silos[node].answer(envelope)))
-
-    def receive(self):
-        arrived, self.waiting = self.waiting, []
-        self.answers += arrived
-        return arrived
+    return fate
 
 
 @dataclass
@@ -78,9 +72,15 @@ class World:
             return Coordinator(path, self.key, time.time)
         return Coordinator.create(path, agreement or self.agreement, self.key, time.time)
 
-    def drive(self, coordinator: Coordinator, transport=None, **settings) -> None:
-        """Run to the end."""
-        Drive(coordinator, transport or Direct(self.silos), time.time, **settings).run()
+    def transport(self, fate=at_once, **others) -> InMemory:
+        """Return a transport to these silos, and to other nodes."""
+        return InMemory({name: (lambda silo=silo: silo) for name, silo in (self.silos | others).items()}, fate)
+
+    def drive(self, coordinator: Coordinator, transport: InMemory | None = None, **settings) -> InMemory:
+        """Run to the end; return what carried the messages."""
+        used = transport or self.transport()
+        Drive(coordinator, used, used.clock, **settings).run()
+        return used
 
     def approve(self, agreement: Agreement) -> None:
         """Let all silos approve these terms."""

@@ -1,4 +1,4 @@
-"""Which runs a coordinator drives, for whom, and what it does about strangers, twins and absent processes."""
+"""Which runs a coordinator drives, for whom, and what it does about twins and absent processes."""
 
 import socket
 import threading
@@ -10,8 +10,6 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.engines.federation.agreement import Missing
-from dpadmm.engines.federation.drive import Drive, Unattended
 from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.flower import federate, processes
 from dpadmm.engines.flower.conductor import Conductor, run_coordinator
@@ -62,69 +60,6 @@ def test_only_runs_that_are_made_wanted_and_not_driven_are_started(world, files)
     conductor._driving[digest] = SimpleNamespace(is_alive=False), time.monotonic()
     conductor.check(digest)
     run.close()
-
-
-def test_a_run_that_nobody_wants_asks_nobody(world, worlds):
-    transport = worlds.Direct(world.silos)
-    coordinator = world.coordinator()
-    with pytest.raises(Unattended):
-        Drive(coordinator, transport, time.time, is_wanted=lambda: False).run()
-    assert not transport.sent
-    assert not coordinator.signs.is_driven
-
-
-def test_two_processes_decide_once_to_go_on_without_a_silo(worlds, tmp_path):
-    """The slower one takes over what the faster one has decided, and goes on with the new terms."""
-    world = worlds.make(tmp_path, edges=((0, 1), (0, 2), (1, 2)), missing=Missing.WITHOUT, wait_seconds=30.0)
-    one, two = world.coordinator(), world.coordinator()
-    present = {name: silo for name, silo in world.silos.items() if name != "s2"}
-    slow = Drive(two, worlds.Direct(present), time.time, resend_seconds=1e6)
-    slow._invite()  # it has begun with the old terms
-    one.go_on_without([2])
-    two.go_on_without([2])
-    assert one.phase == two.phase == 1
-    assert one.agreement.digest == two.agreement.digest
-    two.phase = 0  # as if it had not noticed
-    slow.run()
-    assert one.is_done
-    assert [event for _, event, _ in one.log()] == ["missing", "missing"]
-    assert one.estimates().tolist() == two.estimates().tolist()
-
-
-def test_an_answer_to_terms_that_were_left_is_no_reason_to_stop(worlds, tmp_path):
-    world = worlds.make(tmp_path, edges=((0, 1), (0, 2), (1, 2)), missing=Missing.STOP, wait_seconds=30.0)
-    coordinator = world.coordinator()
-    drive = Drive(coordinator, worlds.Direct(world.silos), time.time)
-    refusal = world.silos["s0"].answer(b"x" * 100)  # signed, but not about this invitation
-    assert coordinator.accept_joined(refusal) is None
-    drive._take("somewhere", refusal)
-    assert coordinator.absent == [0, 1, 2]
-    drive.run()
-    assert coordinator.is_done
-
-
-def test_a_stranger_who_repeats_a_participants_words_is_ignored(world, worlds):
-    """On a graph every neighbour holds signed answers; shown by another node they blame nobody."""
-    calm = world.coordinator(name="calm.db")
-    first = worlds.Direct(world.silos)
-    world.drive(calm, first)
-    stolen = next(envelope for node, envelope in reversed(first.answers) if node == "s0")
-
-    class Haunted(worlds.Direct):
-        def nodes(self):
-            return ["stranger", *super().nodes()]
-
-        def send(self, node, envelope):
-            if node == "stranger":
-                self.waiting.append((node, stolen))
-            else:
-                super().send(node, envelope)
-
-    coordinator = world.coordinator(name="again.db")
-    world.drive(coordinator, Haunted(world.silos))  # the silos repeat what they have answered
-    assert coordinator.is_done
-    assert coordinator.estimates().tolist() == calm.estimates().tolist()
-    assert not coordinator.log()
 
 
 def arrived(transport, number):
@@ -239,7 +174,7 @@ def test_whoever_waits_for_nobody_is_told(world, files, monkeypatch):
     run.close()
 
 
-def test_a_run_that_is_driven_already_is_watched_not_submitted(world, worlds, files, monkeypatch):
+def test_a_run_that_is_driven_already_is_watched_not_submitted(world, files, monkeypatch):
     run = files.open_run(world.agreement)
     run.beat()
 
@@ -253,7 +188,7 @@ def test_a_run_that_is_driven_already_is_watched_not_submitted(world, worlds, fi
     def show(progress):
         shown.append(progress.round)
         if not other.is_done:
-            Drive(other, worlds.Direct(world.silos), time.time).run()
+            world.drive(other)
 
     assert Watch(files, run, world.agreement, show).is_done_after_one_run()
     assert shown[-1] == world.agreement.rounds
@@ -274,7 +209,7 @@ def test_a_reason_to_stop_is_not_lost_between_two_looks(world, files, monkeypatc
         other.stopped("s1 refuses")
         other.rest()
 
-    monkeypatch.setattr(federate.time, "sleep", sleep)
+    monkeypatch.setattr(federate, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     with pytest.raises(FederationStopped, match="s1 refuses"):
         federate.watch(files, world.agreement)
     assert submitted == [1]

@@ -161,30 +161,17 @@ def test_a_coordinator_ends_with_everything_it_started(worlds, tmp_path):
         coordinator.stop()
 
 
-SILO_POINTS = [
-    "s0:answer:before:1",  # joining
-    "s0:commit:after:1",  # joined, not said
-    "s0:reserve:before:1",
-    "s0:reserve:after:1",
-    "s0:compute:after:1",
-    "s0:store:after:1",
-    "s0:commit:after:1",  # stored, not sent
-    "s0:answer:after:2",
-]
-SERVER_POINTS = [
-    "server:joined:after:1",
-    "server:request:before:1",
-    "server:accept:before:1",
-    "server:accept:after:1",
-    "server:complete:before:1",
-    "server:complete:after:1",
-]
-SUPERLINK_ROUNDS = [1, 2, 3, 4, 6, 8]
+SILO_POINTS = ["s0:store:after:1"]  # stored, not durable
+SERVER_POINTS = ["server:complete:before:1"]
+SUPERLINK_ROUNDS = [1]
 
 
-def test_the_crash_matrix_over_flower(worlds, tmp_path):
-    """Twenty kills of silo, coordinator app and SuperLink in one federation: the same model, nothing spent twice."""
-    rounds = 10
+def test_kills_of_every_process_over_flower(worlds, tmp_path):
+    """Silo, coordinator app and SuperLink in one federation: the same model, nothing spent twice.
+
+    Every single point of a crash is in federation/test_transport.py.
+    """
+    rounds = 3
     calm = worlds.make(tmp_path / "calm", sizes=(40, 30), rounds=rounds, settings={"eta": 0.01}, seed=7)
     reference = calm.coordinator()
     calm.drive(reference)
@@ -212,7 +199,7 @@ def test_the_crash_matrix_over_flower(worlds, tmp_path):
         try:
             from dpadmm.engines.flower.federate import watch
 
-            outcome.append(watch(rehearsal.coordinator, rehearsal.agreement, submissions=60))
+            outcome.append(watch(rehearsal.coordinator, rehearsal.agreement, submissions=10))
         except Exception as problem:  # noqa: BLE001 - looked at below
             failures.append(problem)
 
@@ -226,7 +213,7 @@ def test_the_crash_matrix_over_flower(worlds, tmp_path):
         worker = threading.Thread(target=federate)
         worker.start()
         due, path = list(SUPERLINK_ROUNDS), rehearsal.coordinator.run_file(rehearsal.agreement)
-        end = time.monotonic() + 1500
+        end = time.monotonic() + 500
         while worker.is_alive() and time.monotonic() < end:
             time.sleep(0.5)
             if not rehearsal.nodes["s0"].is_alive:

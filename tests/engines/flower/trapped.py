@@ -1,4 +1,4 @@
-"""Processes that kill themselves at the next point of a list, or lie: `trapped.py KIND FILE ...`."""
+"""Processes that kill themselves at the next point of a list: `trapped.py KIND FILE ...`."""
 
 import logging
 import sys
@@ -40,37 +40,13 @@ def conductor(points: Path, directory: str) -> None:
 
 def server(points: Path, address: str, directory: str) -> None:
     """Run a server app with a trap."""
-    from dpadmm.engines.flower import server_task
+    from dpadmm.engines.flower import server_app
 
     arm(points)
-    sys.argv = ["server_task", address, directory]
-    server_task.main()
-
-
-def liar(vector: Path, directory: str, superlink: str, ca: str) -> None:
-    """Run the node of a registered silo that signs any vector it likes: a file of float64 numbers."""
-    import numpy as np
-
-    from dpadmm.engines.federation import messages
-    from dpadmm.engines.federation.keys import open_envelope
-    from dpadmm.engines.federation.silo import Silo
-    from dpadmm.engines.flower.node import run_silo
-
-    honest = Silo.answer
-
-    def answer(silo, envelope):
-        reply = honest(silo, envelope)
-        told = messages.read(open_envelope(reply, silo.public_key))
-        if not isinstance(told, messages.Stepped):
-            return reply
-        return silo._key.seal(messages.Stepped(told.digest, told.agent, told.round, np.fromfile(vector)).encode())
-
-    Silo.answer = answer
-    run_silo(Path(directory), superlink, Path(ca))
+    sys.argv = ["server_app", address, directory]
+    server_app.main()
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    {"silo": silo, "conductor": conductor, "server": server, "liar": liar}[sys.argv[1]](
-        Path(sys.argv[2]), *sys.argv[3:]
-    )
+    {"silo": silo, "conductor": conductor, "server": server}[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -64,7 +64,8 @@ class BlockADMM(Method):
     unit: whom the noise is calibrated for, record or user.
     participation: who computes in which round, drawn in advance (None: everyone).
 
-    The inbox holds z and the mean of all blocks, both made of messages.
+    The inbox holds z and the mean of all blocks, both made of messages. The model is z: x_i has touched the data after
+    the last noise and is nobody's to see.
     """
 
     inbox_rows: ClassVar[int] = 2
@@ -116,14 +117,6 @@ class BlockADMM(Method):
         """(8), with the mean of the blocks tracked by their changes."""
         mean = inbox[1:] + messages.sum(axis=0, keepdims=True) / problem.n_agents
         return with_prox(problem.regulariser, self.gamma, mean)
-
-    def models(self, state: BlockState, inbox: Floats) -> Floats:
-        """z for everyone: x_i has touched the data after the last noise and is nobody's to see."""
-        return np.broadcast_to(inbox[:1], state.u.shape)
-
-    def estimate(self, state: BlockState, inbox: Floats) -> Floats:
-        """The last z."""
-        return inbox[0]
 
     def residuals(
         self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]

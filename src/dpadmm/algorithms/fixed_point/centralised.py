@@ -13,7 +13,6 @@ from typing import ClassVar, Self
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.method import About, WorstCase
 from dpadmm.algorithms.setting import Setting
-from dpadmm.privacy.claims.fixed_point import CentralisedTheorem2
 from dpadmm.privacy.records import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.problem import Weighting
@@ -27,7 +26,7 @@ class CentralisedADMM(BlockADMM):
     printed; `Participation.in_turn`, `.permuted`, `.one_at_random` and `.subsets` are the paper's other orders.
 
     Guarantees: C5, for a viewer who would see every block; the public, who sees the last z only, learns no more. The
-    paper's smaller figure for that view (`claim`) counts 1/N twice and is never used to calibrate.
+    paper's smaller figure for that view (`dpadmm.algorithms.claimed`) counts 1/N twice and is never used to calibrate.
 
     >>> import numpy as np
     >>> from dpadmm.engines.local import LocalEngine, Stopping
@@ -63,17 +62,3 @@ class CentralisedADMM(BlockADMM):
             WorstCase(neighbours.PULLED, method, pulled, 1),
             WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 4),
         )
-
-    def claim(self, setting: Setting) -> CentralisedTheorem2:
-        """Return the paper's claim (Theorem 2) for this run, `L` being that of the worst block."""
-        return CentralisedTheorem2(
-            iterations=setting.rounds,
-            records=setting.problem.n_agents,
-            lipschitz=lipschitz_of_blocks(setting),
-            gamma=self.gamma,
-        )
-
-
-def lipschitz_of_blocks(setting: Setting) -> float:
-    """Return `L` of F_i = N w_i f_i, the largest over the agents (of the loss part)."""
-    return setting.gradient_bound * setting.problem.n_agents * float(setting.problem.weights.max())

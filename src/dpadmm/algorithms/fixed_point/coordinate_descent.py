@@ -111,14 +111,6 @@ class CoordinateDescent(Method):
         after[:, active] = problem.regulariser.prox(moved, self.step)[:, active]
         return after
 
-    def models(self, state: NoMemory, inbox: Floats) -> Floats:
-        """u for everyone."""
-        return np.broadcast_to(inbox, (len(state.seats), *inbox.shape[1:]))
-
-    def estimate(self, state: NoMemory, inbox: Floats) -> Floats:
-        """The point u."""
-        return inbox[0]
-
     def residuals(self, agents: Agents, before: tuple[NoMemory, Floats], after: tuple[NoMemory, Floats]) -> Residuals:
         """Primal: 0, there is one model. Dual: the movement over the step, of the active block only."""
         moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step

@@ -123,14 +123,6 @@ class CoordinatorADMM(Method):
         noisy = noise.perturb(BROADCAST, k, np.array([COORDINATOR]), mean)
         return problem.regulariser.prox(noisy, self.gamma)
 
-    def models(self, state: BlockState, inbox: Floats) -> Floats:
-        """z for everyone; blocks and minimisers are not released."""
-        return np.broadcast_to(inbox, state.u.shape)
-
-    def estimate(self, state: BlockState, inbox: Floats) -> Floats:
-        """The last z."""
-        return inbox[0]
-
     def residuals(
         self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
     ) -> Residuals:

@@ -14,12 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
-from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import About, Common, WorstCase
 from dpadmm.algorithms.setting import Setting
-from dpadmm.errors import InputError
-from dpadmm.privacy.claims.fixed_point import FederatedTheorem3, LocalTheorem3
 from dpadmm.privacy.records import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
@@ -33,7 +30,7 @@ class FederatedADMM(BlockADMM):
     Parameters: see `BlockADMM`; `sampled` draws the participation.
 
     Guarantees: C5 for every viewer, the server included, times the number of participations of the user at hand; noise
-    is calibrated to the largest number. The paper's central figures (`claim`) are not certified.
+    is calibrated to the largest number. The paper's central figures (`dpadmm.algorithms.claimed`) are not certified.
     """
 
     about: ClassVar[About] = replace(
@@ -92,25 +89,6 @@ class FederatedADMM(BlockADMM):
             WorstCase(neighbours.PULLED, method, pulled, 6),
             WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 6),
             WorstCase(neighbours.HINGE, everyone, neighbours.dragged(SmoothedHinge(), 2), 2),
-        )
-
-    def local_claim(self, setting: Setting) -> LocalTheorem3:
-        """Return the paper's claim against the server (Theorem 3, local), for whoever takes part most often."""
-        counts = [setting.rounds] if self.participation is None else self.participation.counts(setting.rounds)
-        return LocalTheorem3(
-            participations=int(np.max(counts)), lipschitz=lipschitz_of_blocks(setting), gamma=self.gamma
-        )
-
-    def claim(self, setting: Setting) -> FederatedTheorem3:
-        """Return the paper's claim for the final model (Theorem 3, central)."""
-        if self.participation is None:
-            raise InputError("The claim is about sampled users; draw a participation first.")
-        return FederatedTheorem3(
-            rounds=setting.rounds,
-            users=setting.problem.n_agents,
-            sampled=self.participation.table.shape[1],
-            lipschitz=lipschitz_of_blocks(setting),
-            gamma=self.gamma,
         )
 
 

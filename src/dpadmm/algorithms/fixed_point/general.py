@@ -24,9 +24,8 @@ from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError, SolverError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import general_constraint
-from dpadmm.privacy.claims.fixed_point import GeneralTheorem7
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -199,21 +198,10 @@ class GeneralADMM(Method):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""
-        local, omega = setting.local(0, tolerance=2 * setting.tolerance), self.constraint.omega
+        tolerance = None if setting.tolerance is None else 2 * setting.tolerance
+        local, omega = setting.local(0, tolerance=tolerance), self.constraint.omega
         certificate = general_constraint(local, step=self.gamma, smallest_singular_value=omega)
-        rounds = tuple(range(1, setting.rounds + 1))
-        return (Promise(MESSAGE, Family.GAUSSIAN, (Row(0, rounds, (certificate,) * len(rounds)),)),)
-
-    def claim(self, setting: Setting) -> GeneralTheorem7:
-        """Return the paper's claim (Theorem 7)."""
-        return GeneralTheorem7(
-            iterations=setting.rounds,
-            records=int(setting.problem.functions.sizes[0]),
-            lipschitz=setting.gradient_bound * float(setting.problem.weights[0]),
-            gamma=self.gamma,
-            spectral_norm=float(self.constraint.singular_values[0]),
-            least_singular_value=self.constraint.omega,
-        )
+        return (Promise(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
 
 
 def _majorised(

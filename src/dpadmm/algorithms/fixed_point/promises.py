@@ -53,7 +53,7 @@ class Level:
             clip=self.clip,
             strong_convexity=constants.strong_convexity,
             weight=n * weight,
-            solver_tolerance=n * setting.tolerance,
+            solver_tolerance=_tolerance(setting),
         )
         if self.unit is Unit.USER:
             return replace(common(lipschitz=slope), silos_per_person=setting.protection.silos_per_person)
@@ -81,7 +81,7 @@ class Level:
                 relaxation=self.lam,
                 strong_convexity=constants.strong_convexity,
                 weight=n * weight,
-                solver_tolerance=n * setting.tolerance,
+                solver_tolerance=_tolerance(setting),
             )
         # For one silo: `mean_promise` adds up those of a person.
         return fixed_point_mean_record(
@@ -102,7 +102,7 @@ def _local(setting: Setting, slope: float, size: int, weight: float, silos: int)
         n_records=size,
         weight=n * weight,
         strong_convexity=constants.strong_convexity,
-        solver_tolerance=n * setting.tolerance,
+        solver_tolerance=_tolerance(setting),
         records_per_person=setting.protection.records_per_person,
         silos_per_person=silos,
     )
@@ -146,6 +146,11 @@ def mean_promise(slot: Slot, level: Level, setting: Setting, participation: Part
         worst = float(reach.max() if silos == 1 else np.partition(reach, -silos)[-silos:].sum())
         certificates.append(for_silos(by_kind[0][0], bound=worst, silos=silos))
     return Promise(slot, Family.GAUSSIAN, (Row(COORDINATOR, tuple(rounds), tuple(certificates)),))
+
+
+def _tolerance(setting: Setting) -> float | None:
+    """Return the gradient norm to which `N w_i f_i` is solved."""
+    return None if setting.tolerance is None else setting.problem.n_agents * setting.tolerance
 
 
 def _kinds(setting: Setting) -> tuple[list[tuple[int, float]], Ints]:

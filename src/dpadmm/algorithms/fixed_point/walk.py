@@ -15,14 +15,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
-from dpadmm.algorithms.fixed_point.centralised import lipschitz_of_blocks
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import About, Common, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.walks import WalkKind
-from dpadmm.privacy.claims.fixed_point import NetworkTheorem4
 from dpadmm.privacy.records import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.problem import Problem, Weighting
@@ -35,7 +32,8 @@ class RandomWalkADMM(BlockADMM):
     Parameters: see `BlockADMM`; `on_complete_graph` and `on_network` draw the walk, which is mandatory.
 
     Guarantees: C5, for an eavesdropper on all messages, times the number of visits; noise is calibrated to the user
-    visited most. Network DP, which counts only what reaches a peer, is claimed by the paper (`claim`), not certified.
+    visited most. Network DP, which counts only what reaches a peer, is claimed by the paper (see `claimed`), not
+    certified.
     """
 
     about: ClassVar[About] = replace(
@@ -109,13 +107,3 @@ class RandomWalkADMM(BlockADMM):
         if not adjacent.all():
             i, j = here[moves][~adjacent][0], there[moves][~adjacent][0]
             raise InputError(f"The walk steps from {i} to {j}, which the network does not join. Draw it on this one.")
-
-    def claim(self, setting: Setting) -> NetworkTheorem4:
-        """Return the paper's network-DP claim (Theorem 4) for the user visited most."""
-        visits = [setting.rounds] if self.participation is None else self.participation.counts(setting.rounds)
-        return NetworkTheorem4(
-            participations=int(np.max(visits)),
-            users=setting.problem.n_agents,
-            lipschitz=lipschitz_of_blocks(setting),
-            gamma=self.gamma,
-        )

@@ -202,10 +202,6 @@ class Coordinator:
         """Return the signed request of the round under way for one silo."""
         return self._request(agent, self.round + 1)
 
-    def next_requests(self) -> dict[int, bytes]:
-        """Return the signed requests of the round under way, for silos that have not answered yet."""
-        return {agent: self.request(agent) for agent in self.waiting_for()}
-
     def accept(self, agent: int, envelope: bytes) -> bool:
         """Take a silo's answer; return whether the round is complete now. `PeerError` for anything unusable."""
         k = self.round + 1

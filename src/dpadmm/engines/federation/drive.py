@@ -1,13 +1,13 @@
 """The coordinator's loop over any transport: invite, ask, collect, ask again, apply the rule for missing silos."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from dpadmm.engines.federation.agreement import Missing
-from dpadmm.engines.federation.coordinator import Coordinator, Progress
+from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError
+from dpadmm.engines.federation.transport import Interrupted, Transport
 
 RESEND_SECONDS = 20.0
 """After so long a request is sent again: a silo that died has lost it, one that is slow repeats its answer."""
@@ -21,26 +21,6 @@ BEAT_SECONDS = 1.0
 _log = logging.getLogger("dpadmm.coordinator")
 
 
-class Unattended(Exception):
-    """Nobody wants the run to go on at present; its file is as it was."""
-
-
-class Transport(Protocol):
-    """Carries envelopes to nodes and back. A node is a place that may hold a silo; who it is, signatures tell."""
-
-    def nodes(self) -> Iterable[Hashable]:
-        """Return the nodes that are reachable now."""
-        ...
-
-    def send(self, node: Hashable, envelope: bytes) -> None:
-        """Send an envelope; may fail silently."""
-        ...
-
-    def receive(self) -> Iterable[tuple[Hashable, bytes | None]]:
-        """Return what came back, waiting a moment; None where a node could not be reached or failed."""
-        ...
-
-
 @dataclass
 class Drive:
     """One drive of a run to its end, or to where it stops; everything durable is in the coordinator."""
@@ -48,7 +28,6 @@ class Drive:
     coordinator: Coordinator
     transport: Transport
     clock: Callable[[], float]
-    show: Callable[[Progress], None] = lambda _: None
     is_wanted: Callable[[], bool] = lambda: True
     resend_seconds: float = RESEND_SECONDS
     _seats: dict[int, Hashable] = field(default_factory=dict)
@@ -57,8 +36,21 @@ class Drive:
     _since: float = 0.0
     _beaten: float = float("-inf")
 
+    def serve(self) -> None:
+        """Run for whoever waits for it elsewhere and reads the coordinator's file: why it ended is written there."""
+        try:
+            self.run()
+        except Interrupted as problem:
+            _log.warning("the run is left where it is: %s", problem)
+        except Exception as problem:
+            self.coordinator.stopped(str(problem))
+            raise
+        finally:
+            self.coordinator.rest()
+            self.coordinator.close()
+
     def run(self) -> None:
-        """Run until all rounds are complete; `FederationStopped` where the rule says so, `Unattended` if unwanted."""
+        """Run until all rounds are complete; `FederationStopped` where the rule says so, else `Interrupted`."""
         self._since = self.clock()
         while not self.coordinator.is_done:
             self._beat()
@@ -69,12 +61,11 @@ class Drive:
             for node, envelope in self.transport.receive():
                 self._take(node, envelope)
             self._check_time()
-        self.show(self.coordinator.progress())
 
     def _beat(self) -> None:
         if self.clock() - self._beaten > BEAT_SECONDS:
             if not self.is_wanted():
-                raise Unattended("nobody has asked for this run lately")
+                raise Interrupted("nobody has asked for this run lately")
             self.coordinator.beat()
             self._beaten = self.clock()
 
@@ -131,7 +122,6 @@ class Drive:
             return
         self._seats[agent] = node
         self._since = self.clock()
-        self.show(self.coordinator.progress())
 
     def _collect(self, agent: int, envelope: bytes) -> None:
         try:
@@ -146,7 +136,6 @@ class Drive:
         if is_complete:
             self._asked.clear()
             self._since = self.clock()
-        self.show(self.coordinator.progress())
 
     def _check_time(self) -> None:
         agreement = self.coordinator.agreement

@@ -3,13 +3,14 @@
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
 from dpadmm.algorithms.registry import federated
+from dpadmm.datasets.screening import Screening
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
@@ -33,6 +34,13 @@ FULLY_CERTIFIED = tuple(
 )
 """Methods allowed unless the owner says otherwise: no trust in anybody, exact noise."""
 
+_DROPS = (
+    "{path} says drops_incomplete: rows with empty cells are no longer dropped, since that publishes how many there "
+    'are. Write missing = "blank" in its place (such rows count but say nothing), or missing = "fill" (the public '
+    "typical value). Keys, ledger and table stay as they are; `dpadmm silo show` then tells the number of records for "
+    "new terms."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
@@ -40,8 +48,8 @@ class Policy:
 
     Parameters
     ----------
-    name: the silo's name in every agreement. data, schema: its files. drops_incomplete: leave out rows with empty
-        cells; how many rows are complete is then public, and not protected by any budget.
+    name: the silo's name in every agreement. data, schema: its files.
+    screening: what is done with awkward cells; in the file, a line each for missing, unlisted and out_of_range.
     has_header: whether the first line of a CSV table names its columns; else they are column1, column2, ...
     methods: what may run. least_noise: least ratio of noise to sensitivity of any single release, >= 0.
     coordinators: public keys that may ask; empty: whoever the approved terms name.
@@ -57,7 +65,7 @@ class Policy:
     least_noise: float = 0.0
     coordinators: tuple[str, ...] = ()
     trusts_coordinator: bool = False
-    drops_incomplete: bool = False
+    screening: Screening = field(default_factory=Screening)
     noise: NoiseOrigin = NoiseOrigin.SECURE
     records_per_person: int = 1
     silos_per_person: int = 1
@@ -68,7 +76,7 @@ class Policy:
         checks.non_negative("least_noise", self.least_noise)
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
-        for flag in ("trusts_coordinator", "drops_incomplete", "has_header"):
+        for flag in ("trusts_coordinator", "has_header"):
             if not isinstance(getattr(self, flag), bool):  # the text "false" would count as true
                 raise InputError(f"{flag} must be true or false, without quotes; got {getattr(self, flag)!r}.")
         for listed in ("methods", "coordinators"):
@@ -80,6 +88,7 @@ class Policy:
     def save(self, path: Path) -> None:
         """Write the policy as TOML, for people to read and edit."""
         plain = asdict(self) | {"noise": self.noise.value}
+        plain |= {name: policy.value for name, policy in plain.pop("screening").items()}
         path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in plain.items()), encoding="utf-8")
 
     @classmethod
@@ -87,7 +96,11 @@ class Policy:
         """Read a policy; anything odd is refused by name."""
         try:
             plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            if plain.pop("drops_incomplete", False) is not False:
+                raise InputError(_DROPS.format(path=path))
+            words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
             values = plain | {
+                "screening": Screening.of(**words),
                 "methods": tuple(plain["methods"]),
                 "coordinators": tuple(plain["coordinators"]),
                 "noise": NoiseOrigin(plain["noise"]),

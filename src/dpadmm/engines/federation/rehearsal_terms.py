@@ -8,6 +8,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.datasets.screening import Screening
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.errors import InputError
@@ -25,7 +26,7 @@ def rehearsal_tables(
 ) -> "tuple[dict[str, pd.DataFrame], Schema]":
     """Return one table per silo: the user's, dealt by a column or at random; or breast cancer, from scikit-learn."""
     from dpadmm.datasets.schema import Schema
-    from dpadmm.datasets.tables import lacks, read_typed_table, remedy
+    from dpadmm.datasets.tables import read_table, split_table
 
     checks.count("silos", silos, least=2)
     if data is None:
@@ -37,11 +38,9 @@ def rehearsal_tables(
     else:
         if schema is None:
             raise InputError("A table needs its public schema: --schema FILE.")
-        frame, public = read_typed_table(data, has_header=has_header), Schema.load(schema)
+        frame, public = read_table(data, has_header=has_header), Schema.load(schema)
     if by is not None:
-        if by not in frame.columns:
-            raise InputError(f"--by: {lacks('The table', [by], frame.columns)} {remedy(has_header)}")
-        tables = {str(name): part for name, part in frame.groupby(by)}
+        tables = split_table(frame, by, "The table", has_header=has_header)
     else:
         order = np.random.default_rng(_DEAL_SEED).permutation(len(frame))
         tables = {f"silo-{i}": frame.iloc[rows] for i, rows in enumerate(np.array_split(order, silos))}
@@ -81,4 +80,6 @@ def p_admm_terms(
 
 def rehearsal_policy(name: str, data: Path, schema: Path) -> Policy:
     """Return a policy for a rehearsal's silo."""
-    return Policy(name=name, data=str(data), schema=str(schema), noise=NoiseOrigin.TEST, drops_incomplete=True)
+    return Policy(
+        name=name, data=str(data), schema=str(schema), noise=NoiseOrigin.TEST, screening=Screening.of("blank")
+    )

@@ -367,7 +367,7 @@ class Silo:
         except OSError as problem:
             raise Refusal(f"The table of {self.policy.name} cannot be read.") from problem
         if self._read is None or self._read[0] != stamp:
-            self._read = stamp, read_records(data, schema, self.policy.drops_incomplete, self.policy.has_header)
+            self._read = stamp, read_records(data, schema, self.policy.screening, self.policy.has_header)
             self._seated.clear()
         return self._read[1]
 

@@ -2,11 +2,9 @@
 
 import hashlib
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import NoiseOrigin
@@ -16,6 +14,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
 if TYPE_CHECKING:
+    from dpadmm.datasets.screening import Screening
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
@@ -74,7 +73,7 @@ class SiloFiles:
         budget = Budget(epsilon=epsilon, delta=delta)
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
-        records = read_records(Path(policy.data), Path(policy.schema), policy.drops_incomplete, policy.has_header)
+        records = read_records(Path(policy.data), Path(policy.schema), policy.screening, policy.has_header)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)  # also one that was there already: logs and Flower's files are in it
         shutil.copyfile(policy.schema, self.schema)
@@ -90,13 +89,14 @@ class SiloFiles:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The encoded private table of a silo."""
+    """The encoded private table of a silo, the table as it was read (by which the ledger knows it), and notes."""
 
     features: Matrix = field(repr=False)
     labels: Floats = field(repr=False)
     row_norm: float
     schema: str
-    columns: Mapping[str, Any] = field(repr=False)
+    table: "SiloColumns"
+    notes: tuple[str, ...] = ()
 
     @property
     def number(self) -> int:
@@ -108,13 +108,6 @@ class Records:
         """How many features a record has."""
         return int(self.features.shape[1])
 
-    @cached_property
-    def table(self) -> "SiloColumns":
-        """The table as it was read, by which the ledger knows the silo."""
-        from dpadmm.privacy.ledger import SiloColumns
-
-        return SiloColumns("this silo", self.columns)
-
 
 def schema_digest(path: Path) -> str:
     """Return the SHA-256 of a schema's canonical text, by which agreements name it."""
@@ -123,15 +116,16 @@ def schema_digest(path: Path) -> str:
     return hashlib.sha256(Schema.load(path).to_json().encode()).hexdigest()
 
 
-def read_records(data: Path, schema: Path, drops_incomplete: bool, has_header: bool = True) -> Records:
+def read_records(data: Path, schema: Path, screening: "Screening", has_header: bool = True) -> Records:
     """Read and encode the table by its public schema."""
-    from dpadmm.datasets.policies import Missing
     from dpadmm.datasets.schema import Schema
-    from dpadmm.datasets.tables import read_typed_table
+    from dpadmm.datasets.screening import encode_table
+    from dpadmm.datasets.tables import read_table
+    from dpadmm.privacy.ledger import SiloColumns
 
     public = Schema.load(schema)
-    frame = read_typed_table(data, has_header=has_header)
-    encoded = public.encode(frame, missing=Missing.DROP if drops_incomplete else Missing.ERROR)
+    frame = read_table(data, has_header=has_header)
+    encoded = encode_table(public, frame, str(data), screening)
     digest = hashlib.sha256(public.to_json().encode()).hexdigest()
-    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
-    return Records(encoded.features, encoded.labels, public.row_norm, digest, columns)
+    table = SiloColumns.of_frame("this silo", frame)
+    return Records(encoded.features, encoded.labels, public.row_norm, digest, table, encoded.notes)

@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from dpadmm.algorithms.anatomy import check_fit
 from dpadmm.algorithms.method import Common, Method, Topology
@@ -29,9 +28,8 @@ from dpadmm.privacy.gaussian import epsilon_of_delta, m_of
 from dpadmm.privacy.records import Protection, Release
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.regularisers import ElasticNet, NoRegulariser, Regulariser, Ridge
-from dpadmm.problems.risk import EmpiricalRisk
-from dpadmm.problems.silos import Silos
 
 LOSSES: dict[str, Loss] = {"logistic": Logistic(), "smoothed-hinge": SmoothedHinge(), "huber": Huber(1.0)}
 
@@ -170,15 +168,12 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
 
 
 def _public_problem(agreement: Agreement) -> Problem:
-    """Return the problem with the agreed sizes and empty tables."""
-    sizes = [participant.records for participant in agreement.participants]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    empty = sparse.csr_array((int(offsets[-1]), agreement.dimension), dtype=np.float64)
-    names = tuple(participant.name for participant in agreement.participants)
-    silos = Silos(empty, np.ones(int(offsets[-1])), offsets, agreement.row_norm, names)
-    return Problem.of(
-        EmpiricalRisk(silos, loss_of(agreement), agreement.mu), _weighting(agreement), _penalty(agreement)
+    """Return the problem as far as it is agreed: sizes and constants, no values."""
+    sizes = np.array([participant.records for participant in agreement.participants], dtype=np.int64)
+    functions = PublicFunctions.of_loss(
+        sizes, agreement.dimension, loss_of(agreement), agreement.row_norm, agreement.mu
     )
+    return Problem.of(functions, _weighting(agreement), _penalty(agreement))
 
 
 def loss_of(agreement: Agreement) -> Loss:

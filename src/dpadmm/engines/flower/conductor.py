@@ -20,7 +20,7 @@ from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.runtime import Runtime, auth_secret
 from dpadmm.errors import InputError
 
-SERVER = (sys.executable, "-m", "dpadmm.engines.flower.server_task")
+SERVER = (sys.executable, "-m", "dpadmm.engines.flower.server_app")
 _BEGIN_SECONDS = 60.0
 _JOIN_SECONDS = 10.0
 _log = logging.getLogger("dpadmm.coordinator")

@@ -12,6 +12,7 @@ import httpx
 from flwr.app import Message, MessageType
 from flwr.supercore.run import RunNotRunningException  # no `Exception`
 
+from dpadmm.engines.federation.transport import Interrupted
 from dpadmm.engines.flower.client_app import content_of, envelope_in
 
 if TYPE_CHECKING:
@@ -26,24 +27,20 @@ _LEFT_OPEN = 2
 _log = logging.getLogger("dpadmm.coordinator")
 
 
-class LostGrid(Exception):
-    """The SuperLink, or this run in it, is gone: the coordinator's file is as it was, a new run continues it."""
-
-
 @contextmanager
 def _grid_calls() -> Iterator[None]:
     """Tell a lost SuperLink, which Flower reports in many ways, from a federation that has to stop."""
     try:
         yield
     except (Exception, RunNotRunningException) as problem:
-        raise LostGrid(str(problem)) from problem
+        raise Interrupted(str(problem)) from problem
 
 
-Answer = tuple[Hashable, bytes | None] | LostGrid
+Answer = tuple[Hashable, bytes | None] | Interrupted
 
 
 class GridTransport:
-    """The coordinator's transport (`drive.Transport`) over a grid."""
+    """The coordinator's transport (`federation.transport.Transport`) over a grid."""
 
     def __init__(self, grid: "Grid") -> None:
         """Carry over this grid."""
@@ -75,7 +72,7 @@ class GridTransport:
         try:
             answer = self._arrived.get(timeout=POLL_SECONDS)
             while True:
-                if isinstance(answer, LostGrid):
+                if isinstance(answer, Interrupted):
                     raise answer
                 found.append(answer)
                 answer = self._arrived.get_nowait()
@@ -118,7 +115,7 @@ class _Puller:
         except (Exception, RunNotRunningException) as problem:  # noqa: BLE001 - Flower raises whatever the bytes of a node lead to
             self._close(name)
             if _is_lost(problem):
-                self._put(LostGrid(str(problem)))
+                self._put(Interrupted(str(problem)))
             else:
                 _log.warning("what node %s sent cannot be read: %r", self._node, problem)
                 self._put((self._node, None))

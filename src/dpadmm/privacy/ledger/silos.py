@@ -50,6 +50,11 @@ class SiloColumns:
         if len(lengths) > 1:
             raise InputError(f"The columns of a silo must have equally many rows, got {sorted(lengths)}.")
 
+    @classmethod
+    def of_frame(cls, name: str, frame: Any) -> "SiloColumns":
+        """Return a data frame as a silo: every column, used or not."""
+        return cls(name, {str(column): frame[column].to_numpy() for column in frame.columns})
+
     @property
     def rows(self) -> int:
         """How many rows there are."""

@@ -1,0 +1,120 @@
+"""The method of docs/adding.md, installed as the page says: listed, planned, fitted, audited, federated."""
+
+import importlib.util
+import re
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dpadmm.algorithms import registry
+from dpadmm.algorithms.method import About, Method, Topology
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.cli.main import app
+from dpadmm.engines.local import LocalEngine, Stopping
+from dpadmm.errors import InputError
+from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.simulated import SimulatedSampler
+
+ROOT = Path(__file__).parents[2]
+SOURCE, TEST, REGISTRATION = "my_methods/heavy_ball.py", "tests/test_heavy_ball.py", "pyproject.toml"
+
+
+def files_on_the_page() -> dict[str, str]:
+    page = (ROOT / "docs" / "adding.md").read_text()
+    return dict(re.findall(r'^```\w+ title="([^"]*)"\n(.*?)^```', page, flags=re.MULTILINE | re.DOTALL))
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The three files, and what pip makes of the third."""
+    files = files_on_the_page()
+    assert set(files) == {SOURCE, TEST, REGISTRATION}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    project = tomllib.loads(files[REGISTRATION])["project"]
+    announced = "".join(f"{name} = {place}\n" for name, place in project["entry-points"]["dpadmm.methods"].items())
+    info = tmp_path / "my_methods-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "entry_points.txt").write_text(f"[dpadmm.methods]\n{announced}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    registry.by_name.cache_clear()
+    yield tmp_path
+    registry.by_name.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("my_methods")]:
+        del sys.modules[name]
+
+
+def test_three_files_add_a_method_everywhere(package):
+    pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
+    from tests.engines.federation import worlds
+
+    from dpadmm.engines.federation.outcome import outcome_of
+    from dpadmm.engines.federation.terms import agreed_run
+    from dpadmm.estimators import PrivateLogisticRegression
+    from dpadmm.planning import plan
+    from dpadmm.problems.losses import Logistic
+
+    listed = CliRunner().invoke(app, ["algorithms", "--json"])
+    assert '"dp-heavy-ball"' in listed.stdout
+
+    made = plan(sizes=(150, 150), dimension=3, loss=Logistic(), epsilon=4.0, delta=1e-5, method="dp-heavy-ball")
+    assert type(made.algorithm).__name__ == "HeavyBall"
+    assert made.method == "dp-heavy-ball"
+    assert made.statement().curve.epsilon(1e-5) == pytest.approx(4.0, rel=1e-3)
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 2))
+    y = X[:, 0] > 0
+    estimator = PrivateLogisticRegression(
+        epsilon=4.0, delta=1e-5, algorithm="dp-heavy-ball", feature_bounds=(-1, 1), classes=[False, True]
+    )
+    assert estimator.fit(X, y).score(X, y) > 0.7
+
+    # The method's own test: the optimum without noise, and the audit.
+    spec = importlib.util.spec_from_file_location("test_heavy_ball", package / TEST)
+    own = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(own)
+    own.test_without_noise_it_finds_the_optimum()
+    own.test_an_attacker_gets_no_more_than_certified()
+
+    world = worlds.make(package / "world", "dp-heavy-ball", {"step": 0.5})
+    coordinator = world.coordinator()
+    world.drive(coordinator)
+    terms = agreed_run(world.agreement)
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=world.agreement.seed))
+    run = LocalEngine(progress=False).run(terms.algorithm, world.problem(), Stopping(rounds=4), None, noise)
+    np.testing.assert_allclose(outcome_of(coordinator).estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
+    with pytest.raises(InputError, match=r"takes the settings momentum, step; unknown: \['rho'\], missing: \['step'\]"):
+        agreed_run(replace(world.agreement, settings=(("rho", 0.5),)))
+
+
+def test_names_are_unique_and_only_methods_are_methods(monkeypatch):
+    class Twin(Method):
+        about = About(name="p-admm", summary="", topology=Topology.STAR)
+
+    for stranger, words in ((Twin, "Two methods are called 'p-admm'"), (int, "int is no method")):
+        monkeypatch.setattr(registry, "METHODS", (PADMM, stranger))
+        registry.by_name.cache_clear()
+        with pytest.raises(InputError, match=words):
+            registry.by_name()
+    registry.by_name.cache_clear()
+
+
+def test_a_method_is_named_once():
+    """Its name is a key in its own description and at most one other place (papers and experiments apart)."""
+    files = [
+        f
+        for f in (ROOT / "src").rglob("*.py")
+        if not {"experiments", "claims", "certificates", "methods"} & set(f.parts)
+    ]
+    text = "\n".join(re.sub(r"^ *>>>.*$", "", file.read_text(), flags=re.MULTILINE) for file in files)
+    often = {name: text.count(f'"{name}"') for name in registry.by_name()}
+    assert {name: n for name, n in often.items() if not 1 <= n <= 2} == {}

@@ -1,0 +1,27 @@
+"""Federations here lose processes, never power: files are written as always, but nobody waits for the disk."""
+
+import os
+
+import pytest
+
+from dpadmm.engines.federation import durable
+from dpadmm.privacy.ledger import store
+
+
+def _unsynced(original, place):
+    def changed(*args, **kwargs):
+        made = original(*args, **kwargs)
+        (made if place is None else args[place]).execute("PRAGMA synchronous = OFF")
+        return made
+
+    return changed
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced():
+    """What the system has been given survives the end of a process; that it reaches the disk is SQLite's business."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(durable, "connect", _unsynced(durable.connect, None))
+        patch.setattr(store, "_make_durable", _unsynced(store._make_durable, 0))
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield

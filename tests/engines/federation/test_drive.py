@@ -1,0 +1,129 @@
+"""One loop drives a run: what it does about strangers, liars, twins, and a run that nobody wants."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Missing
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.keys import open_envelope
+from dpadmm.engines.federation.messages import Stepped
+from dpadmm.engines.federation.refusal import FederationStopped
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.transport import InMemory, Interrupted
+
+
+def test_a_run_that_nobody_wants_asks_nobody(world):
+    coordinator, transport = world.coordinator(), world.transport()
+    with pytest.raises(Interrupted):
+        world.drive(coordinator, transport, is_wanted=lambda: False)
+    assert not transport.carried
+    assert not coordinator.signs.is_driven
+
+
+def test_two_processes_decide_once_to_go_on_without_a_silo(worlds, tmp_path):
+    """The slower one takes over what the faster one has decided, and goes on with the new terms."""
+    world = worlds.make(tmp_path, edges=((0, 1), (0, 2), (1, 2)), missing=Missing.WITHOUT, wait_seconds=30.0)
+    one, two = world.coordinator(), world.coordinator()
+    transport = replace(world, silos={name: silo for name, silo in world.silos.items() if name != "s2"}).transport()
+    slow = Drive(two, transport, transport.clock, resend_seconds=1e6)
+    slow._invite()  # it has begun with the old terms
+    one.go_on_without([2])
+    two.go_on_without([2])
+    assert one.phase == two.phase == 1
+    assert one.agreement.digest == two.agreement.digest
+    two.phase = 0  # as if it had not noticed
+    slow.run()
+    assert one.is_done
+    assert [event for _, event, _ in one.log()] == ["missing", "missing"]
+    assert one.estimates().tolist() == two.estimates().tolist()
+
+
+def test_an_answer_to_terms_that_were_left_is_no_reason_to_stop(worlds, tmp_path):
+    world = worlds.make(tmp_path, edges=((0, 1), (0, 2), (1, 2)), missing=Missing.STOP, wait_seconds=30.0)
+    coordinator, transport = world.coordinator(), world.transport()
+    drive = Drive(coordinator, transport, transport.clock)
+    refusal = world.silos["s0"].answer(b"x" * 100)  # signed, but not about this invitation
+    assert coordinator.accept_joined(refusal) is None
+    drive._take("somewhere", refusal)
+    assert coordinator.absent == [0, 1, 2]
+    drive.run()
+    assert coordinator.is_done
+
+
+@dataclass
+class Parrot:
+    """A node that holds no silo, and says one thing only."""
+
+    word: bytes
+
+    def answer(self, envelope: bytes) -> bytes:
+        return self.word
+
+
+def test_a_stranger_who_repeats_a_participants_words_is_ignored(world):
+    """On a graph every neighbour holds signed answers; shown by another node they blame nobody."""
+    calm = world.coordinator(name="calm.db")
+    carried = world.drive(calm).carried
+    stolen = next(one.envelope for one in reversed(carried) if one.node == "s0" and not one.is_request)
+    coordinator = world.coordinator(name="again.db")
+    world.drive(coordinator, world.transport(stranger=Parrot(stolen)))  # the silos repeat what they have answered
+    assert coordinator.is_done
+    assert coordinator.estimates().tolist() == calm.estimates().tolist()
+    assert not coordinator.log()
+
+
+@dataclass
+class Liar:
+    """A participant that signs any vector it likes."""
+
+    silo: Silo
+    vector: tuple[float, ...]
+
+    def answer(self, envelope: bytes) -> bytes:
+        reply = self.silo.answer(envelope)
+        told = messages.read(open_envelope(reply, self.silo.public_key))
+        if not isinstance(told, Stepped):
+            return reply
+        return self.silo._key.seal(replace(told, vector=np.array(self.vector)).encode())
+
+
+@pytest.mark.parametrize(
+    ("vector", "words"),
+    [((np.nan, 0.0, 0.0), "not finite"), ((1e300, 1e300, 0.0), "norm"), ((1.0, 2.0), "shape")],
+    ids=["nan", "huge", "short"],
+)
+def test_a_silo_that_sends_what_it_likes_stops_the_federation(world, vector, words):
+    coordinator, transport = world.coordinator(), world.transport(s1=Liar(world.silos["s1"], vector))
+    with pytest.raises(FederationStopped, match=f"s1(.|\\n)*{words}"):
+        Drive(coordinator, transport, transport.clock).serve()
+    assert [event for _, event, _ in world.coordinator().log()] == ["refused", "stopped"]
+    assert max(world.statement(name).releases for name in world.silos) == 1
+
+
+def test_a_silo_that_sends_what_it_likes_is_gone_on_without_where_that_was_agreed(worlds, tmp_path):
+    world = worlds.make(tmp_path, edges=((0, 1), (0, 2), (1, 2)), missing=Missing.WITHOUT)
+    coordinator = world.coordinator()
+    world.drive(coordinator, world.transport(s1=Liar(world.silos["s1"], (np.nan, 0.0, 0.0))))
+    assert coordinator.agreement.left == ("s1",)
+    assert coordinator.is_done
+
+
+def test_whoever_waits_reads_why_a_drive_has_ended(world):
+    """A transport that is gone is no reason to stop: the file is as it was, and another drive ends the run."""
+
+    class Gone(InMemory):
+        def receive(self):
+            if self.carried:
+                raise Interrupted("no network")
+            return super().receive()
+
+    transport = Gone(world.transport().silos)
+    Drive(world.coordinator(), transport, transport.clock).serve()
+    again = world.coordinator()
+    assert not again.log()
+    assert not again.signs.is_driven
+    world.drive(again)
+    assert again.is_done

@@ -1,0 +1,197 @@
+"""Whatever a transport does, and wherever a process ends: the same model, nothing spent twice, one answer a round."""
+
+import shutil
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpadmm.engines.federation import durable, messages
+from dpadmm.engines.federation.agreement import NoiseOrigin
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.messages import Stepped
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.transport import Crashed, InMemory, at_once
+from dpadmm.privacy.ledger import chain, store
+
+ROUNDS = 2
+KINDS = {
+    "graph": {"method": "p-admm", "settings": {"eta": 0.05}},
+    "star": {"method": "fp-federated", "settings": {"gamma": 1.0}},
+}
+FATES = st.lists(st.lists(st.integers(0, 12), max_size=3).map(tuple), min_size=1, max_size=40)
+"""What becomes of the first envelopes: lost, repeated, late and in another order; the others arrive."""
+
+
+@dataclass
+class Steps:
+    """Counts the durable steps of every process, and ends one of them just before or just after one of its steps."""
+
+    point: tuple[str, int, str] | None = None
+    actor: str = "coordinator"
+    seen: Counter = field(default_factory=Counter)
+    crashes: int = 0
+
+    @contextmanager
+    def watched(self):
+        """Watch everything that makes something durable: two kinds of transactions, two kinds of small files."""
+        with pytest.MonkeyPatch.context() as patch:
+            for owner, name in ((durable, "exclusive"), (store, "transaction")):
+                patch.setattr(owner, name, self._transaction(getattr(owner, name)))
+            for owner, name in ((durable, "write"), (chain, "write_anchor")):
+                patch.setattr(owner, name, self._write(getattr(owner, name)))
+            yield
+
+    def _transaction(self, original):
+        @contextmanager
+        def watched(*args, **kwargs):
+            with original(*args, **kwargs):
+                yield
+                number = self._begin()
+            self._at(number, "after")
+
+        return watched
+
+    def _write(self, original):
+        def watched(*args, **kwargs):
+            number = self._begin()
+            original(*args, **kwargs)
+            self._at(number, "after")
+
+        return watched
+
+    def _begin(self) -> int:
+        self.seen[self.actor] += 1
+        self._at(self.seen[self.actor], "before")
+        return self.seen[self.actor]
+
+    def _at(self, number: int, when: str) -> None:
+        if (self.actor, number, when) == self.point:
+            self.point, self.crashes = None, self.crashes + 1
+            raise Crashed(f"{self.actor} {when} its durable step {number}")
+
+    def silo(self, directory):
+        """Return how a silo's process starts."""
+
+        def answer(silo, envelope):
+            self.actor = directory.name
+            try:
+                return Silo.answer(silo, envelope)
+            finally:
+                self.actor = "coordinator"
+
+        def start():
+            return type("Watched", (Silo,), {"answer": answer})(directory)
+
+        return start
+
+
+@dataclass
+class End:
+    """What is in all files when a run has ended, and what left the silos on the way."""
+
+    is_graph: bool
+    model: list
+    answers: dict
+    stored: dict
+    ledgers: list
+    left: dict
+
+
+def driven(worlds, template, place, steps=None, fate=at_once) -> End:
+    """Run a copy of a closed world to its end, opening the coordinator again after a crash."""
+    steps = steps or Steps()
+    world = worlds.copied(template, place)
+    transport = InMemory({name: steps.silo(place / name) for name in world.silos}, fate)
+    with steps.watched():
+        while True:
+            coordinator = world.coordinator()
+            try:
+                Drive(coordinator, transport, transport.clock).run()
+                break
+            except Crashed:
+                coordinator.close()
+    end = ended(world, coordinator, transport)
+    for silo in (*world.silos.values(), *transport._running.values()):
+        silo.close()
+    coordinator.close()
+    shutil.rmtree(place)
+    return end
+
+
+def ended(world, coordinator, transport) -> End:
+    """Read off the files, and off the wire."""
+    query = "SELECT round, agent, envelope FROM answers"
+    answers = {(k, agent): bytes(envelope) for k, agent, envelope in coordinator._connection.execute(query)}
+    stored, ledgers, left = {}, [], {}
+    for agent, silo in enumerate(world.silos.values()):
+        rows = silo._connection.execute("SELECT round, reply FROM answers")
+        stored |= {(k, agent): bytes(reply) for k, reply in rows}
+        with silo._ledger() as ledger:
+            ledger.verify()
+            ledgers.append((ledger.statement().releases, ledger.statement().spent_epsilon))
+    for one in transport.carried:
+        told = None if one.is_request else messages.read(one.envelope[messages.SIGNATURE_BYTES :])
+        if isinstance(told, Stepped):
+            left.setdefault((told.round, told.agent), set()).add(one.envelope)
+    return End(coordinator.terms.is_graph, coordinator.estimates().tolist(), answers, stored, ledgers, left)
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+def federation(request, worlds, tmp_path_factory):
+    """Two silos with test noise that have approved their terms, closed, to be copied; and their undisturbed end."""
+    place = tmp_path_factory.mktemp("federation")
+    made = closed(worlds.make(place / "template", sizes=(30, 20), rounds=ROUNDS, **request.param))
+    calm = driven(worlds, made, place / "calm")
+    assert [releases for releases, _ in calm.ledgers] == [ROUNDS, ROUNDS]
+    assert calm.answers == calm.stored
+    return made, calm
+
+
+def closed(world):
+    world.coordinator().close()
+    for silo in world.silos.values():
+        silo.close()
+    return world
+
+
+def crash_points(worlds, template, place, actors) -> list[tuple[str, int, str]]:
+    """Return every durable step of these processes, each cut short and each not followed up."""
+    steps = Steps()
+    driven(worlds, template, place, steps)
+    return [(who, n + 1, when) for who in actors for n in range(steps.seen[who]) for when in ("before", "after")]
+
+
+def test_a_crash_at_any_durable_step_changes_nothing(worlds, federation, tmp_path):
+    """Deterministic noise: all bits are those of an undisturbed run, in all files and on the wire."""
+    template, calm = federation
+    actors = ("s0", "coordinator") if calm.is_graph else ("coordinator",)  # a silo's steps are the same on both
+    points = crash_points(worlds, template, tmp_path / "count", actors)
+    assert len(points) > 10 * len(actors)
+    for point in points:
+        steps = Steps(point)
+        assert driven(worlds, template, tmp_path / "crashed", steps) == calm, point
+        assert steps.crashes == 1, point
+
+
+def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path):
+    """No crash makes a silo let a second draw leave for a round, and each is paid for once."""
+    made = worlds.make(tmp_path / "secure", sizes=(30, 20), rounds=ROUNDS, noise=NoiseOrigin.SECURE)
+    federation = closed(made)
+    for point in crash_points(worlds, federation, tmp_path / "count", ("s0",)):
+        end = driven(worlds, federation, tmp_path / "crashed", Steps(point))
+        assert end.answers == end.stored, point
+        assert end.left == {key: {envelope} for key, envelope in end.stored.items()}, point
+        assert [releases for releases, _ in end.ledgers] == [ROUNDS, ROUNDS], point
+        assert max(spent for _, spent in end.ledgers) <= 1.0, point
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(fates=FATES)
+def test_what_is_lost_repeated_late_or_out_of_order_changes_nothing(worlds, federation, tmp_path, fates):
+    template, calm = federation
+    due = iter(fates)
+    assert driven(worlds, template, tmp_path / "stormy", fate=lambda _: next(due, (0,))) == calm
