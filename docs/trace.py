@@ -31,23 +31,29 @@ def modules_of(work: Callable[[], object]) -> list[str]:
     found: dict[str, None] = {}
     importing = 0
 
-    def note(frame: FrameType, event: str, _: Any) -> None:
+    def enter(frame: FrameType, _event: str, _: Any) -> Any:
         nonlocal importing
         code = frame.f_code
         if code.co_name == "<module>":
-            importing += {"call": 1, "return": -1}.get(event, 0)
-        elif event == "call" and not importing and code.co_flags & inspect.CO_OPTIMIZED:
-            name = code.co_filename
-            if name.startswith(HOME):
-                found.setdefault(name.removeprefix(HOME).removesuffix(".py"))
+            importing += 1
+            return leave
+        if not importing and code.co_filename.startswith(HOME) and code.co_flags & inspect.CO_OPTIMIZED:
+            found.setdefault(code.co_filename.removeprefix(HOME).removesuffix(".py"))
+        return None
 
-    threading.setprofile(note)
-    sys.setprofile(note)
+    def leave(_frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal importing
+        importing -= event == "return"
+        return leave
+
+    before = sys.gettrace()
+    threading.settrace(enter)
+    sys.settrace(enter)
     try:
         work()
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        sys.settrace(before)
+        threading.settrace(before)  # type: ignore[arg-type]
     return list(found)
 
 

@@ -50,5 +50,5 @@ def test_files_that_are_no_models(cli, study, name):
 
 def test_words_of_other_labels():
     scores = np.array([-2.0, 0.5])
-    assert ThresholdLabel("pay", 50).words(scores).tolist() == ["at most 50", "above 50"]
-    assert RealLabel("price", 0, 10).words(scores).tolist() == [0.0, 7.5]
+    assert ThresholdLabel("pay", 50).classes == ("at most 50", "above 50")
+    assert RealLabel("price", 0, 10).decode(scores).tolist() == [0.0, 7.5]

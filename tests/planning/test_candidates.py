@@ -15,7 +15,6 @@ from dpadmm.networks import ring
 from dpadmm.noise import Constant
 from dpadmm.planning import Task
 from dpadmm.planning.bench import bench_of, try_out
-from dpadmm.planning.blueprint import Blueprint
 from dpadmm.planning.candidates import (
     NOISE_RATIOS,
     margin_scale,
@@ -24,6 +23,7 @@ from dpadmm.planning.candidates import (
     settings_at,
     unit_noise,
 )
+from dpadmm.planning.plan import course_of
 from dpadmm.planning.settings import Settings, solver_tolerance, why_not
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
@@ -40,8 +40,9 @@ def task_of(sizes=(300, 300, 300), epsilon=1.0, **facts):
 
 def planned_noise(task, settings):
     """Noise per coordinate of the mean model after one round, from the releases themselves."""
-    blueprint = replace(Blueprint.of(task, settings), schedule=Constant(), tolerance=1e-13)
-    row = next(iter(blueprint.noise_plan(is_secure=False).releases.values()))
+    course = course_of(task, settings)
+    course = replace(course, schedule=Constant(), setting=replace(course.setting, tolerance=1e-13))
+    row = next(iter(course.noise_plan(is_secure=False).releases.values()))
     stds = np.array([release.noise_std for release in row.values()])
     if any(release.agent < 0 for release in row.values()):
         return stds[0]
@@ -168,7 +169,7 @@ def test_the_solver_is_far_more_exact_than_one_record_matters():
 def test_certificates_say_in_words_what_they_say_in_numbers(method, silos):
     task = task_of(view=View.PUBLIC, records_per_person=3, silos_per_person=silos, regulariser=Ridge(0.1))
     rounds = 1 if method is OutputPerturbation else 3
-    plan = Blueprint.of(task, Settings(method, rounds=rounds, step=1.0, mu=0.1)).noise_plan(is_secure=False)
+    plan = course_of(task, Settings(method, rounds=rounds, step=1.0, mu=0.1)).noise_plan(is_secure=False)
     for release in plan:
         said = [text for text in release.certificate.assumptions if text.startswith("neighbours differ")]
         where = "of one silo" if silos == 1 else "in each of at most 2 silos"

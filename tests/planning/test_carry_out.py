@@ -22,7 +22,7 @@ def made(**facts):
     facts = {"sizes": SIZES, "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)} | facts
     short = plan(Task(**facts))
     # Fewer rounds are enough here and quicker with exact noise.
-    return replace(short, settings=replace(short.settings, rounds=6))
+    return replace(short, setting=replace(short.setting, rounds=6))
 
 
 def data_of(silos):

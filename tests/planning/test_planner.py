@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.engines.local import FinalModel
 from dpadmm.errors import InputError
 from dpadmm.networks import complete, ring
-from dpadmm.planning import Output, Task, plan, utility_curve
+from dpadmm.planning import Task, plan, utility_curve
 from dpadmm.planning import bench as bench_module
 from dpadmm.planning.bench import bench_of
 from dpadmm.planning.cache import folder, key_of, remembered
@@ -26,7 +27,7 @@ TASK = Task(sizes=(200, 150), dimension=4, loss=Logistic(), target=Target(1.0, 1
 def test_a_plan_spends_the_budget_and_says_what_it_is():
     made = plan(TASK)
     assert isinstance(made.algorithm, PADMM)
-    assert (made.network, made.output) == (complete(2), Output.TAIL_AVERAGE)
+    assert (made.network, made.output) == (complete(2), FinalModel.TAIL_AVERAGE)
     assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert made.noise_std.shape == made.sensitivity.shape == (2,)
     assert (made.noise_std > 0).all()
@@ -82,7 +83,7 @@ def test_a_method_can_be_asked_for(method):
 
 def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
     made = plan(TASK, method="output-perturbation")
-    assert (made.rounds, made.output) == (1, Output.LAST)
+    assert (made.rounds, made.output) == (1, FinalModel.LAST)
     assert made.mu > 1 / 350
 
 

@@ -11,8 +11,7 @@ from dpadmm.planning import Task, plan
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.records import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, Squared
-from dpadmm.problems.public import PublicFunctions
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
 
 FACTS = {"sizes": (40, 60), "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)}
 
@@ -67,7 +66,7 @@ def test_the_public_side_of_the_functions_has_the_constants_and_no_values(make_s
 def test_planning_takes_public_facts_only(make_silos):
     """Nothing that holds records fits into a task, and planning has no other door."""
     silos = make_silos((40, 60))
-    allowed = set(Task.__dataclass_fields__) | {"task", "method", "epsilon", "delta"}
+    allowed = set(Task.__dataclass_fields__) | {"task", "method", "problems", "epsilon", "delta"}
     assert set(inspect.signature(plan).parameters) <= allowed
     for smuggled in (silos, EmpiricalRisk(silos, Logistic()), silos.features):
         with pytest.raises(InputError, match="public facts only"):

@@ -15,7 +15,8 @@ from sklearn import datasets
 from dpadmm.datasets import load_breast_cancer, load_heart
 from dpadmm.datasets.partition import iid
 from dpadmm.datasets.screening import encode_table
-from dpadmm.planning import Task, plan, simulate
+from dpadmm.engines.private import simulate
+from dpadmm.planning import Task, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 
@@ -31,7 +32,8 @@ def planned_models(silos, epsilon):
         target=Target(epsilon, DELTA),
         row_norm=silos.row_norm,
     )
-    return simulate(plan(task), silos, RUNS, seed=0)
+    made = plan(task)
+    return simulate(made, made.problem(silos), RUNS, seed=0)
 
 
 def accuracy(silos, models):

@@ -25,8 +25,7 @@ from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.public import PublicFunctions
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
 from dpadmm.solvers import batch_kernels
 from dpadmm.solvers.kernels import csr_slope_sum
 

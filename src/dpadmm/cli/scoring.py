@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpadmm.cli.options import TaskWords
+from dpadmm.datasets.columns import Label, RealLabel
 from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
@@ -50,11 +51,17 @@ def predictions(model: SavedModel, frame: pd.DataFrame, where: str, screening: S
     """
     screened = encode_table(model.schema, frame, where, screening, is_labelled=False)
     scores = Scorer.of(model).scores(screened.features)
-    table = pd.DataFrame({model.schema.label.name: model.schema.label.words(scores)})
+    table = pd.DataFrame({model.schema.label.name: _worded(model.schema.label, scores)})
     if model.loss.startswith("logistic"):
         table["probability"] = expit(scores)
     table[screened.blank] = None
     return table
+
+
+def _worded(label: Label, scores: Floats) -> NDArray[np.object_]:
+    if isinstance(label, RealLabel):
+        return label.decode(scores).astype(object)
+    return np.array(label.classes, dtype=object)[(scores > 0).astype(np.intp)]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from dpadmm.datasets.screening import Screening, encode_table
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.carry_out import carry_out
-from dpadmm.planning.plan import Plan
+from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.records import Unit

@@ -95,16 +95,17 @@ class Label(Protocol):
         ...
 
     @property
+    def classes(self) -> tuple[Category, ...]:
+        """What is predicted for -1 and for +1, in words; nothing for a number."""
+        ...
+
+    @property
     def is_real(self) -> bool:
         """Whether the label is a number to predict, not one of two classes."""
         ...
 
     def read(self, cells: pd.Series) -> Cells:
         """Encode cells of any kind; the labels are the values."""
-        ...
-
-    def words(self, scores: Floats) -> NDArray[Any]:
-        """Return predictions in the words of the table, from the scores of a model."""
         ...
 
     def describe(self) -> str:
@@ -211,8 +212,8 @@ class BinaryLabel:
     """Two classes by listed values: +1 for a value in `positive`, -1 for one in `negative`.
 
     >>> label = BinaryLabel("income", positive=(">50K",), negative=("<=50K",))
-    >>> label.read(pd.Series([">50K", "<=50K"])).values.tolist(), label.words(np.array([0.3, -2.0])).tolist()
-    ([1.0, -1.0], ['>50K', '<=50K'])
+    >>> label.read(pd.Series([">50K", "<=50K"])).values.tolist(), label.classes
+    ([1.0, -1.0], ('<=50K', '>50K'))
     """
 
     name: str
@@ -231,6 +232,11 @@ class BinaryLabel:
         object.__setattr__(self, "negative", negative)
 
     @property
+    def classes(self) -> tuple[Category, ...]:
+        """The first value of each class."""
+        return self.negative[0], self.positive[0]
+
+    @property
     def allowed(self) -> str:
         """The two lists together."""
         return ", ".join(map(repr, self.positive + self.negative))
@@ -239,10 +245,6 @@ class BinaryLabel:
         """Return -1 or +1 per row."""
         found = _listed(cells, self.positive + self.negative)
         return replace(found, values=np.where(found.codes < len(self.positive), 1.0, -1.0))
-
-    def words(self, scores: Floats) -> NDArray[Any]:
-        """Return the first value of the class."""
-        return _either(scores, self.positive[0], self.negative[0])
 
     def describe(self) -> str:
         """Say the two lists."""
@@ -268,6 +270,11 @@ class ThresholdLabel:
         object.__setattr__(self, "threshold", checks.finite(f"threshold of {self.name!r}", self.threshold))
 
     @property
+    def classes(self) -> tuple[Category, ...]:
+        """On which side of the threshold."""
+        return f"at most {self.threshold:g}", f"above {self.threshold:g}"
+
+    @property
     def allowed(self) -> str:
         """Any number."""
         return "a number"
@@ -277,10 +284,6 @@ class ThresholdLabel:
         found = _numbers(cells, self.threshold, -np.inf, np.inf)
         return replace(found, values=np.where(found.values > self.threshold, 1.0, -1.0))
 
-    def words(self, scores: Floats) -> NDArray[Any]:
-        """Say on which side of the threshold."""
-        return _either(scores, f"above {self.threshold:g}", f"at most {self.threshold:g}")
-
     def describe(self) -> str:
         """Say the threshold."""
         return f"{self.name}: +1 above {self.threshold:g}, otherwise -1"
@@ -288,11 +291,11 @@ class ThresholdLabel:
 
 @dataclass(frozen=True)
 class RealLabel:
-    """A bounded target for regression, mapped from [lower, upper] onto [-1, 1]; `words` maps back.
+    """A bounded target for regression, mapped from [lower, upper] onto [-1, 1]; `decode` maps back.
 
     >>> label = RealLabel("price", 0, 200)
     >>> encoded = label.read(pd.Series([50.0, 999.0]))
-    >>> encoded.values.tolist(), encoded.outside.tolist(), label.words(encoded.values).tolist()
+    >>> encoded.values.tolist(), encoded.outside.tolist(), label.decode(encoded.values).tolist()
     ([-0.5, 1.0], [False, True], [50.0, 200.0])
     """
 
@@ -301,6 +304,7 @@ class RealLabel:
     upper: float
     kind: ClassVar[str] = "real"
     is_real: ClassVar[bool] = True
+    classes: ClassVar[tuple[Category, ...]] = ()
 
     def __post_init__(self) -> None:
         """Refuse empty or endless ranges."""
@@ -317,7 +321,7 @@ class RealLabel:
         found = _numbers(cells, self.lower, self.lower, self.upper)
         return replace(found, values=2.0 * (found.values - self.lower) / (self.upper - self.lower) - 1.0)
 
-    def words(self, scores: Floats) -> NDArray[Any]:
+    def decode(self, scores: Floats) -> Floats:
         """Map predictions, clipped to [-1, 1], back to the units of the table."""
         return self.lower + (np.clip(scores, -1.0, 1.0) + 1.0) * (self.upper - self.lower) / 2.0
 
@@ -343,6 +347,18 @@ def numbers_of(cells: pd.Series) -> Floats:
         return np.asarray(cells.astype(float).to_numpy())
     # Cell by cell: pandas reads a column as a whole, and one person's cell would change how another's is read.
     return np.array([_number_of(cell) for cell in cells.astype(object)], dtype=float)
+
+
+def as_numbers(name: str, cells: pd.Series) -> Floats:
+    """Return the cells as finite floats, or say how many are no numbers."""
+    numbers = numbers_of(cells)
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        raise InputError(
+            f"Column {name!r} must hold finite numbers; {bad.sum()} of {len(bad)} cells are something else (first in "
+            f"row {np.argmax(bad) + 1}). Convert them."
+        )
+    return numbers
 
 
 def _number_of(cell: Any) -> float:
@@ -395,10 +411,6 @@ def _listed(cells: pd.Series, categories: Sequence[Category]) -> Cells:
     codes[missing] = -1
     none = np.zeros(len(codes), dtype=bool)
     return Cells(codes, np.ones(len(codes)), missing, (codes < 0) & ~missing, none, none)
-
-
-def _either(scores: Floats, above: Category, below: Category) -> NDArray[Any]:
-    return np.array([above if score > 0 else below for score in scores], dtype=object)
 
 
 def _check_name(what: str, name: object) -> None:

@@ -39,6 +39,13 @@ class Ending(Enum):
     INTERRUPTED = "interrupted"
 
 
+class FinalModel(Enum):
+    """Which model a run ends with."""
+
+    LAST = "the last model"
+    TAIL_AVERAGE = "the mean of the models of the second half of the rounds"
+
+
 @dataclass(frozen=True)
 class Stopping:
     """Stop after `rounds`, or earlier once every replica's primal and dual residual is at most `residual`."""
@@ -148,6 +155,10 @@ class Run:
     ending: Ending
     history: History = field(repr=False)
     checkpoint: Checkpoint = field(repr=False)
+
+    def model(self, which: FinalModel) -> Floats:
+        """Return the models (d, R) that the run ends with."""
+        return self.tail_average if which is FinalModel.TAIL_AVERAGE else self.estimate
 
 
 class RunInterrupted(KeyboardInterrupt):

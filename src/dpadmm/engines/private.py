@@ -1,23 +1,39 @@
-"""A private run from a budget: certificates first, then noise, then data."""
+"""The one path of a private run: public facts -> promises -> calibrated noise -> ledger -> draw -> run -> outcome.
 
+A `Course` is everything that is fixed before the data are touched; its noise plan lists every release. `run_course`
+reserves them in the ledgers, and only then draws and runs.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from dpadmm.algorithms.anatomy import Algorithm, check_fit
+from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.setting import Private, Setting
 from dpadmm.checks import shown
-from dpadmm.engines.local import LocalEngine, Recording, Run, Stopping
-from dpadmm.errors import InputError
+from dpadmm.engines.history import PublicRound, Witness
+from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
+from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
+from dpadmm.noise.distributions import distribution_of
 from dpadmm.noise.draws import Sampler
-from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
+from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated, check_reach, check_solvable
+from dpadmm.noise.promises import Family
 from dpadmm.noise.schedules import Schedule
 from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import ONE_RECORD, Origin, Protection, SampledGaussianRelease
+from dpadmm.privacy.ledger import ConfirmedLedger
+from dpadmm.privacy.ledger.statement import Receipt
+from dpadmm.privacy.records import ONE_RECORD, ObjectiveRelease, Origin, Protection, SampledGaussianRelease
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
+from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
+
+_SEED_STEP = 2**64  # seeds of problems that are run together, apart from each other and from other users' seeds
 
 
 class PrivateAlgorithm(Algorithm[Any], Private, Protocol):
@@ -25,20 +41,72 @@ class PrivateAlgorithm(Algorithm[Any], Private, Protocol):
 
 
 @dataclass(frozen=True)
+class RunSetting(Setting):
+    """A setting that can be run: there is a network to send over, and a tolerance to solve to."""
+
+    tolerance: float = DEFAULT_TOLERANCE
+    network: Network | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What will be run and released, from public facts alone.
+
+    setting: the problem as far as it is public (`PublicFunctions` will do), rounds, network, tolerance, whom it hides.
+    target: the budget of one problem. schedule: relative noise over the rounds. output: which model is released.
+    times: how many problems on the same rows are run, each with fresh noise.
+    """
+
+    algorithm: PrivateAlgorithm
+    setting: RunSetting
+    target: Target | PureTarget
+    schedule: Schedule | None = None
+    output: FinalModel = FinalModel.LAST
+    times: int = 1
+
+    def noise_plan(self, is_secure: bool = True) -> NoisePlan:
+        """Return every release of one problem with its noise; `is_secure` counts the rounding to a grid (C8)."""
+        setting = self.setting
+        check_fit(self.algorithm, setting.problem, setting.network)
+        promises = self.algorithm.promises(setting)
+        # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
+        has_grid = is_secure and {promise.family for promise in promises} <= {Family.GAUSSIAN, Family.SAMPLED}
+        planned = calibrated(
+            promises,
+            self.target,
+            self.schedule,
+            silos_per_person=setting.protection.silos_per_person,
+            secure_dimension=setting.problem.dimension if has_grid else None,
+        )
+        if is_secure:
+            check_reach(planned, int(setting.problem.functions.sizes.sum()))
+            check_solvable(planned, setting.problem.dimension, setting.tolerance)
+        return planned
+
+    def statement(self) -> Statement:
+        """Return what all problems together will cost the worst person."""
+        return self.noise_plan(is_secure=False).repeated(self.times).statement()
+
+
+@dataclass(frozen=True, eq=False)
 class PrivateRun:
-    """A run with the plan of its noise and the statement of what it cost.
+    """A run with the plan of its noise and the statement of what it cost, all problems of its course together.
 
     `origin` says where the noise came from: the statement is about a release only if that was secure. With seeded noise
     it tells what such a run would cost; whoever knows the seed sees everything.
 
-    What may leave is `run.models`, `run.estimate` and `run.tail_average`. The checkpoint holds the agents' own states
-    and stays with them; a secure run keeps no history, since losses and residuals read the data without noise.
+    What may leave is `run.models`, `run.estimate` and `run.tail_average`, and `history`, which is computed from the
+    noisy messages alone. The checkpoint holds the agents' own states and stays with them; a secure run keeps no other
+    history, since losses and residuals read the data without noise.
     """
 
-    run: Run
+    run: Run = field(repr=False)
     plan: NoisePlan = field(repr=False)
     statement: Statement
     origin: Origin = Origin.SIMULATED
+    history: tuple[PublicRound, ...] = field(default=(), repr=False)
+    receipts: tuple[Receipt, ...] = ()
+    name: str = ""
 
     @property
     def is_private_release(self) -> bool:
@@ -46,36 +114,78 @@ class PrivateRun:
         return self.origin is Origin.SECURE
 
 
-def plan_noise(
-    algorithm: PrivateAlgorithm,
-    problem: Problem,
-    rounds: int,
-    target: Target | PureTarget,
-    network: Network | None = None,
-    schedule: Schedule | None = None,
+def run_course(
+    course: Course,
+    problems: Sequence[Problem],
+    sampler: Sampler,
+    *,
+    label: str,
+    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
     engine: LocalEngine | None = None,
-    protection: Protection = ONE_RECORD,
-    is_secure: bool = False,
-) -> NoisePlan:
-    """Return the noise that spends exactly the target; looks at public facts only."""
-    engine = engine if engine is not None else LocalEngine()
-    check_fit(algorithm, problem, network)
-    setting = Setting(problem, rounds, engine.tolerance, network, protection)
-    dimension = problem.dimension if is_secure else None
-    silos = protection.silos_per_person
-    return calibrated(algorithm.promises(setting), target, schedule, silos_per_person=silos, secure_dimension=dimension)
+    name: str | None = None,
+) -> list[PrivateRun]:
+    """Reserve all that the course releases, then run it on each of its problems.
+
+    Parameters
+    ----------
+    problems: as many as the course says, with the data behind its public problem.
+    sampler: `SecureSampler()` for a release, `SimulatedSampler(seed)` for an experiment.
+    label: what the ledgers call the algorithm.
+    ledgers: one for all silos, or one per silo, confirmed with the data that the silos were made of, in the same
+        order. Everything is reserved in them before the first draw; it stays recorded if the run is interrupted.
+    name: of the run in the ledgers; a fresh one if left out. A name that is already recorded is refused, since its
+        messages are not stored here and a second draw would be a second release.
+
+    Raises `InputError` if the parts do not fit, `BudgetError` if a ledger refuses; no noise was drawn then. On Ctrl-C
+    a simulation raises `RunInterrupted`, a secure run `KeyboardInterrupt`: what was reserved stays spent, and the state
+    of the unfinished run is dropped.
+    """
+    if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
+        raise InputError(f"sampler must be a sampler such as SecureSampler(), got {shown(sampler)}.")
+    if len(problems) != course.times:
+        raise InputError(f"The course is for {course.times} problem(s), got {len(problems)}.")
+    is_secure, setting = isinstance(sampler, SecureSampler), course.setting
+    engine = replace(engine if engine is not None else LocalEngine(), tolerance=setting.tolerance)
+    planned = course.noise_plan(is_secure)
+    if is_secure:
+        _check_batches(course.algorithm, planned)
+        engine = replace(engine, recording=Recording(every=0))
+    everything = planned.repeated(course.times)
+    books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes))
+    if books and not is_secure:
+        raise InputError("Simulated noise cannot be recorded as a release: use SecureSampler(), or leave ledgers out.")
+    name = name if name is not None else f"{label}-{uuid.uuid4()}"
+    receipts = tuple(_reserve(books, everything, label, name))
+    statement, done = everything.statement(), []
+    for number, problem in enumerate(problems):
+        hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas)
+        witness = Witness(hook, _message_scales(planned))
+        try:
+            run = _run(engine, course, problem, witness if engine.replicas == 1 else hook)
+        except RunInterrupted:
+            if not is_secure:
+                raise
+            run = None
+        if run is None:  # raised here, not in the handler: the engine's exception holds states without noise
+            raise KeyboardInterrupt(
+                f"The run {name!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
+            )
+        done.append(PrivateRun(run, everything, statement, hook.origin, tuple(witness.rounds), receipts, name))
+    return done
 
 
-def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
-    """Refuse a release whose batches anyone could draw again: sampling hides nobody from those who know the batch."""
-    if not any(isinstance(release, SampledGaussianRelease) for release in plan):
-        return
-    batches = getattr(algorithm, "batches", None)
-    if not isinstance(batches, Batches) or not batches.is_secret:
-        raise InputError(
-            "The plan counts on batches that nobody knows, but these have a seed, which can be used again or guessed. "
-            "For a release take Batches.secret(size), which draws one for every run; seeds are for simulation."
-        )
+def simulate(
+    course: Course, problem: Problem, runs: int, seed: int, noise: NoisePlan | None = None, threads: int = 1
+) -> Floats:
+    """Return the models (d, runs) of independent runs with seeded noise: an experiment, no release.
+
+    `noise` replaces the course's own.
+    """
+    hook = PlannedNoise(
+        noise if noise is not None else course.noise_plan(is_secure=False), SimulatedSampler(seed), runs
+    )
+    engine = LocalEngine(runs, course.setting.tolerance, threads, recording=Recording(every=0), progress=False)
+    return _run(engine, course, problem, hook).model(course.output)
 
 
 def run_private(
@@ -88,8 +198,9 @@ def run_private(
     schedule: Schedule | None = None,
     engine: LocalEngine | None = None,
     protection: Protection = ONE_RECORD,
+    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
 ) -> PrivateRun:
-    """Plan the noise for the target, run, and state the cost.
+    """Plan the noise for the target, record it in the ledgers if there are any, run, and state the cost.
 
     >>> import numpy as np
     >>> from dpadmm.algorithms.p_admm import PADMM
@@ -104,23 +215,87 @@ def run_private(
     >>> round(done.statement.curve.epsilon(1e-5), 6), done.statement.theorems
     (1.0, ('C1',))
     """
-    if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
-        raise InputError(f"sampler must be a sampler such as SecureSampler(), got {shown(sampler)}.")
-    engine = engine if engine is not None else LocalEngine()
-    plan = plan_noise(
-        algorithm,
-        problem,
-        rounds,
-        target,
-        network,
-        schedule,
-        engine,
-        protection,
-        is_secure=isinstance(sampler, SecureSampler),
-    )
-    if isinstance(sampler, SecureSampler):
-        _check_batches(algorithm, plan)
-        engine = replace(engine, recording=Recording(every=0))
-    noise = PlannedNoise(plan, sampler, engine.replicas)
-    run = engine.run(algorithm, problem, Stopping(rounds=rounds), network, noise)
-    return PrivateRun(run, plan, plan.statement(), noise.origin)
+    tolerance = engine.tolerance if engine is not None else DEFAULT_TOLERANCE
+    course = Course(algorithm, RunSetting(problem, rounds, tolerance, network, protection), target, schedule)
+    label = type(algorithm).__name__
+    return run_course(course, [problem], sampler, label=label, ledgers=ledgers, engine=engine)[0]
+
+
+def plan_noise(
+    algorithm: PrivateAlgorithm,
+    problem: Problem,
+    rounds: int,
+    target: Target | PureTarget,
+    network: Network | None = None,
+    schedule: Schedule | None = None,
+    engine: LocalEngine | None = None,
+    protection: Protection = ONE_RECORD,
+    is_secure: bool = False,
+) -> NoisePlan:
+    """Return the noise that spends exactly the target; looks at public facts only."""
+    tolerance = engine.tolerance if engine is not None else DEFAULT_TOLERANCE
+    setting = RunSetting(problem, rounds, tolerance, network, protection)
+    return Course(algorithm, setting, target, schedule).noise_plan(is_secure)
+
+
+def _run(engine: LocalEngine, course: Course, problem: Problem, noise: NoiseHook) -> Run:
+    setting = course.setting
+    return engine.run(course.algorithm, problem, Stopping(rounds=setting.rounds), setting.network, noise)
+
+
+def _apart(sampler: Sampler, number: int) -> Sampler:
+    """Return the source of noise for one of several problems; seeded ones differ."""
+    if number == 0 or not isinstance(sampler, SimulatedSampler):
+        return sampler
+    return replace(sampler, seed=sampler.seed + number * _SEED_STEP)
+
+
+def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
+    """Refuse a release whose batches anyone could draw again: sampling hides nobody from those who know the batch."""
+    if not any(isinstance(release, SampledGaussianRelease) for release in plan):
+        return
+    batches = getattr(algorithm, "batches", None)
+    if not isinstance(batches, Batches) or not batches.is_secret:
+        raise InputError(
+            "The plan counts on batches that nobody knows, but these have a seed, which can be used again or guessed. "
+            "For a release take Batches.secret(size), which draws one for every run; seeds are for simulation."
+        )
+
+
+def _books(
+    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None, sizes: tuple[int, ...]
+) -> list[tuple[ConfirmedLedger, range]]:
+    """Return each ledger with the silos whose releases it records."""
+    if ledgers is None:
+        return []
+    if isinstance(ledgers, ConfirmedLedger):
+        return [(ledgers.for_run(sizes), range(len(sizes)))]
+    if len(ledgers) != len(sizes):
+        raise InputError(f"Give one ledger for all silos, or one for each of the {len(sizes)}; got {len(ledgers)}.")
+    return [(ledger.for_run(sizes[i : i + 1]), range(i, i + 1)) for i, ledger in enumerate(ledgers)]
+
+
+def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, label: str, name: str) -> Iterator[Receipt]:
+    """Reserve in all ledgers; none is charged if one of them has no room or knows the run already."""
+    labels: dict[str, Any] = {"run": name, "algorithm": label, "origin": Origin.SECURE}
+    for ledger, agents in books:
+        if ledger.ledger.newest_round(name):
+            raise ResumeError(
+                f"The run {name!r} is already recorded. Its messages are not stored here, so they cannot be sent "
+                "again, and new noise would be a new release: choose another name."
+            )
+        ledger.check_room(noise.by(agents), **labels)
+    for ledger, agents in books:
+        yield ledger.reserve(noise.by(agents), **labels)
+
+
+def _message_scales(plan: NoisePlan) -> dict[tuple[str, int], float]:
+    """Return the largest noise scale of each slot and round in which a noisy value is sent.
+
+    Objective perturbation sends the minimiser; its noise is secret and has no place here.
+    """
+    scales: dict[tuple[str, int], float] = {}
+    for (slot, k), row in plan.releases.items():
+        if not any(isinstance(release, ObjectiveRelease) for release in row.values()):
+            scales[slot.name, k] = max(distribution_of(release).scale for release in row.values())
+    return scales

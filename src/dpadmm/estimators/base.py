@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.engines.history import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.bookkeeping import check_ledger, opened, protection_of
 from dpadmm.estimators.notices import (
@@ -22,15 +23,15 @@ from dpadmm.estimators.notices import (
     warn_once,
 )
 from dpadmm.estimators.statement import PrivacyStatement
-from dpadmm.estimators.training import Trained, Wishes, planned, train
+from dpadmm.estimators.training import Wishes
 from dpadmm.estimators.validation import Layout, boolean, new_data
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.public_history import PublicRound
+from dpadmm.planning.plan import Outcome, Plan, carry_out
 from dpadmm.planning.words import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.records import Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
+from dpadmm.problems.silos import Silos
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -92,7 +93,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _train(
         self, wishes: Wishes, loss: Loss, X: Matrix, y: Any, targets: Sequence[Floats], groups: Any, notes: list[str]
-    ) -> tuple[Trained, RowEncoding]:
+    ) -> tuple[Outcome, RowEncoding]:
         """Fit one problem per vector of targets and keep what is public; returns the released models.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
@@ -105,20 +106,26 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with opened(self.ledger, X, y, groups) as ledger:
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
-            course = planned(wishes, loss, layout.sizes, encoding.dimension, len(targets))
-            self._warn(wishes, encoding, course.plan, X.shape[0], has_groups=groups is not None)
-            done = train(course, wishes, layout, encoding.encode(X), targets, ledger)
+            plan = wishes.plan(loss, layout.sizes, encoding.dimension, row_norm=1.0, problems=len(targets))
+            self._warn(wishes, encoding, plan, X.shape[0], has_groups=groups is not None)
+            rows = encoding.encode(X)
+            parts = [rows[part] for part in layout.rows]
+            silos = [Silos.from_parts(parts, [y[part] for part in layout.rows], row_norm=1.0) for y in targets]
+            done = carry_out(plan, silos, wishes.sampler, ledger, progress=False)
+        from dpadmm.algorithms.claimed import claimed_of_plan  # the papers' theorems are needed for display only
+
+        claimed = claimed_of_plan(plan.algorithm, plan.setting, done.noise_plan, plan.task.target.delta)[0]
         self.encoding_ = encoding
-        self.plan_ = course.plan
+        self.plan_ = plan
         self.history_ = done.histories
         self.privacy_ = PrivacyStatement.of(
-            course.account,
-            course.releases,
+            done.statement,
+            tuple(done.noise_plan.by(range(plan.task.n_silos))),
             delta=wishes.target.delta,
             origin=done.origin,
             assumptions=notes,
-            claimed=course.claimed,
-            problems=len(targets),
+            claimed=claimed if plan.times == 1 else (),  # papers speak of one problem
+            problems=plan.times,
         )
         return done, encoding
 

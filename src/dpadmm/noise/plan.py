@@ -68,6 +68,26 @@ class NoisePlan:
         except KeyError as unknown:
             raise InputError(f"Agent {unknown} has no noise planned for {slot} in round {k}.") from None
 
+    def by(self, agents: range) -> Iterator[Release]:
+        """Yield what these agents release; a release that stands for all is made by each, a coordinator's once."""
+        for row in self.releases.values():
+            for agent, release in row.items():
+                if agent is None and release.agent >= 0:
+                    yield from (replace(release, agent=i) for i in agents)
+                elif release.agent < 0 or release.agent in agents:
+                    yield release
+
+    def repeated(self, times: int) -> "NoisePlan":
+        """Return the plan of so many runs with fresh noise each."""
+        if times == 1:
+            return self
+        return NoisePlan(
+            {
+                place: {agent: replace(release, count=release.count * times) for agent, release in row.items()}
+                for place, row in self.releases.items()
+            }
+        )
+
     def statement(self) -> Statement:
         """Return what the whole plan costs the worst person, in as many silos as the certificates allow for."""
         return statement(self._of_people())

@@ -4,26 +4,20 @@
 be a release of its own. They come from theory and from simulations on synthetic data of the same shape.
 """
 
-from dpadmm.planning.bench import simulate
-from dpadmm.planning.carry_out import Outcome, carry_out
 from dpadmm.planning.curve import UtilityPoint, utility_curve
 from dpadmm.planning.forecast import Forecast, Score
-from dpadmm.planning.plan import Output, Plan
+from dpadmm.planning.plan import Outcome, Plan, carry_out
 from dpadmm.planning.planner import plan
-from dpadmm.planning.public_history import PublicRound
 from dpadmm.planning.task import Task
 
 __all__ = [
     "Forecast",
     "Outcome",
-    "Output",
     "Plan",
-    "PublicRound",
     "Score",
     "Task",
     "UtilityPoint",
     "carry_out",
     "plan",
-    "simulate",
     "utility_curve",
 ]

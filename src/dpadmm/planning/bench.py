@@ -17,20 +17,27 @@ from functools import lru_cache, singledispatch
 import numpy as np
 
 from dpadmm.algorithms.fixed_point import CentralisedADMM
-from dpadmm.engines.local import LocalEngine, Recording, Run, Stopping
-from dpadmm.noise.plan import NoisePlan, PlannedNoise
-from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.blueprint import Blueprint
+from dpadmm.engines.private import simulate
+from dpadmm.errors import InputError
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.planning.candidates import margin_scale, unit_noise
-from dpadmm.planning.levels import louder
+from dpadmm.planning.plan import course_of
 from dpadmm.planning.reference import best_model
-from dpadmm.planning.settings import Output, Settings, method_named
+from dpadmm.planning.settings import Settings, method_named
 from dpadmm.planning.surrogate import judged_by
 from dpadmm.planning.task import Task
 from dpadmm.planning.trial import Trial, score_models
 from dpadmm.planning.worlds import World, draw
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import ONE_RECORD, Protection, View
+from dpadmm.privacy.records import (
+    ONE_RECORD,
+    GaussianRelease,
+    ObjectiveRelease,
+    Protection,
+    Release,
+    SphericalLaplaceRelease,
+    View,
+)
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
 from dpadmm.problems.risk import EmpiricalRisk
@@ -147,10 +154,12 @@ def try_out(bench: Bench, world: World) -> Trial:
     task = Task(sizes=sizes, dimension=bench.dimension, loss=bench.loss, target=_BUDGET, protection=protection)
     settings = Settings(method, bench.rounds, bench.time / bench.rounds, bench.mu)
     tolerance = _TOLERANCE * bench.loss.slope_bound / n_silos
-    plan = replace(Blueprint.of(task, settings), tolerance=tolerance)
-    exact = replace(plan, tolerance=1e-12)
+    course = course_of(task, settings)
+    exact = replace(course, setting=replace(course.setting, tolerance=1e-12))
     noise = scaled(exact.noise_plan(is_secure=False), bench.tau / unit_noise(task, method, bench.rounds))
-    models = simulate(plan, stage.silos, _RUNS, _SEED, noise)
+    problem = replace(course.setting.problem, functions=task.risk(stage.silos, settings.mu))
+    course = replace(course, setting=replace(course.setting, tolerance=tolerance))
+    models = simulate(course, problem, _RUNS, _SEED, noise)
     judge = judged_by(bench.loss)
     if bench.is_ample:
         return score_models(judge, models, stage.best, stage.silos.features, stage.silos.labels)
@@ -164,19 +173,18 @@ def scaled(plan: NoisePlan, factor: float) -> NoisePlan:
     )
 
 
-def simulate(plan: Blueprint, silos: Silos, runs: int, seed: int, noise: NoisePlan | None = None) -> Floats:
-    """Return the models (d, runs) of independent runs with seeded noise: an experiment, no release.
-
-    `noise` replaces the plan's own.
-    """
-    hook = PlannedNoise(noise if noise is not None else plan.noise_plan(is_secure=False), SimulatedSampler(seed), runs)
-    engine = LocalEngine(
-        replicas=runs, tolerance=plan.tolerance, recording=Recording(every=0), progress=False, threads=1
-    )
-    done = engine.run(plan.algorithm, plan.problem(silos), Stopping(rounds=plan.rounds), plan.network, hook)
-    return output_of(plan.output, done)
+@singledispatch
+def louder(release: Release, factor: float) -> Release:
+    """Return the release with its noise multiplied: for simulations in small."""
+    raise InputError(f"{type(release).__name__} is not a release that planned methods make.")
 
 
-def output_of(output: Output, run: Run) -> Floats:
-    """Return the released models (d, R) of a run."""
-    return run.tail_average if output is Output.TAIL_AVERAGE else run.estimate
+@louder.register
+def _(release: GaussianRelease, factor: float) -> Release:
+    return replace(release, noise_std=release.noise_std * factor)
+
+
+@louder.register(SphericalLaplaceRelease)
+@louder.register(ObjectiveRelease)
+def _(release: SphericalLaplaceRelease | ObjectiveRelease, factor: float) -> Release:
+    return replace(release, rate=release.rate / factor)

@@ -2,26 +2,26 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpadmm import checks
 from dpadmm.algorithms.method import Method
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.planning.bench import bench_of
-from dpadmm.planning.blueprint import Blueprint
 from dpadmm.planning.cache import remembered
 from dpadmm.planning.candidates import NOISE_RATIOS, RULE_OF_THUMB, Candidate, candidate, methods_for
 from dpadmm.planning.forecast import Forecast, Score
-from dpadmm.planning.plan import Plan
+from dpadmm.planning.plan import Plan, course_of
 from dpadmm.planning.settings import method_named, why_not
 from dpadmm.planning.surrogate import task_to_fit
 from dpadmm.planning.task import Task
 from dpadmm.planning.trial import Trial
 from dpadmm.planning.words import reasons, warnings
 from dpadmm.planning.worlds import WORLDS
+from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import ONE_RECORD, Protection
 from dpadmm.problems import losses
@@ -29,6 +29,7 @@ from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
 
 _HOPELESS = 0.1  # part of the learnable that must survive
+_ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 _NEARLY = 1.15  # how much more than at best may be lost for the sake of the rule of thumb
 
 
@@ -54,6 +55,7 @@ def plan(
     task: Task | None = None,
     *,
     method: str | None = None,
+    problems: int = 1,
     sizes: Sequence[int] | None = None,
     dimension: int | None = None,
     loss: Loss | None = None,
@@ -65,6 +67,10 @@ def plan(
     row_norm: float = 1.0,
 ) -> Plan:
     """Return a plan for the task, or for the public facts given one by one; `method` (registry name) forces a method.
+
+    problems: how many problems on the same rows share the budget, one per class for more than two classes. All of them
+        read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(problems)` (C0). Where
+        the method's noise adds up in another way, each problem gets epsilon and delta divided by their number.
 
     >>> from dpadmm.problems.losses import Logistic
     >>> made = plan(sizes=(400,) * 3, dimension=6, loss=Logistic(), epsilon=1.0, delta=1e-5)
@@ -86,19 +92,43 @@ def plan(
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
+    whole = task.target
+    for share in _shares(whole, problems):
+        made = _plan(replace(task, target=share), method, problems)
+        is_within = problems == 1 or made.statement().curve.epsilon(whole.delta) <= whole.epsilon * (1 + _ROUNDING)
+        if is_within:
+            return made
+    raise InputError(
+        f"{made.method} cannot share epsilon {whole.epsilon:g} and delta {whole.delta:g} between {problems} problems. "
+        "Choose another algorithm, or a larger delta."
+    )
+
+
+def _shares(target: Target, problems: int) -> list[Target]:
+    """Return budgets for one of several problems, the largest first; the last is sound for any mechanism."""
+    if checks.count("problems", problems) == 1:
+        return [target]
+    m = float(gaussian.m_of(target.epsilon, target.delta)) / math.sqrt(problems)
+    in_squares = float(gaussian.epsilon_of_delta(m, target.delta)) * (1 - _ROUNDING)
+    return [Target(in_squares, target.delta), Target(target.epsilon / problems, target.delta / problems)]
+
+
+def _plan(task: Task, method: str | None, problems: int) -> Plan:
     methods = methods_for(task) if method is None else (_fitting(task, method),)
     task = task_to_fit(task, methods[0])
     tried = [one for each in methods for one in climb(task, each)]
     best = choose(tried)
     expected = forecast(task, best.trials)
     is_hopeless = expected.kept < _HOPELESS
-    blueprint = Blueprint.of(task, best.candidate.settings)
+    settings = best.candidate.settings
     return Plan(
-        **_fields(blueprint),
+        **vars(course_of(task, settings, problems)),
+        task=task,
+        settings=settings,
         expected=expected,
         signal=float(np.mean([trial.norm for trial in best.trials])),
         reasons=reasons(task, best.candidate, len(tried), is_forced=method is not None),
-        warnings=warnings(task, best.candidate.settings.method, is_hopeless, expected),
+        warnings=warnings(task, settings.method, is_hopeless, expected),
         is_hopeless=is_hopeless,
     )
 
@@ -163,7 +193,3 @@ def _fitting(task: Task, name: str) -> type[Method]:
             f"The method cannot serve this task: {problem}. Leave the method to the planner (None or auto)."
         )
     return method
-
-
-def _fields(blueprint: Blueprint) -> dict[str, Any]:
-    return {name: getattr(blueprint, name) for name in Blueprint.__dataclass_fields__}

@@ -8,7 +8,6 @@ One record moves the gradient of F by `2G/n`, so whatever the method, K rounds w
 """
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from dpadmm.algorithms.graph_method import is_ridge
 from dpadmm.algorithms.method import Method, Topology
 from dpadmm.algorithms.registry import plannable
 from dpadmm.checks import shown
+from dpadmm.engines.local import FinalModel
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.topologies import complete
@@ -23,13 +23,6 @@ from dpadmm.noise.schedules import Constant, Schedule, Tail
 from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.problems.regularisers import Regulariser
-
-
-class Output(Enum):
-    """Which model is released."""
-
-    LAST = "the last model"
-    TAIL_AVERAGE = "the mean of the models of the second half of the rounds"
 
 
 @dataclass(frozen=True)
@@ -49,9 +42,9 @@ def network_for(task: Task, method: type[Method]) -> Network | None:
     return task.network if task.network is not None else complete(task.n_silos)
 
 
-def output_for(method: type[Method]) -> tuple[Output, Schedule]:
+def output_for(method: type[Method]) -> tuple[FinalModel, Schedule]:
     """Return which model is released, and the shape of the noise over the rounds."""
-    return (Output.LAST, Constant()) if method.about.is_one_shot else (Output.TAIL_AVERAGE, Tail())
+    return (FinalModel.LAST, Constant()) if method.about.is_one_shot else (FinalModel.TAIL_AVERAGE, Tail())
 
 
 def method_named(name: str) -> type[Method]:

@@ -11,8 +11,9 @@ from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Loss
-from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
+from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 
 _LEAST = 1e-100
 
@@ -100,6 +101,19 @@ class Task:
         """Return the silos' functions as far as they are public: sizes and constants, no values."""
         sizes = np.array(self.sizes, dtype=np.int64)
         return PublicFunctions.of_loss(sizes, self.dimension, self.loss, self.row_norm, mu)
+
+    def risk(self, silos: Silos, mu: float) -> EmpiricalRisk:
+        """Return the functions of these silos; refuse silos that are not the task's."""
+        sizes = tuple(silos.sizes.tolist())
+        if sizes != self.sizes:
+            raise InputError(f"The plan is for silos of {self.sizes} records, got {sizes}. Plan again.")
+        if silos.dimension != self.dimension:
+            raise InputError(f"The plan is for dimension {self.dimension}, got {silos.dimension}. Plan again.")
+        if silos.row_norm > self.row_norm * (1 + ROW_NORM_SLACK):
+            raise InputError(
+                f"The plan is for rows of norm {self.row_norm:g}, the silos allow {silos.row_norm:g}. Plan again."
+            )
+        return EmpiricalRisk(silos, self.loss, mu)
 
 
 def _moderate(name: str, value: float) -> None:

@@ -9,9 +9,8 @@ from dpadmm import __version__
 from dpadmm.algorithms.method import Topology
 from dpadmm.algorithms.registry import by_name
 from dpadmm.datasets.schema import Schema
-from dpadmm.planning.carry_out import Outcome
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.public_history import PublicRound
+from dpadmm.engines.history import PublicRound
+from dpadmm.planning.plan import Outcome, Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.ledger.reading import runs_of
 from dpadmm.privacy.records import BareRelease, Origin, Protection, Release, Unit
@@ -138,7 +137,7 @@ def choice_of(plan: Plan) -> Choice:
         rounds=plan.rounds,
         settings=(
             ("ridge", f"{plan.mu:.3g}"),
-            ("penalty", repr(plan.regulariser)),
+            ("penalty", repr(plan.setting.problem.regulariser)),
             ("algorithm", repr(plan.algorithm)),
             ("schedule", repr(plan.schedule)),
             ("released", plan.output.value),

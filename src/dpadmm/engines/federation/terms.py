@@ -28,8 +28,8 @@ from dpadmm.privacy.gaussian import epsilon_of_delta, m_of
 from dpadmm.privacy.records import Protection, Release
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.public import PublicFunctions
 from dpadmm.problems.regularisers import ElasticNet, NoRegulariser, Regulariser, Ridge
+from dpadmm.problems.risk import PublicFunctions
 
 LOSSES: dict[str, Loss] = {"logistic": Logistic(), "smoothed-hinge": SmoothedHinge(), "huber": Huber(1.0)}
 
