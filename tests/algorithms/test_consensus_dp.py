@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.contracts.graph_method_contract import neighbours
+from tests.contracts.local_facts import of
 
 from dpadmm.algorithms.anatomy import BROADCAST, Agents, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
@@ -139,7 +140,7 @@ class TestBudget:
     def test_the_worst_silo_counts_and_silos_add_up(self):
         _, problem = logistic_problem(Weighting.EQUAL)
         promise = ConsensusDPADMM(0.3).promises(Setting(problem, 4, 1e-9))[0]
-        by_hand = consensus_broadcast_records(
+        by_hand = of(consensus_broadcast_records,
             rounds=4, gradient_bound=1.0, n_records=10, n_agents=4, penalty=0.3, strong_convexity=0.05,
             smoothness=0.3, solver_tolerance=1e-9,
         )  # fmt: skip

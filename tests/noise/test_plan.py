@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.noise import Constant, Geometric, SecureSampler, SimulatedSampler, Slot
@@ -20,8 +21,14 @@ TARGET = Target(epsilon=1.0, delta=1e-5)
 def gaussian_rows(sizes, rounds=(1, 2, 3), silos=1):
     rows = []
     for i, n in enumerate(sizes):
-        certificate = p_admm(
-            gradient_bound=1, n_records=n, edge_penalty=0.01, degree=2, solver_tolerance=0.0, silos_per_person=silos
+        certificate = of(
+            p_admm,
+            gradient_bound=1,
+            n_records=n,
+            edge_penalty=0.01,
+            degree=2,
+            solver_tolerance=0.0,
+            silos_per_person=silos,
         )
         rows.append(Row(i, tuple(rounds), (certificate,) * len(rounds)))
     return tuple(rows)
@@ -92,7 +99,7 @@ class TestGaussian:
 
 class TestPure:
     def test_spherical(self):
-        certificate = full_gradient(gradient_bound=1, n_records=10, solver_tolerance=0.0)
+        certificate = of(full_gradient, gradient_bound=1, n_records=10, solver_tolerance=0.0)
         rows = (Row(COORDINATOR, (1, 2), (certificate, certificate)),)
         plan = calibrated([Promise(MESSAGE, Family.SPHERICAL, rows)], PureTarget(0.5), Geometric(0.25))
         assert compose(plan).epsilon(0.0) == pytest.approx(0.5, rel=1e-6)
@@ -100,8 +107,8 @@ class TestPure:
         assert rates[1] / rates[0] == pytest.approx(2.0)
 
     def test_objective(self):
-        certificate = dvp(
-            gradient_bound=1, curvature_bound=0.25, n_records=100, edge_penalty=0.5, degree=2, is_logistic=True
+        certificate = of(
+            dvp, gradient_bound=1, curvature_bound=0.25, n_records=100, edge_penalty=0.5, degree=2, is_logistic=True
         )
         plan = calibrated([Promise(OTHER, Family.OBJECTIVE, (Row(0, (1, 3), (certificate,) * 2),))], PureTarget(1.0))
         assert compose(plan).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
@@ -110,7 +117,7 @@ class TestPure:
     def test_targets_and_families_must_match(self):
         with pytest.raises(InputError, match="delta"):
             calibrated([message_promise()], PureTarget(1.0))
-        certificate = full_gradient(gradient_bound=1, n_records=10)
+        certificate = of(full_gradient, gradient_bound=1, n_records=10)
         spherical = Promise(MESSAGE, Family.SPHERICAL, (Row(0, (1,), (certificate,)),))
         with pytest.raises(InputError, match="PureTarget"):
             calibrated([spherical], TARGET)
@@ -122,7 +129,7 @@ class TestPure:
 
 class TestSampled:
     def test_mixture_meets_the_target(self):
-        certificate = full_gradient(gradient_bound=1, n_records=100, solver_tolerance=0.0)
+        certificate = of(full_gradient, gradient_bound=1, n_records=100, solver_tolerance=0.0)
         rows = tuple(Row(i, (1, 2), (certificate,) * 2) for i in range(3))
         sampled = Promise(OTHER, Family.SAMPLED, rows, relative=2.0, sampling=PoissonSampling(rate=0.1), count=5)
         plain = Promise(MESSAGE, Family.GAUSSIAN, rows)

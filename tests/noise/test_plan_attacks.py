@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
@@ -22,8 +23,14 @@ TARGET = Target(epsilon=1.0, delta=1e-5)
 
 
 def certificate(n_records, silos=1):
-    return p_admm(
-        gradient_bound=1, n_records=n_records, edge_penalty=0.01, degree=2, solver_tolerance=0.0, silos_per_person=silos
+    return of(
+        p_admm,
+        gradient_bound=1,
+        n_records=n_records,
+        edge_penalty=0.01,
+        degree=2,
+        solver_tolerance=0.0,
+        silos_per_person=silos,
     )
 
 
@@ -47,7 +54,7 @@ class TestRowsThatStandForAll:
         assert all(2**24 <= r.noise_std / r.certificate.grid < 2**26 for r in plan)
         for own in plan.releases[OTHER, 1].values():
             assert compose([common, own]).epsilon(TARGET.delta) <= TARGET.epsilon
-        small, large = (sampled_gradient(batch_size=b, gradient_bound=1.0) for b in (200, 2))
+        small, large = (of(sampled_gradient, batch_size=b, gradient_bound=1.0) for b in (200, 2))
         rows = tuple(Row(i, (1,), (c,), PoissonSampling(rate=0.1)) for i, c in enumerate((small, large)))
         plan = calibrated([pair[0], Promise(OTHER, Family.SAMPLED, rows)], TARGET)
         common = plan.releases[MESSAGE, 1][None]
@@ -96,7 +103,7 @@ class TestRowsThatDoNotLineUp:
 class TestCalibration:
     @pytest.mark.parametrize("count", [1, 3])
     def test_objective_noise_drawn_several_times_a_round(self, count):
-        c = dvp(gradient_bound=1, curvature_bound=0.25, n_records=100, edge_penalty=0.1, degree=2, is_logistic=True)
+        c = of(dvp, gradient_bound=1, curvature_bound=0.25, n_records=100, edge_penalty=0.1, degree=2, is_logistic=True)
         plan = calibrated([Promise(MESSAGE, Family.OBJECTIVE, (Row(0, (1, 2), (c, c)),), count=count)], PureTarget(1.0))
         assert compose(plan).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
         assert compose(plan).epsilon(0.0) <= 1.0

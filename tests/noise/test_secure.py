@@ -10,6 +10,7 @@ from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_gaussian, make_laplace
 from opendp.metrics import l1_distance, l2_distance
 from scipy import stats
+from tests.contracts.local_facts import of
 from tests.contracts.noise_contract import (
     RELEASES,
     SCALE,
@@ -155,7 +156,7 @@ def test_large_values_that_fit_are_kept():
 def test_from_certificate_to_release():
     """Calibrate roughly, choose the grid, widen, calibrate on the widened bound, draw."""
     d, gdp = 105, 0.1
-    plain = full_gradient(gradient_bound=1, n_records=1000)
+    plain = of(full_gradient, gradient_bound=1, n_records=1000)
     release = GaussianRelease(certificate=plain, noise_std=plain.bound / gdp, agent=0, round=1)
     with pytest.raises(InputError, match="rounding"):
         SAMPLER.perturb(np.zeros((1, d, 1)), release, message(agents=1))

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.noise import Slot
@@ -21,8 +22,8 @@ DELTA = 1e-5
 
 def pair(n, size, steps, rounds, weights=(1.0, 1.0), is_fixed=False):
     ks = tuple(range(1, rounds + 1))
-    full = ps_admm_full_gradient(gradient_bound=1.0, n_records=n)
-    part = ps_admm_correction(batch_size=size, gradient_bound=1.0)
+    full = of(ps_admm_full_gradient, gradient_bound=1.0, n_records=n)
+    part = of(ps_admm_correction, batch_size=size, gradient_bound=1.0)
     drawn = FixedSizeSampling(size=size, population=n) if is_fixed else PoissonSampling(rate=size / n)
     rows = Row(0, ks, (full,) * rounds), Row(0, ks, (part,) * rounds, drawn)
     return (
@@ -88,7 +89,7 @@ def test_a_fixed_ratio_is_kept():
 
 
 def test_laplace_on_coordinates_is_planned_with_its_own_schedule():
-    certificate = in_l1_norm(ps_admm_full_gradient(gradient_bound=1.0, n_records=10), dimension=4)
+    certificate = in_l1_norm(of(ps_admm_full_gradient, gradient_bound=1.0, n_records=10), dimension=4)
     rows = (Row(0, (1, 2), (certificate,) * 2),)
     promise = Promise(Slot("message"), Family.COORDINATE, rows, schedule=Geometric(0.25))
     releases = list(calibrated([promise], PureTarget(1.0)))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.local_facts import of
 
 from dpadmm.privacy.accounting import by_agent, compose, worst_person
 from dpadmm.privacy.certificates import consensus_broadcast_records, fixed_point_mean_record
@@ -67,7 +68,7 @@ class TestSilosBehindOneNoise:
         # Loss +x against -x in three of five silos, first private round: x = prox, sent 2x - y, y = zhat = 0.
         sent = {sign: 2 * (-sign / (rho + mu)) for sign in (1.0, -1.0)}
         moved = silos * abs(sent[1.0] - sent[-1.0]) / n
-        bound = consensus_broadcast_records(
+        bound = of(consensus_broadcast_records,
             rounds=1, gradient_bound=1, n_records=1, n_agents=n, penalty=rho, strong_convexity=mu, smoothness=mu,
             solver_tolerance=0.0, silos_per_person=silos,
         )[0].bound  # fmt: skip
@@ -76,7 +77,7 @@ class TestSilosBehindOneNoise:
     def test_fixed_point(self):
         n, gamma, silos = 5, 0.7, 3
         # Linear losses, lam = 1/2: after an update u = z - gamma k.
-        bound = fixed_point_mean_record(
+        bound = of(fixed_point_mean_record,
             updates=1, step=gamma, gradient_bound=1, n_records=1, smoothness=0.0, n_users=n, silos_per_person=silos,
             solver_tolerance=0.0,
         )[0].bound  # fmt: skip

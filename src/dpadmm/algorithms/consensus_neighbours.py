@@ -14,6 +14,7 @@ from dpadmm import checks
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import (
+    LocalFunction,
     consensus_broadcast,
     consensus_broadcast_quadratic,
     consensus_broadcast_records,
@@ -101,18 +102,17 @@ class RecordsDiffer:
             )
 
         def one_kind(weight: float, n_records: int) -> tuple[Certificate, ...]:
-            return consensus_broadcast_records(
-                rounds=rounds,
+            local = LocalFunction(
                 gradient_bound=facts.gradient_bound,
                 n_records=n_records,
-                n_agents=facts.n_agents,
-                penalty=rho,
-                strong_convexity=facts.strong_convexity,
-                smoothness=facts.smoothness,
                 weight=weight,
+                strong_convexity=facts.strong_convexity,
                 solver_tolerance=facts.tolerance,
                 records_per_person=facts.protection.records_per_person,
                 silos_per_person=facts.protection.silos_per_person,
+            )
+            return consensus_broadcast_records(
+                local, rounds=rounds, n_agents=facts.n_agents, penalty=rho, smoothness=facts.smoothness
             )
 
         return _worst(one_kind, facts)

@@ -130,7 +130,7 @@ class DPDGD(GraphMethod):
         rounds, dimension = tuple(range(1, setting.rounds + 1)), setting.problem.dimension
 
         def certificate(i: int, k: int) -> Certificate:
-            plain = setting.certified(gradient_step, i, step=self.step_at(k), solver_tolerance=ROUNDING)
+            plain = gradient_step(setting.local(i, tolerance=ROUNDING), step=self.step_at(k))
             return self._noisy(plain, dimension)
 
         rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))

@@ -63,5 +63,5 @@ class DPGD(GradientMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""
-        rows = setting.rows(lambda i: setting.certified(full_gradient, i, solver_tolerance=ROUNDING))
+        rows = setting.rows(lambda i: full_gradient(setting.local(i, tolerance=ROUNDING)))
         return (Promise(MESSAGE, Family.GAUSSIAN, rows),)

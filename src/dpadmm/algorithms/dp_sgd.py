@@ -95,18 +95,12 @@ class DPProxSGD(GradientMethod):
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One sampled Gaussian release per silo and round."""
         rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
-        # With a clip a loss may have no bound of its own; without one, `gradient_bound` says what to do.
-        bound = setting.gradient_bound if self.clip is None else functions.constants.record_gradient
         rows = []
         for i in range(functions.n_agents):
             certificate = sampled_gradient(
+                setting.local(i, tolerance=ROUNDING, is_clipped=self.clip is not None),
                 batch_size=self.draws.size,
-                gradient_bound=bound,
                 clip=math.inf if self.clip is None else self.clip,
-                weight=float(setting.problem.weights[i]),
-                solver_tolerance=ROUNDING,
-                records_per_person=setting.protection.records_per_person,
-                silos_per_person=setting.protection.silos_per_person,
             ).weakened(Strength.UP_TO_FLOATING_POINT)
             drawn = self.draws.sampling(int(functions.sizes[i]))
             rows.append(Row(i, rounds, (certificate,) * len(rounds), drawn))

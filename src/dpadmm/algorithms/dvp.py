@@ -94,7 +94,8 @@ class DVP(DecentralisedADMM):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, with its smoothing if there is one."""
-        return tilted_broadcasts(setting, range(1, setting.rounds + 1), self.penalties, dvp, self.smoothing)
+        rounds = range(1, setting.rounds + 1)
+        return tilted_broadcasts(setting, rounds, self.penalties, lambda tilted: tilted, self.smoothing)
 
 
 def check_smoothing(smoothing: float) -> None:
@@ -124,12 +125,12 @@ def tilted_broadcasts(
     setting: Setting,
     rounds: Sequence[int],
     penalties: Penalties,
-    certify: Callable[..., Certificate],
+    named: Callable[[Certificate], Certificate],
     smoothing: float,
 ) -> tuple[Promise, ...]:
     """Return the promise that every agent's minimiser leaves with linear noise in these rounds (C2, C7).
 
-    `certify` takes the public facts of one agent and round by name and returns its certificate.
+    `named` makes DVP's certificate of an agent and round the method's own.
     """
     by_round = [penalties(k, setting.problem.n_agents) for k in rounds]
 
@@ -141,22 +142,19 @@ def tilted_broadcasts(
             listed.append(Row(i, tuple(rounds), tuple(known[eta] for eta in etas)))
         return tuple(listed)
 
-    tolerance = setting.tolerance
-    if smoothing > 0 and tolerance is None:
+    if smoothing > 0 and setting.tolerance is None:
         raise InputError("smoothing covers a solver residual; give the tolerance it is to cover.")
-    main = rows(lambda i, eta: _objective_certificate(setting, certify, i, eta, smoothing > 0))
-    if smoothing == 0 or tolerance is None:
+    main = rows(lambda i, eta: named(_objective_certificate(setting, i, eta, smoothing > 0)))
+    if smoothing == 0:
         return (Promise(OBJECTIVE, Family.OBJECTIVE, main),)
-    extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta, tolerance))
+    extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta))
     return (
         Promise(OBJECTIVE, Family.OBJECTIVE, main, share=1 - smoothing),
         Promise(SMOOTHING, Family.SPHERICAL, extra, share=smoothing),
     )
 
 
-def _objective_certificate(
-    setting: Setting, certify: Callable[..., Certificate], i: int, eta: float, is_smoothed: bool
-) -> Certificate:
+def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bool) -> Certificate:
     """C2 from the public facts of agent i in a round with this penalty."""
     functions = setting.problem.functions
     if not hasattr(functions, "linear_loss"):
@@ -164,26 +162,16 @@ def _objective_certificate(
             f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
             "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."
         )
-    return setting.certified(
-        certify,
-        i,
+    return dvp(
+        setting.local(i),
         curvature_bound=functions.constants.record_curvature,
         edge_penalty=eta,
-        degree=int(setting.graph.degrees[i]),
-        strong_convexity=float(setting.strong_convexity()[i]),
+        degree=setting.degree(i),
         is_logistic=isinstance(functions.linear_loss, Logistic),
         is_smoothed=is_smoothed,
-        solver_tolerance=setting.tolerance if is_smoothed else None,
     )
 
 
-def _smoothing_certificate(setting: Setting, i: int, eta: float, tolerance: float) -> Certificate:
+def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
     """C7 for an objective perturbation."""
-    return solver_smoothing(
-        solver_tolerance=tolerance,
-        quadratic_curvature=2 * eta * int(setting.graph.degrees[i]),
-        strong_convexity=float(setting.strong_convexity()[i]),
-        weight=float(setting.problem.weights[i]),
-        records_per_person=setting.protection.records_per_person,
-        silos_per_person=setting.protection.silos_per_person,
-    )
+    return solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * setting.degree(i))

@@ -100,8 +100,7 @@ class LinearisedADMM(ConsensusADMM):
         rounds = tuple(range(1, setting.rounds + 1))
 
         def certificate(i: int, k: int) -> Certificate:
-            step = self.step_at(k)
-            return setting.certified(linearised_admm, i, penalty=self.rho, step=step, solver_tolerance=ROUNDING)
+            return linearised_admm(setting.local(i, tolerance=ROUNDING), penalty=self.rho, step=self.step_at(k))
 
         rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

@@ -8,7 +8,7 @@ Expanding the square, e_i is the linear term `b_i = 2 eta_i(t) deg_i e_i` of DVP
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.noise.schedules import Custom
-from dpadmm.privacy import certificates
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.certificates import m_admm
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -118,7 +117,7 @@ class MADMM(GraphMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, each with its own penalty."""
-        return tilted_broadcasts(setting, range(1, setting.rounds + 1), self.penalties, _certify, self.smoothing)
+        return tilted_broadcasts(setting, range(1, setting.rounds + 1), self.penalties, m_admm, self.smoothing)
 
     def noise_of_paper(self, rounds: int) -> Custom:
         """Return the schedule of b_i for which e_i has the same rate alpha_i in every round: b_i grows as eta_i(t).
@@ -132,10 +131,6 @@ class MADMM(GraphMethod):
         if len(growths) != 1:
             raise InputError(f"A schedule is common to all agents, so they must share one growth; got {len(growths)}.")
         return Custom(tuple(float(growths.copy().pop()) ** t for t in range(checks.count("rounds", rounds))))
-
-
-def _certify(*, edge_penalty: float, **facts: Any) -> Certificate:
-    return certificates.m_admm(penalty=edge_penalty, **facts)
 
 
 def each(value: float | tuple[float, ...]) -> tuple[float, ...]:

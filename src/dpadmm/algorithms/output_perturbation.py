@@ -115,12 +115,9 @@ class OutputPerturbation(Method):
         """One release per silo, in round 1."""
         if setting.rounds != 1:
             raise InputError(f"Output perturbation takes one round, got {setting.rounds}.")
-        curvature = setting.strong_convexity()
 
         def certificate(i: int) -> Certificate:
-            found = setting.certified(
-                output_perturbation, i, strong_convexity=float(curvature[i]), solver_tolerance=setting.tolerance
-            )
+            found = output_perturbation(setting.local(i))
             return with_spherical_noise(found) if self.noise is Family.SPHERICAL else found
 
         return (Promise(MESSAGE, self.noise, setting.rows(certificate)),)

@@ -70,16 +70,8 @@ class PADMM(DecentralisedADMM):
 
 def gaussian_broadcasts(eta: float, setting: Setting, rounds: range) -> Promise:
     """Return the promise that every agent's minimiser leaves with Gaussian noise in these rounds (C1)."""
-    curvature = setting.strong_convexity()
 
     def certificate(i: int) -> Certificate:
-        return setting.certified(
-            p_admm,
-            i,
-            edge_penalty=eta,
-            degree=int(setting.graph.degrees[i]),
-            strong_convexity=float(curvature[i]),
-            solver_tolerance=setting.tolerance,
-        )
+        return p_admm(setting.local(i), edge_penalty=eta, degree=setting.degree(i))
 
     return Promise(MESSAGE, Family.GAUSSIAN, setting.rows(certificate, rounds))

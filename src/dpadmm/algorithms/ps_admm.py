@@ -276,17 +276,9 @@ class PSADMM(Method):
 
     def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
         """C4 of both parts, for one agent."""
-        full = setting.certified(ps_admm_full_gradient, agent, solver_tolerance=ROUNDING)
-        correction = ps_admm_correction(
-            batch_size=self.batches.size,
-            gradient_bound=setting.gradient_bound,
-            clip=self._limit(setting.problem.functions),
-            weight=float(setting.problem.weights[agent]),
-            solver_tolerance=ROUNDING,
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
-        )
-        return full, correction.weakened(Strength.UP_TO_FLOATING_POINT)
+        local, clip = setting.local(agent, tolerance=ROUNDING), self._limit(setting.problem.functions)
+        correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
+        return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)
 
 
 def criterion(problem: Problem, models: Floats, z: Floats, optimum: float, tau: float) -> Floats:

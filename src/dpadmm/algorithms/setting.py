@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Promise, Row
+from dpadmm.privacy.certificates import LocalFunction
 from dpadmm.privacy.records import ONE_RECORD, Certificate, Protection
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.arrays import Ints
 from dpadmm.problems.problem import Problem
 
 
@@ -62,27 +63,32 @@ class Setting:
             raise InputError("The certificate needs the network: what an agent sends depends on its neighbours.")
         return self.network
 
-    def certified(self, theorem: Callable[..., Certificate], agent: int, **facts: Any) -> Certificate:
-        """Return a theorem's certificate for one agent, from the facts that all theorems take and those of this one."""
-        return theorem(
-            gradient_bound=self.gradient_bound,
-            n_records=int(self.problem.functions.sizes[agent]),
-            weight=float(self.problem.weights[agent]),
-            records_per_person=self.protection.records_per_person,
-            silos_per_person=self.protection.silos_per_person,
-            **facts,
-        )
-
     def rows(self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None) -> tuple[Row, ...]:
         """Return a row for each agent, with the same certificate in all these rounds (None: in every round)."""
         when = tuple(range(1, self.rounds + 1) if rounds is None else rounds)
         return tuple(Row(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
 
-    def strong_convexity(self) -> Floats:
-        """Return mu of each agent's function with its share g/N of a ridge regulariser, per unit of its weight."""
-        problem = self.problem
+    def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
+        """Return the public side of one agent's function, with its share g/N of a ridge regulariser.
+
+        `tolerance` is the error of what it computes, the engine's if left out. Where gradients are clipped, the loss
+        need not bound them.
+        """
+        problem, weight = self.problem, float(self.problem.weights[agent])
         share = problem.regulariser.strong_convexity / problem.n_agents
-        return problem.functions.constants.strong_convexity + share / problem.weights
+        return LocalFunction(
+            gradient_bound=problem.functions.constants.record_gradient if is_clipped else self.gradient_bound,
+            n_records=int(problem.functions.sizes[agent]),
+            weight=weight,
+            strong_convexity=problem.functions.constants.strong_convexity + share / weight,
+            solver_tolerance=self.tolerance if tolerance is None else tolerance,
+            records_per_person=self.protection.records_per_person,
+            silos_per_person=self.protection.silos_per_person,
+        )
+
+    def degree(self, agent: int) -> int:
+        """Return the number of an agent's neighbours."""
+        return int(self.graph.degrees[agent])
 
 
 class Private(Protocol):

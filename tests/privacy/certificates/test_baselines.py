@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import (
@@ -37,16 +38,16 @@ def test_full_gradient_step_and_linearised_admm(rng, ball, gradient):
     centre = rng.standard_normal((tries, 2))
     facts = {"gradient_bound": 1, "n_records": n, "weight": w}
     outputs = {
-        full_gradient(**facts).bound: (g, h),
-        gradient_step(step=step, **facts).bound: (x - step * g, x - step * h),
-        linearised_admm(penalty=rho, step=step, **facts).bound: tuple(
+        of(full_gradient, **facts).bound: (g, h),
+        of(gradient_step, step=step, **facts).bound: (x - step * g, x - step * h),
+        of(linearised_admm, penalty=rho, step=step, **facts).bound: tuple(
             (rho * centre + x / step - a) / (rho + 1 / step) for a in (g, h)
         ),
     }
     for bound, (a, b) in outputs.items():
         moved = np.linalg.norm(a - b, axis=1).max()
         assert 0.99 * bound <= moved <= bound * (1 + 1e-9)
-    one = coordinate_gradient(block_gradient_bound=1.0, n_records=n, weight=w).bound
+    one = of(coordinate_gradient, gradient_bound=1.0, n_records=n, weight=w).bound
     assert 0.99 * one <= np.abs(g - h)[:, 1].max() <= one * (1 + 1e-9)
 
 
@@ -58,18 +59,18 @@ def test_output_perturbation(rng, ball, solve):
     # No public quadratic: all curvature is the ridge's, moved to `curvature` to keep one solver.
     x, y = (solve(a, np.zeros((3000, 3)), w * mu, w, 0.0) for a in (v, other))
     facts = {"gradient_bound": 1, "n_records": n, "strong_convexity": mu, "weight": w}
-    bound = output_perturbation(**facts).bound
+    bound = of(output_perturbation, **facts).bound
     assert np.linalg.norm(x - y, axis=1).max() <= bound
     # Records of slope one that never saturate, |t - c| against |t + c|: the optimum moves by the whole bound.
     found = [minimize_scalar(lambda t, c=c: abs(t - c) + mu / 2 * t * t, bounds=(-99, 99)).x for c in (100, -100)]
     assert abs(found[0] - found[1]) == pytest.approx(2 / mu, rel=1e-4)
-    assert output_perturbation(gradient_bound=1, n_records=1, strong_convexity=mu).bound == pytest.approx(2 / mu)
+    assert of(output_perturbation, gradient_bound=1, n_records=1, strong_convexity=mu).bound == pytest.approx(2 / mu)
 
 
 def test_sampled_gradient():
-    assert sampled_gradient(batch_size=20, gradient_bound=1, clip=0.4, weight=2.0).bound == pytest.approx(0.04)
+    assert of(sampled_gradient, batch_size=20, gradient_bound=1, clip=0.4, weight=2.0).bound == pytest.approx(0.04)
     with pytest.raises(InputError, match="Huber"):
-        sampled_gradient(batch_size=20)
+        of(sampled_gradient, batch_size=20)
 
 
 def test_general_constraint_attacked_attained_and_the_printed_form_fails(rng):
@@ -88,7 +89,7 @@ def test_general_constraint_attacked_attained_and_the_printed_form_fails(rng):
     x = [np.linalg.solve(q, -(h / n)[..., None])[..., 0] for h in g]
     moved = 2 * np.linalg.norm(np.einsum("tij,tj->ti", a, x[0] - x[1]), axis=1)
     for m, o in zip(moved, omega, strict=True):
-        bound = general_constraint(step=gam, smallest_singular_value=o, gradient_bound=1, n_records=n).bound
+        bound = of(general_constraint, step=gam, smallest_singular_value=o, gradient_bound=1, n_records=n).bound
         assert m <= bound * (1 + 1e-9)
         worst = max(worst, m / bound)
     assert worst > 0.9999
@@ -96,13 +97,13 @@ def test_general_constraint_attacked_attained_and_the_printed_form_fails(rng):
     moved = 2 * 0.5 * np.linalg.norm(np.array([2.0 / n]) * gam / 0.25)
     assert moved > 1.99 * 4 * gam * 0.5 / (n * 0.5)
     assert moved == pytest.approx(
-        general_constraint(step=gam, smallest_singular_value=0.5, gradient_bound=1, n_records=n).bound
+        of(general_constraint, step=gam, smallest_singular_value=0.5, gradient_bound=1, n_records=n).bound
     )
 
 
 def test_grid_rounding_is_covered_and_attained(rng):
     d, grid = 5, 2.0**-4
-    cert = full_gradient(gradient_bound=0.1, n_records=4)
+    cert = of(full_gradient, gradient_bound=0.1, n_records=4)
     on_grid = secure_grid(cert, grid=grid, dimension=d)
     a = rng.standard_normal((50_000, d))
     step = rng.standard_normal((50_000, d))
@@ -124,12 +125,12 @@ def test_grid_rounding_is_covered_and_attained(rng):
 
 
 def test_grid_and_norm_refusals():
-    cert = full_gradient(gradient_bound=1, n_records=4)
+    cert = of(full_gradient, gradient_bound=1, n_records=4)
     with pytest.raises(InputError, match="power of two"):
         secure_grid(cert, grid=0.1, dimension=2)
     with pytest.raises(InputError, match="already"):
         secure_grid(secure_grid(cert, grid=0.5, dimension=2), grid=0.5, dimension=2)
-    inside = dvp(gradient_bound=1, curvature_bound=0.25, n_records=4, edge_penalty=1, degree=1)
+    inside = of(dvp, gradient_bound=1, curvature_bound=0.25, n_records=4, edge_penalty=1, degree=1)
     with pytest.raises(InputError, match="Objective"):
         secure_grid(inside, grid=0.5, dimension=2)
     with pytest.raises(InputError, match="Objective"):
@@ -140,5 +141,5 @@ def test_grid_and_norm_refusals():
 
 def test_spherical_noise_is_never_fully_certified():
     facts = {"gradient_bound": 1, "n_records": 10, "edge_penalty": 0.1, "degree": 2}
-    assert with_spherical_noise(p_admm(**facts, solver_tolerance=1e-9)).strength is Strength.UP_TO_FLOATING_POINT
-    assert with_spherical_noise(p_admm(**facts)).strength is Strength.UP_TO_SOLVER_ERROR
+    assert with_spherical_noise(of(p_admm, **facts, solver_tolerance=1e-9)).strength is Strength.UP_TO_FLOATING_POINT
+    assert with_spherical_noise(of(p_admm, **facts)).strength is Strength.UP_TO_SOLVER_ERROR

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import (
@@ -101,7 +102,7 @@ def send(v, z, duals, rho, weight, mu, solve, residual=0.0):
 def test_greedy_transcripts_on_logistic_agents(rho, mu, weight, tol, rng, solve, ball):
     """One record each; in every round the adversary keeps, of eight broadcasts, the one that hurts most."""
     tries, menu, d, rounds = 250, 8, 2, 7
-    certs = consensus_broadcast_records(
+    certs = of(consensus_broadcast_records,
         rounds=rounds, gradient_bound=1, n_records=1, n_agents=3, penalty=rho, strong_convexity=mu,
         smoothness=0.25 + mu, weight=weight, solver_tolerance=tol + 1e-11,
     )  # fmt: skip
@@ -161,7 +162,7 @@ def test_residuals_accumulate_beyond_their_one_step_effect():
 
 def test_records_agree_with_functions_and_people_multiply():
     facts = {"n_agents": 5, "penalty": 2.0, "strong_convexity": 0.1, "smoothness": 1.0, "rounds": 4}
-    a = consensus_broadcast_records(gradient_bound=1.5, n_records=20, records_per_person=2, **facts)
+    a = of(consensus_broadcast_records, gradient_bound=1.5, n_records=20, records_per_person=2, **facts)
     b = consensus_broadcast(gradient_distance=2 * 2 * 1.5 / 20, **facts)
     assert [c.bound for c in a] == pytest.approx([c.bound for c in b], rel=1e-13)
     assert a[0].unit is Unit.RECORD

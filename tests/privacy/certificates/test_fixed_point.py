@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import (
@@ -62,13 +63,13 @@ def test_block_record_level_attacked_and_attained(rng, solve, ball):
     y = rng.standard_normal((5000, 2)) * 10.0 ** rng.uniform(-1, 3, (5000, 1))
     x, u = (solve(a, y / gam, 1 / gam, w, mu) for a in (v, other))
     facts = {"step": gam, "gradient_bound": 1.0, "n_records": n, "strong_convexity": mu, "weight": w}
-    bound = fixed_point_block_record(**facts).bound
+    bound = of(fixed_point_block_record, **facts).bound
     assert 2 * np.linalg.norm(x - u, axis=1).max() <= bound * (1 + 1e-9)
     v = np.array([[[-0.05, 0.9987], [0.0, 0.0]]])
     x, u = (solve(a, np.array([[2000.0, 0.0]]), 1 / gam, w, mu) for a in (v, v * [1, -1]))
     assert 2 * np.linalg.norm(x - u) >= 0.99 * bound
-    assert fixed_point_block_record(**facts, clip=0.01).bound == pytest.approx(0.04)
-    assert fixed_point_block_record(**facts, records_per_person=2).bound == pytest.approx(2 * bound)
+    assert of(fixed_point_block_record, **facts, clip=0.01).bound == pytest.approx(0.04)
+    assert of(fixed_point_block_record, **facts, records_per_person=2).bound == pytest.approx(2 * bound)
 
 
 @pytest.mark.parametrize(("lam", "mu", "tol"), [(0.5, 0.0, 0.0), (0.5, 0.4, 0.0), (0.2, 0.3, 0.1), (0.35, 0.0, 0.2)])
@@ -104,8 +105,15 @@ def test_mean_user_level_fails_beyond_one_half():
     with pytest.raises(InputError, match="1/2"):
         fixed_point_mean_user(updates=1, step=gam, lipschitz=lip, n_users=1, relaxation=lam)
     with pytest.raises(InputError, match="1/2"):
-        fixed_point_mean_record(
-            updates=1, step=gam, gradient_bound=1, n_records=1, smoothness=1, n_users=1, relaxation=0.51
+        of(
+            fixed_point_mean_record,
+            updates=1,
+            step=gam,
+            gradient_bound=1,
+            n_records=1,
+            smoothness=1,
+            n_users=1,
+            relaxation=0.51,
         )
 
 
@@ -117,7 +125,7 @@ def test_mean_record_level_greedy_transcripts(gam, mu, lam, n, tol, rng, solve, 
     """Greedy adversary over the public z, on logistic users who may skip rounds."""
     tries, menu, updates, d = 250, 8, 8, 2
     facts = {"step": gam, "gradient_bound": 1, "n_records": n, "n_users": 5, "strong_convexity": mu, "relaxation": lam}
-    certs = fixed_point_mean_record(updates=updates, smoothness=0.25 + mu, solver_tolerance=tol + 1e-11, **facts)
+    certs = of(fixed_point_mean_record, updates=updates, smoothness=0.25 + mu, solver_tolerance=tol + 1e-11, **facts)
     v = ball(rng, (tries, n, d))
     other = v.copy()
     other[:, 0] = ball(rng, (tries, d))
@@ -140,16 +148,18 @@ def test_mean_record_level_greedy_transcripts(gam, mu, lam, n, tol, rng, solve, 
 
 def test_mean_record_level_is_the_recursion_capped_by_the_user_level():
     facts = {"step": 2.0, "gradient_bound": 1.0, "n_users": 10, "strong_convexity": 0.1, "relaxation": 0.4}
-    certs = fixed_point_mean_record(updates=6, n_records=50, smoothness=0.35, weight=1.5, **facts)
+    certs = of(fixed_point_mean_record, updates=6, n_records=50, smoothness=0.35, weight=1.5, **facts)
     spectrum = prox_spectrum(step=3.0, strong_convexity=0.1, smoothness=0.35).relaxed(0.4)
     drift = hidden_drift(spectrum, 2.0 * 1.5 * 2 / 50, 6)[1:]
     assert [c.bound for c in certs] == pytest.approx([a / 10 for a in drift], rel=1e-12)
-    capped = fixed_point_mean_record(updates=60, n_records=1, smoothness=100.0, **facts)
+    capped = of(fixed_point_mean_record, updates=60, n_records=1, smoothness=100.0, **facts)
     assert capped[-1].bound == pytest.approx(2 * 2.0 / 10)
 
 
 def test_mean_record_level_limit_factor():
-    certs = fixed_point_mean_record(updates=400, step=3.0, gradient_bound=1, n_records=100, smoothness=0.5, n_users=7)
+    certs = of(
+        fixed_point_mean_record, updates=400, step=3.0, gradient_bound=1, n_records=100, smoothness=0.5, n_users=7
+    )
     assert certs[-1].bound == pytest.approx(3.0 * 2 / 100 / 7 * math.sqrt(1 + 3.0 * 0.5 / 2), rel=1e-9)
     assert certs[0].bound == pytest.approx(
         3.0

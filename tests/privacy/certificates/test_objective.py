@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import expit
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import (
@@ -38,7 +39,7 @@ def test_sampled_densities_never_exceed(n, replaced, rng, ball, gradient, hessia
         other = v.copy()
         other[:, :replaced] = ball(rng, (tries, replaced, d), size)
         x = rng.standard_normal((tries, d)) * 10.0 ** rng.uniform(-2, 2, (tries, 1)) / size
-        c = dvp(
+        c = of(dvp,
             gradient_bound=size, curvature_bound=size**2 / 4, n_records=n, edge_penalty=eta, degree=1,
             strong_convexity=mu, weight=weight, is_logistic=True, records_per_person=replaced,
         )  # fmt: skip
@@ -66,8 +67,13 @@ def _greedy(alpha, s, rng, climb, gradient, hessian):
 
 @pytest.mark.parametrize("s", [0.1, 1.0])
 def test_greedy_search_respects_the_jacobian_free_branch(s, rng, climb, gradient, hessian):
-    c = objective_perturbation(
-        gradient_bound=1, curvature_bound=0.25, n_records=1, quadratic_curvature=s, is_logistic=True
+    c = of(
+        objective_perturbation,
+        gradient_bound=1,
+        curvature_bound=0.25,
+        n_records=1,
+        quadratic_curvature=s,
+        is_logistic=True,
     )
     alpha = c.jacobian_free_rate
     best = _greedy(alpha, s, rng, climb, gradient, hessian)
@@ -77,8 +83,13 @@ def test_greedy_search_respects_the_jacobian_free_branch(s, rng, climb, gradient
 def test_jacobian_free_rate_is_sharp(gradient, hessian):
     """Just below the rate G/s, an explicit pair passes 2 alpha G/n; at the rate the same family does not."""
     s, size = 0.7, 2.0
-    rate = objective_perturbation(
-        gradient_bound=size, curvature_bound=size**2 / 4, n_records=1, quadratic_curvature=s, is_logistic=True
+    rate = of(
+        objective_perturbation,
+        gradient_bound=size,
+        curvature_bound=size**2 / 4,
+        n_records=1,
+        quadratic_curvature=s,
+        is_logistic=True,
     ).jacobian_free_rate
     eps = 10.0 ** np.linspace(-4, -2, 200)
     norm = np.log(1 / (3000 * eps**2)) / (eps * size)  # 1 - g1 = 3000 eps^2, 1 - g2 its third power
@@ -96,8 +107,13 @@ def test_jacobian_free_rate_is_sharp(gradient, hessian):
 def test_log_jacobian_is_reached(gradient, hessian):
     """A record at margin zero against one that is far on the right side: ratio 1 + t, so ln(1 + t) is exact."""
     s, r = 0.5, 2
-    c = objective_perturbation(
-        gradient_bound=1, curvature_bound=0.25, n_records=r, quadratic_curvature=s, records_per_person=r
+    c = of(
+        objective_perturbation,
+        gradient_bound=1,
+        curvature_bound=0.25,
+        n_records=r,
+        quadratic_curvature=s,
+        records_per_person=r,
     )
     x = np.array([[0.0, 0.0, 2000.0]])
     v = np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
@@ -109,14 +125,15 @@ def test_log_jacobian_is_reached(gradient, hessian):
 
 def test_hessian_rank_multiplies_the_jacobian():
     facts = {"gradient_bound": 1, "curvature_bound": 0.5, "n_records": 10, "quadratic_curvature": 0.2}
-    one, three = objective_perturbation(**facts), objective_perturbation(**facts, hessian_rank=3)
+    one, three = of(objective_perturbation, **facts), of(objective_perturbation, **facts, hessian_rank=3)
     assert three.log_jacobian == pytest.approx(3 * one.log_jacobian)
     assert one.jacobian_free_rate is None
 
 
 def test_the_three_methods_agree_where_they_should():
     facts = {"gradient_bound": 1, "curvature_bound": 0.25, "n_records": 50, "degree": 3, "strong_convexity": 0.01}
-    a, b, c = dvp(edge_penalty=0.4, **facts), r_admm(edge_penalty=0.4, **facts), m_admm(penalty=0.4, **facts)
+    a = of(dvp, edge_penalty=0.4, **facts)
+    b, c = r_admm(a), m_admm(a)
     assert a.bound == b.bound == c.bound == pytest.approx(0.04)
     assert a.log_jacobian == b.log_jacobian == c.log_jacobian == pytest.approx(math.log1p(0.25 / (50 * 2.41)))
     assert any("even iterations" in words for words in b.assumptions)
@@ -140,10 +157,16 @@ def test_smoothing_covers_adversarial_residuals():
         smooth = 0.5 * rate * np.exp(-rate * np.abs(y[:, None] - (x + shift)[None]))
         densities.append(np.trapezoid(smooth * density, x, axis=1))
     facts = {"quadratic_curvature": s, "solver_tolerance": tol}
-    main = objective_perturbation(
-        gradient_bound=1, curvature_bound=0.25, n_records=1, is_logistic=True, is_smoothed=True, **facts
+    main = of(
+        objective_perturbation,
+        gradient_bound=1,
+        curvature_bound=0.25,
+        n_records=1,
+        is_logistic=True,
+        is_smoothed=True,
+        **facts,
     )
-    extra = solver_smoothing(**facts)
+    extra = of(solver_smoothing, **facts)
     found = np.abs(np.log(densities[0] / densities[1])).max()
     assert alpha >= main.jacobian_free_rate
     assert found <= alpha * main.bound + rate * extra.bound
@@ -164,4 +187,4 @@ def test_smoothing_covers_adversarial_residuals():
 def test_bad_input_is_refused(broken):
     facts = {"gradient_bound": 1, "curvature_bound": 0.25, "n_records": 5, "quadratic_curvature": 1.0} | broken
     with pytest.raises(InputError):
-        objective_perturbation(**facts)
+        of(objective_perturbation, **facts)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import expit
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import (
@@ -15,7 +16,7 @@ from dpadmm.privacy.records import Norm, Relation, Strength, Unit, View
 
 
 def test_golden_adult_split():
-    c = p_admm(gradient_bound=1, n_records=6331, edge_penalty=1e-3, degree=2, strong_convexity=2e-4)
+    c = of(p_admm, gradient_bound=1, n_records=6331, edge_penalty=1e-3, degree=2, strong_convexity=2e-4)
     assert c.bound == pytest.approx(2 / (6331 * 0.0042), rel=1e-14)
     assert (c.unit, c.view, c.norm, c.relation) == (Unit.RECORD, View.EAVESDROPPER, Norm.L2, Relation.REPLACE_ONE)
     assert c.theorem == "C1"
@@ -23,17 +24,17 @@ def test_golden_adult_split():
 
 def test_strength_needs_a_stated_tolerance():
     facts = {"gradient_bound": 1, "n_records": 10, "edge_penalty": 0.1, "degree": 2}
-    assert p_admm(**facts).strength is Strength.UP_TO_SOLVER_ERROR
-    exact, loose = p_admm(**facts, solver_tolerance=0.0), p_admm(**facts, solver_tolerance=1e-3)
+    assert of(p_admm, **facts).strength is Strength.UP_TO_SOLVER_ERROR
+    exact, loose = of(p_admm, **facts, solver_tolerance=0.0), of(p_admm, **facts, solver_tolerance=1e-3)
     assert exact.strength is loose.strength is Strength.FULL
     assert loose.bound - exact.bound == pytest.approx(2e-3 / 0.4)
 
 
 def test_records_of_one_person_and_weight():
     facts = {"gradient_bound": 1, "n_records": 10, "edge_penalty": 0.1, "degree": 2, "strong_convexity": 0.2}
-    assert p_admm(**facts, records_per_person=3).bound == pytest.approx(3 * p_admm(**facts).bound)
-    assert p_admm(**facts, records_per_person=99).bound == pytest.approx(10 * p_admm(**facts).bound)
-    assert p_admm(**facts, weight=5).bound == pytest.approx(5 * 0.2 / (0.4 + 1.0))
+    assert of(p_admm, **facts, records_per_person=3).bound == pytest.approx(3 * of(p_admm, **facts).bound)
+    assert of(p_admm, **facts, records_per_person=99).bound == pytest.approx(10 * of(p_admm, **facts).bound)
+    assert of(p_admm, **facts, weight=5).bound == pytest.approx(5 * 0.2 / (0.4 + 1.0))
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -53,7 +54,8 @@ def test_sampled_neighbours_never_exceed(n, replaced, rng, solve, ball):
     moved = np.linalg.norm(x - y, axis=1)
     bounds = np.array(
         [
-            p_admm(
+            of(
+                p_admm,
                 gradient_bound=1,
                 n_records=n,
                 edge_penalty=e,
@@ -68,7 +70,9 @@ def test_sampled_neighbours_never_exceed(n, replaced, rng, solve, ball):
     )
     assert np.all(moved <= bounds)
     tight = [
-        p_admm_logistic(
+        of(
+            p_admm_logistic,
+            gradient_bound=1.0,
             centre_norm=c, n_records=n, edge_penalty=e, degree=g, strong_convexity=m, weight=a,
             records_per_person=replaced, solver_tolerance=1e-10,
         ).bound
@@ -82,7 +86,7 @@ def test_sampled_neighbours_never_exceed(n, replaced, rng, solve, ball):
 
 def test_greedy_search_comes_near_and_stays_below(rng, solve, climb):
     mu, eta, degree = 1e-3, 0.05, 2
-    bound = p_admm(gradient_bound=1, n_records=1, edge_penalty=eta, degree=degree, strong_convexity=mu).bound
+    bound = of(p_admm, gradient_bound=1, n_records=1, edge_penalty=eta, degree=degree, strong_convexity=mu).bound
 
     def score(flat):
         v, other, public = flat[:, None, :2], flat[:, None, 2:4], 30 * flat[:, 4:]
@@ -102,7 +106,7 @@ def test_nearly_opposite_misclassified_records_reach_99_percent(solve):
     v[0, 0], other[0, 0] = [-np.sin(eps), np.cos(eps)], [-np.sin(eps), -np.cos(eps)]
     public = np.array([[200.0, 0.0]])
     x, y = (solve(a, public, 2 * eta * degree, 1.0, mu) for a in (v, other))
-    bound = p_admm(gradient_bound=1, n_records=n, edge_penalty=eta, degree=degree, strong_convexity=mu).bound
+    bound = of(p_admm, gradient_bound=1, n_records=n, edge_penalty=eta, degree=degree, strong_convexity=mu).bound
     assert 0.99 * bound <= np.linalg.norm(x - y) <= bound
     # Exact opposites move a logistic gradient by half the bound only.
     y = solve(-v, public, 2 * eta * degree, 1.0, mu)
@@ -135,8 +139,8 @@ def test_logistic_gap_values_and_sampling(rng, ball):
 def test_own_iterate_is_twice_as_exposed(solve):
     eta, degree, mu, n, eps = 0.5, 2, 1e-4, 1, 0.02
     facts = {"gradient_bound": 1, "n_records": n, "edge_penalty": eta, "degree": degree, "strong_convexity": mu}
-    certs = own_iterate_p_admm(rounds=40, **facts)
-    assert certs[0].bound == pytest.approx(p_admm(**facts).bound)
+    certs = of(own_iterate_p_admm, rounds=40, **facts)
+    assert certs[0].bound == pytest.approx(of(p_admm, **facts).bound)
     assert certs[-1].bound == pytest.approx(2 / (n * (eta * degree + mu)), rel=1e-6)
     v = np.array([[[-np.sin(eps), np.cos(eps)]]])
     other = v * [1, -1]
@@ -148,7 +152,7 @@ def test_own_iterate_is_twice_as_exposed(solve):
         y = solve(other, public + eta * degree * y, 2 * eta * degree, 1.0, mu)
         moved = np.linalg.norm(x - y)
         assert moved <= certs[k].bound * (1 + 1e-9)
-        worst = max(worst, moved / p_admm(**facts).bound)
+        worst = max(worst, moved / of(p_admm, **facts).bound)
     assert 1.99 <= worst <= 2.0
 
 
@@ -170,12 +174,12 @@ def test_own_iterate_is_twice_as_exposed(solve):
 def test_bad_input_is_refused(broken):
     facts = {"gradient_bound": 1, "n_records": 10, "edge_penalty": 0.1, "degree": 2} | broken
     with pytest.raises(InputError):
-        p_admm(**facts)
+        of(p_admm, **facts)
 
 
 def test_infinite_gradients_point_to_huber_or_clipping():
     with pytest.raises(InputError, match="Huber"):
-        p_admm(gradient_bound=np.inf, n_records=10, edge_penalty=0.1, degree=2)
+        of(p_admm, gradient_bound=np.inf, n_records=10, edge_penalty=0.1, degree=2)
 
 
 def test_the_radius_of_the_logistic_form_counts_the_local_pull(solve):
@@ -188,5 +192,5 @@ def test_the_radius_of_the_logistic_form_counts_the_local_pull(solve):
     moved = np.linalg.norm(x - y)
     assert np.linalg.norm(x) > 4
     assert moved > 1.2 * logistic_gradient_gap(0.0) / (n * 2 * eta)
-    bound = p_admm_logistic(centre_norm=0.0, n_records=n, edge_penalty=eta, degree=1).bound
+    bound = of(p_admm_logistic, gradient_bound=1.0, centre_norm=0.0, n_records=n, edge_penalty=eta, degree=1).bound
     assert moved <= bound

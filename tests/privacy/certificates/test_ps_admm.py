@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import expit
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient, sampled_gradient
@@ -17,9 +18,9 @@ def test_full_gradient_attacked_and_nearly_attained(rng, ball, gradient):
     other[:, :2] = ball(rng, (20_000, 2, 2))
     x = rng.standard_normal((20_000, 2)) * 10.0 ** rng.uniform(-1, 3, (20_000, 1))
     moved = np.linalg.norm(gradient(v, x, w, 0.3) - gradient(other, x, w, 0.3), axis=1).max()
-    bound = ps_admm_full_gradient(gradient_bound=1, n_records=n, weight=w, records_per_person=2).bound
+    bound = of(ps_admm_full_gradient, gradient_bound=1, n_records=n, weight=w, records_per_person=2).bound
     assert 0.9 * bound <= moved <= bound
-    assert ps_admm_full_gradient(gradient_bound=1, n_records=n, solver_tolerance=0.1).bound == pytest.approx(
+    assert of(ps_admm_full_gradient, gradient_bound=1, n_records=n, solver_tolerance=0.1).bound == pytest.approx(
         2 / 3 + 0.2
     )
 
@@ -34,23 +35,25 @@ def test_one_records_correction_attacked_and_nearly_attained(rng, ball):
     step = np.linalg.norm(v - u, axis=1)
     ratio = [
         t
-        / ps_admm_correction(batch_size=batch, gradient_bound=size, curvature_bound=1.0, displacement=s, weight=w).bound
+        / of(
+            ps_admm_correction, batch_size=batch, gradient_bound=size, curvature_bound=1.0, displacement=s, weight=w
+        ).bound
         for t, s in zip(term, step, strict=True)
     ]
     assert 0.95 <= max(ratio) <= 1 + 1e-9
 
 
 def test_the_smallest_of_the_three_bounds_is_taken():
-    assert ps_admm_correction(batch_size=2, gradient_bound=3).bound == pytest.approx(3.0)
-    assert ps_admm_correction(batch_size=2, gradient_bound=3, clip=1.0).bound == pytest.approx(0.5)
-    assert ps_admm_correction(batch_size=2, curvature_bound=2.0, displacement=0.1).bound == pytest.approx(0.1)
-    assert ps_admm_correction(batch_size=2, gradient_bound=3, clip=1.0, solver_tolerance=0.5).bound == pytest.approx(
-        0.75
-    )
+    assert of(ps_admm_correction, batch_size=2, gradient_bound=3).bound == pytest.approx(3.0)
+    assert of(ps_admm_correction, batch_size=2, gradient_bound=3, clip=1.0).bound == pytest.approx(0.5)
+    assert of(ps_admm_correction, batch_size=2, curvature_bound=2.0, displacement=0.1).bound == pytest.approx(0.1)
+    assert of(
+        ps_admm_correction, batch_size=2, gradient_bound=3, clip=1.0, solver_tolerance=0.5
+    ).bound == pytest.approx(0.75)
     with pytest.raises(InputError, match="Huber"):
-        ps_admm_correction(batch_size=2, curvature_bound=2.0)
+        of(ps_admm_correction, batch_size=2, curvature_bound=2.0)
     with pytest.raises(InputError):
-        ps_admm_correction(batch_size=0, gradient_bound=1)
+        of(ps_admm_correction, batch_size=0, gradient_bound=1)
 
 
 def _total_variation(probabilities, shifts):
@@ -71,6 +74,6 @@ def test_several_sampled_records_do_not_amplify_like_one():
     assert truth > 1.8 * naive
     for build in (ps_admm_correction, sampled_gradient):
         with pytest.raises(InputError, match="whole"):
-            build(batch_size=10, gradient_bound=1, records_per_person=2)
-        whole = build(batch_size=10, gradient_bound=1, records_per_person=2, persons_sampled_whole=True)
-        assert whole.bound == pytest.approx(2 * build(batch_size=10, gradient_bound=1).bound)
+            of(build, batch_size=10, gradient_bound=1, records_per_person=2)
+        whole = of(build, batch_size=10, gradient_bound=1, records_per_person=2, persons_sampled_whole=True)
+        assert whole.bound == pytest.approx(2 * of(build, batch_size=10, gradient_bound=1).bound)

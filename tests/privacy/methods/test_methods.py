@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import PureTarget, Target
@@ -176,7 +177,8 @@ def test_two_silos_behind_one_noise_move_the_broadcast_twice_as_far():
     method = Consensus(
         agents=agents, rho=rho, mu=mu, smoothness=mu, records=records, gradient_bound=1, rounds=1, silos_per_person=2
     )
-    (raw,) = consensus_broadcast_records(
+    (raw,) = of(
+        consensus_broadcast_records,
         rounds=1,
         gradient_bound=1,
         n_records=records,

@@ -128,14 +128,7 @@ class CoordinateDescent(Method):
         problem, rounds = setting.problem, tuple(range(1, setting.rounds + 1))
         rows = []
         for i in range(problem.n_agents):
-            certificate = coordinate_gradient(
-                block_gradient_bound=setting.gradient_bound,
-                n_records=int(problem.functions.sizes[i]),
-                weight=float(problem.weights[i]),
-                solver_tolerance=ROUNDING,
-                records_per_person=setting.protection.records_per_person,
-                silos_per_person=setting.protection.silos_per_person,
-            )
+            certificate = coordinate_gradient(setting.local(i, tolerance=ROUNDING))
             rows.append(Row(i, rounds, (certificate,) * len(rounds)))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
 

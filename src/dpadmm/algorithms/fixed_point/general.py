@@ -198,13 +198,9 @@ class GeneralADMM(Method):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""
-        certificate = setting.certified(
-            general_constraint,
-            0,
-            step=self.gamma,
-            smallest_singular_value=self.constraint.omega,
-            solver_tolerance=None if setting.tolerance is None else 2 * setting.tolerance,
-        )
+        tolerance = None if setting.tolerance is None else 2 * setting.tolerance
+        local, omega = setting.local(0, tolerance=tolerance), self.constraint.omega
+        certificate = general_constraint(local, step=self.gamma, smallest_singular_value=omega)
         return (Promise(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
 
 

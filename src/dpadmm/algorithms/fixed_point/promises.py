@@ -17,6 +17,7 @@ from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import (
+    LocalFunction,
     fixed_point_block_record,
     fixed_point_block_user,
     fixed_point_mean_record,
@@ -65,17 +66,8 @@ class Level:
                 records_per_person=setting.protection.records_per_person,
                 silos_per_person=setting.protection.silos_per_person,
             )
-        return fixed_point_block_record(
-            step=self.gamma,
-            gradient_bound=slope,
-            n_records=size,
-            clip=self.clip,
-            strong_convexity=constants.strong_convexity,
-            weight=n * weight,
-            solver_tolerance=_tolerance(setting),
-            records_per_person=setting.protection.records_per_person,
-            silos_per_person=setting.protection.silos_per_person,
-        )
+        silos = setting.protection.silos_per_person
+        return fixed_point_block_record(_local(setting, slope, size, weight, silos), step=self.gamma, clip=self.clip)
 
     def mean(self, setting: Setting, updates: int, size: int, weight: float) -> tuple[Certificate, ...]:
         """C6 for an agent: how far the mean of all blocks can move after its 1st, 2nd, ... update."""
@@ -91,19 +83,29 @@ class Level:
                 weight=n * weight,
                 solver_tolerance=_tolerance(setting),
             )
+        # For one silo: `mean_promise` adds up those of a person.
         return fixed_point_mean_record(
+            _local(setting, setting.gradient_bound, size, weight, silos=1),
             updates=updates,
             step=self.gamma,
-            gradient_bound=setting.gradient_bound,
-            n_records=size,
             smoothness=constants.smoothness,
             n_users=n,
             relaxation=self.lam,
-            strong_convexity=constants.strong_convexity,
-            weight=n * weight,
-            solver_tolerance=_tolerance(setting),
-            records_per_person=setting.protection.records_per_person,
         )
+
+
+def _local(setting: Setting, slope: float, size: int, weight: float, silos: int) -> LocalFunction:
+    """Return the public side of an agent's function inside its prox, where its weight is `N w_i`."""
+    constants, n = setting.problem.functions.constants, setting.problem.n_agents
+    return LocalFunction(
+        gradient_bound=slope,
+        n_records=size,
+        weight=n * weight,
+        strong_convexity=constants.strong_convexity,
+        solver_tolerance=_tolerance(setting),
+        records_per_person=setting.protection.records_per_person,
+        silos_per_person=silos,
+    )
 
 
 def block_promise(slot: Slot, level: Level, setting: Setting, participation: Participation | None) -> Promise:

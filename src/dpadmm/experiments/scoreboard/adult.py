@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpadmm.algorithms.method import Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError, SolverError
 from dpadmm.experiments.adult import AdultData, adult
@@ -61,7 +62,7 @@ class Bout:
     def __init__(self, entry: Entry, train: AdultData, order: Order) -> None:
         self.entry, self.train, self.order = entry, train, order
         self.silos: Silos = train.silos(SILOS)
-        self.network = complete(SILOS) if entry.is_networked else None
+        self.network = complete(SILOS) if entry.method.about.topology is Topology.GRAPH else None
         self._plans: dict[tuple[int, float, tuple[float, ...]], NoisePlan | None] = {}
 
     def points(self) -> Iterator[tuple[tuple[float, ...], int]]:

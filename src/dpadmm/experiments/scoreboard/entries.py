@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
+from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM
 from dpadmm.algorithms.dp_dgd import DPDGD
 from dpadmm.algorithms.dp_gd import DPGD
 from dpadmm.algorithms.dp_sgd import DPSGD, pooled
@@ -20,6 +20,7 @@ from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.fixed_point import CoordinatorADMM, FederatedADMM
 from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.m_admm import MADMM
+from dpadmm.algorithms.method import Method
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
@@ -97,24 +98,39 @@ RIDGES = Knob("ridge", (8e-4, 4e-3, 2e-2, 1e-1))
 
 @dataclass(frozen=True)
 class Entry:
-    """One method.
+    """One method; what it says about itself is not repeated here.
 
-    sight: the strongest view it is certified for. kind: see `Kind`. knobs: what is tuned beside the rounds. build: the
-    algorithm from one value per knob. is_pure: pure epsilon (which is also (eps, delta)-DP). is_networked: talks on
-    the complete graph. is_noise_by_batch: only the batch, none of the other knobs, decides about the noise. task: the
-    problem from the silos and the first knob.
+    kind: see `Kind`. knobs: what is tuned beside the rounds. build: the algorithm from one value per knob. rounds: the
+    numbers that are tried. task: the problem from the silos and the first knob. noise: if not the method's own.
     """
 
-    name: str
-    sight: Sight
+    method: type[Method]
     kind: Kind
     knobs: tuple[Knob, ...]
     build: Callable[..., Any] = field(repr=False)
-    is_pure: bool = False
-    is_networked: bool = False
-    is_noise_by_batch: bool = False
-    rounds: tuple[int, ...] = SHORT
-    task: Callable[[Silos, float], Problem] = field(repr=False, default=lambda silos, _: equal(silos))
+    rounds: tuple[int, ...]
+    task: Callable[[Silos, float], Problem] = field(repr=False)
+    noise: Family | None = None
+
+    @property
+    def name(self) -> str:
+        """The method's, and whether all records lie in one place."""
+        return self.method.about.name + (" (records pooled)" if self.is_central else "")
+
+    @property
+    def is_central(self) -> bool:
+        """Whether all records lie with somebody who is trusted."""
+        return self.task is central
+
+    @property
+    def sight(self) -> Sight:
+        """The strongest view it is certified for."""
+        return Sight.RELEASE if self.is_central or self.method.about.trusts_coordinator else Sight.MESSAGES
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it gives pure epsilon (which is also (eps, delta)-DP)."""
+        return self.method.about.is_pure if self.noise is None else self.noise.is_pure
 
     def grid(self) -> list[tuple[float, ...]]:
         """Return every combination of the knobs' values."""
@@ -141,34 +157,28 @@ class Entry:
         return sizes[0] if sizes else None
 
     def noise_key(self, values: tuple[float, ...]) -> tuple[float, ...]:
-        """Return what the noise depends on, beside rounds and budget."""
-        return values[-1:] if self.is_noise_by_batch else values
+        """Return what the noise depends on, beside rounds and budget: of sampled methods only the batch."""
+        return values[-1:] if Family.SAMPLED in self.method.about.noise else values
 
 
-def equal(silos: Silos, ridge: float = RIDGE) -> Problem:
-    """Return `sum_i f_i`, w_i = 1, each f_i with a small ridge."""
+def with_ridge(silos: Silos, ridge: float) -> Problem:
+    """Return `sum_i f_i`, w_i = 1, each f_i with a ridge that is tuned."""
     return Problem.of(EmpiricalRisk(silos, Logistic(), mu=ridge), Weighting.EQUAL)
 
 
-def average(silos: Silos) -> Problem:
+def equal(silos: Silos, _: float) -> Problem:
+    """Return the same with a small ridge."""
+    return with_ridge(silos, RIDGE)
+
+
+def average(silos: Silos, _: float) -> Problem:
     """Return the same with w_i = 1/N."""
     return Problem.of(EmpiricalRisk(silos, Logistic(), mu=RIDGE), Weighting.AVERAGE)
 
 
-def central(silos: Silos) -> Problem:
+def central(silos: Silos, _: float) -> Problem:
     """Return the problem with all records in one silo."""
     return pooled(Problem.of(EmpiricalRisk(silos, Logistic(), mu=RIDGE)))
-
-
-def _on_graph(name: str, build: Callable[[float], Any], is_pure: bool, rounds: tuple[int, ...] = SHORT) -> Entry:
-    return Entry(
-        name, Sight.MESSAGES, Kind.ADMM, (ETA,), build, is_pure=is_pure, is_networked=True, rounds=rounds
-    )  # fmt: skip
-
-
-def _star(name: str, sight: Sight, kind: Kind, knobs: tuple[Knob, ...], build: Callable[..., Any],
-          task: Callable[[Silos], Problem] = average, **more: Any) -> Entry:  # fmt: skip
-    return Entry(name, sight, kind, knobs, build, task=lambda silos, _: task(silos), **more)
 
 
 def _ps_admm(rho: float, step: float, batch: float) -> PSADMM:
@@ -187,30 +197,27 @@ def _batches(size: float) -> Batches:
     return Batches(int(size), BATCH_SEED)
 
 
-_HEARD, _PUBLIC, _ADMM, _GRADIENT = Sight.MESSAGES, Sight.RELEASE, Kind.ADMM, Kind.GRADIENT
+_ADMM, _GRADIENT = Kind.ADMM, Kind.GRADIENT
 
 ENTRIES: tuple[Entry, ...] = (
-    _on_graph("p-admm", PADMM, False, MIDDLE),
-    _on_graph("p-admm-recycled", RecycledPADMM, False, MIDDLE),
-    _on_graph("dvp", DVP, True),
-    _on_graph("m-admm", lambda eta: MADMM(eta, growth=1.01), True),
-    _on_graph("r-admm", lambda eta: RADMM(eta, gamma=0.2 * eta), True),
-    Entry("dp-dgd", _HEARD, _GRADIENT, (STEP, DECAY), _dp_dgd, is_networked=True, rounds=LONG),
-    _star("linearised-admm", _HEARD, _ADMM, (STEP,), lambda step: LinearisedADMM(1e-3, step=step), equal, rounds=LONG),
-    _star("ps-admm", _HEARD, _ADMM, (RHO, INNER_STEP, INNER_BATCH), _ps_admm, equal, is_noise_by_batch=True),
-    _star("dp-gd", _HEARD, _GRADIENT, (STEP,), DPGD, rounds=LONG),
-    _star("dp-sgd", _HEARD, _GRADIENT, (STEP, BATCH), _dp_sgd, is_noise_by_batch=True, rounds=LONG),
-    _star("fp-federated", _HEARD, _ADMM, (GAMMA,), FederatedADMM),
-    Entry("output-perturbation", _HEARD, Kind.OTHER, (RIDGES,), lambda _: OutputPerturbation(), rounds=(1,),
-          task=equal),
-    _star("consensus-gaussian", _PUBLIC, _ADMM, (RHO,), lambda rho: ConsensusDPADMM(
-        rho, family=Family.GAUSSIAN), equal),
-    _star("consensus", _PUBLIC, _ADMM, (RHO,), ConsensusDPADMM, equal, is_pure=True),
-    _star("fp-coordinator", _PUBLIC, _ADMM, (GAMMA,), CoordinatorADMM),
-    _star("dp-gd (records pooled)", _PUBLIC, _GRADIENT, (STEP,), DPGD, central, rounds=LONG),
-    _star("dp-sgd (records pooled)", _PUBLIC, _GRADIENT, (STEP, BATCH), _dp_sgd, central, is_noise_by_batch=True,
-          rounds=LONG),
-)  # fmt: skip
+    Entry(PADMM, _ADMM, (ETA,), PADMM, MIDDLE, equal),
+    Entry(RecycledPADMM, _ADMM, (ETA,), RecycledPADMM, MIDDLE, equal),
+    Entry(DVP, _ADMM, (ETA,), DVP, SHORT, equal),
+    Entry(MADMM, _ADMM, (ETA,), lambda eta: MADMM(eta, growth=1.01), SHORT, equal),
+    Entry(RADMM, _ADMM, (ETA,), lambda eta: RADMM(eta, gamma=0.2 * eta), SHORT, equal),
+    Entry(DPDGD, _GRADIENT, (STEP, DECAY), _dp_dgd, LONG, equal, Family.GAUSSIAN),
+    Entry(LinearisedADMM, _ADMM, (STEP,), lambda step: LinearisedADMM(1e-3, step=step), LONG, equal),
+    Entry(PSADMM, _ADMM, (RHO, INNER_STEP, INNER_BATCH), _ps_admm, SHORT, equal),
+    Entry(DPGD, _GRADIENT, (STEP,), DPGD, LONG, average),
+    Entry(DPSGD, _GRADIENT, (STEP, BATCH), _dp_sgd, LONG, average),
+    Entry(FederatedADMM, _ADMM, (GAMMA,), FederatedADMM, SHORT, average),
+    Entry(OutputPerturbation, Kind.OTHER, (RIDGES,), lambda _: OutputPerturbation(), (1,), with_ridge),
+    Entry(GaussianConsensusADMM, _ADMM, (RHO,), GaussianConsensusADMM, SHORT, equal),
+    Entry(ConsensusDPADMM, _ADMM, (RHO,), ConsensusDPADMM, SHORT, equal),
+    Entry(CoordinatorADMM, _ADMM, (GAMMA,), CoordinatorADMM, SHORT, average),
+    Entry(DPGD, _GRADIENT, (STEP,), DPGD, LONG, central),
+    Entry(DPSGD, _GRADIENT, (STEP, BATCH), _dp_sgd, LONG, central),
+)
 
 
 def entry_of(name: str) -> Entry:

@@ -3,11 +3,10 @@
 Every function is pure: it takes problem constants, network facts and hyper-parameters and returns `Certificate`
 records (a tuple where the bound depends on the round). The proofs are in `docs/proofs`. Common parameters:
 
+* `LocalFunction`: the public side of one agent's function, its records and the people behind them.
 * `weight` w > 0: the factor in front of f_i in the local subproblem as solved; it multiplies every constant of f_i.
 * `solver_tolerance` (C7): norm of the local subproblem's gradient at the point returned; `None` leaves it out of the
   bound and weakens the certificate to "up to solver error".
-* `records_per_person`: up to so many records of a person are replaced; `silos_per_person` is carried along where every
-  silo has noise of its own, and multiplies the bound where one noise hides all of them (C3, C6).
 """
 
 from dpadmm.privacy.certificates.baselines import (
@@ -31,6 +30,7 @@ from dpadmm.privacy.certificates.fixed_point import (
     fixed_point_mean_record,
     fixed_point_mean_user,
 )
+from dpadmm.privacy.certificates.neighbours import LocalFunction
 from dpadmm.privacy.certificates.objective import (
     dvp,
     m_admm,
@@ -50,6 +50,7 @@ from dpadmm.privacy.certificates.queries import bounded_sum
 from dpadmm.privacy.certificates.releases import in_l1_norm, secure_grid, with_spherical_noise
 
 __all__ = [
+    "LocalFunction",
     "bounded_sum",
     "consensus_broadcast",
     "consensus_broadcast_limit",

@@ -15,11 +15,9 @@ k-1 is the k-th *private* broadcast `z_{k+1}`; the first broadcast z_1 does not 
 from dpadmm import checks
 from dpadmm.privacy.certificates.neighbours import (
     PUBLIC_FACTS,
+    LocalFunction,
     adding_words,
     bounded,
-    certify_record,
-    gradient_words,
-    record_gap,
     solver_words,
     strength_of,
     tolerance_of,
@@ -150,43 +148,18 @@ def consensus_broadcast_quadratic(
 
 
 def consensus_broadcast_records(
-    *,
-    rounds: int,
-    gradient_bound: float,
-    n_records: int,
-    n_agents: int,
-    penalty: float,
-    strong_convexity: float,
-    smoothness: float,
-    weight: float = 1.0,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
+    local: LocalFunction, *, rounds: int, n_agents: int, penalty: float, smoothness: float
 ) -> tuple[Certificate, ...]:
     """C3 at record level: the gradient distance of one agent is `2G r/n_i`; `smoothness` includes the ridge.
 
     One noise hides all silos of a person, so their changes of the mean add up: the bound is `silos_per_person` times
     that of one silo, `n_records` being the smallest of them.
     """
-    spectrum = _spectrum(penalty, weight, strong_convexity, smoothness)
-    gap = record_gap(
-        gradient_bound=gradient_bound,
-        n_records=n_records,
-        weight=weight,
-        records_per_person=records_per_person,
-        solver_tolerance=solver_tolerance,
-    )
+    spectrum = _spectrum(penalty, local.weight, local.strong_convexity, smoothness)
+    push, silos = local.gap / penalty, local.silos_per_person
     n, k = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
-    silos = checks.count("silos_per_person", silos_per_person)
+    words = (local.words, *_TRUST, *adding_words(silos))
     return tuple(
-        certify_record(
-            silos * _sent(spectrum, drift, gap / penalty) / n,
-            view=View.PUBLIC,
-            theorem="C3 (record level)",
-            assumptions=(gradient_words(gradient_bound), *_TRUST, *adding_words(silos)),
-            solver_tolerance=solver_tolerance,
-            records_per_person=records_per_person,
-            silos_per_person=silos_per_person,
-        )
-        for drift in hidden_drift(spectrum, gap / penalty, k)[:k]
+        local.certify(silos * _sent(spectrum, drift, push) / n, "C3 (record level)", *words, view=View.PUBLIC)
+        for drift in hidden_drift(spectrum, push, k)[:k]
     )

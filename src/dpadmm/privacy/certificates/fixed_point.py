@@ -15,11 +15,9 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.neighbours import (
     PUBLIC_FACTS,
+    LocalFunction,
     adding_words,
     bounded,
-    certify_record,
-    gradient_words,
-    record_gap,
     solver_words,
     strength_of,
     tolerance_of,
@@ -93,42 +91,18 @@ def fixed_point_block_user(
     return _certify_user(2 * moved, View.EAVESDROPPER, "C5 (user level)", words, solver_tolerance)
 
 
-def fixed_point_block_record(
-    *,
-    step: float,
-    gradient_bound: float,
-    n_records: int,
-    clip: float = math.inf,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
-) -> Certificate:
+def fixed_point_block_record(local: LocalFunction, *, step: float, clip: float = math.inf) -> Certificate:
     """C5 at record level: `D = 2 min( gamma (w 2G r/n + 2 tol)/(1 + gamma w mu), 2 clip )` on `2 (x_i - z)`.
 
     Released with the printed sigma, like `fixed_point_block_user`.
 
-    >>> fixed_point_block_record(step=0.5, gradient_bound=1.0, n_records=100).bound
+    >>> fixed_point_block_record(LocalFunction(gradient_bound=1.0, n_records=100), step=0.5).bound
     0.02
     """
     gam = checks.positive("step", step)
-    gap = record_gap(
-        gradient_bound=gradient_bound,
-        n_records=n_records,
-        weight=weight,
-        records_per_person=records_per_person,
-        solver_tolerance=solver_tolerance,
-    )
-    moved = gam * gap / (1 + gam * weight * checks.non_negative("strong_convexity", strong_convexity))
-    return certify_record(
-        2 * min(moved, 2 * _clip(clip)),
-        view=View.EAVESDROPPER,
-        theorem="C5 (record level)",
-        assumptions=(gradient_words(gradient_bound), _clip_words(clip), _SEES_BLOCKS),
-        solver_tolerance=solver_tolerance,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
+    moved = gam * local.gap / (1 + gam * local.weight * local.strong_convexity)
+    return local.certify(
+        2 * min(moved, 2 * _clip(clip)), "C5 (record level)", local.words, _clip_words(clip), _SEES_BLOCKS
     )
 
 
@@ -183,19 +157,7 @@ def fixed_point_mean_user(
 
 
 def fixed_point_mean_record(
-    *,
-    updates: int,
-    step: float,
-    gradient_bound: float,
-    n_records: int,
-    smoothness: float,
-    n_users: int,
-    relaxation: float = 0.5,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
+    local: LocalFunction, *, updates: int, step: float, smoothness: float, n_users: int, relaxation: float = 0.5
 ) -> tuple[Certificate, ...]:
     """C6 at record level: bound `mean u` after k = 1..updates local updates (entry k-1), `sqrt(V_k)/N`.
 
@@ -204,35 +166,21 @@ def fixed_point_mean_record(
     `strong_convexity` mu are those of f_i with its (data-free) ridge and hold for every data set. One noise hides all
     silos of a person, so their changes of the mean add up: the bound is `silos_per_person` times that of one user.
 
-    >>> fixed_point_mean_record(updates=50, step=1.0, gradient_bound=1.0, n_records=100, smoothness=1.0,
-    ...     n_users=10)[-1].bound  # (2/1000) sqrt(1 + gamma L/2)
+    >>> own = LocalFunction(gradient_bound=1.0, n_records=100)
+    >>> fixed_point_mean_record(own, updates=50, step=1.0, smoothness=1.0, n_users=10)[-1].bound
+    0.002449...
+    >>> (2 / 1000) * math.sqrt(1 + 1.0 / 2)  # gamma L = 1
     0.002449...
     """
     gam, lam = checks.positive("step", step), relaxation_of(relaxation)
-    count = checks.count("updates", updates)
-    gap = record_gap(
-        gradient_bound=gradient_bound,
-        n_records=n_records,
-        weight=weight,
-        records_per_person=records_per_person,
-        solver_tolerance=solver_tolerance,
-    )
+    count, weight, silos = checks.count("updates", updates), local.weight, local.silos_per_person
     spectrum = prox_spectrum(
-        step=gam * weight, strong_convexity=strong_convexity, smoothness=bounded("smoothness", smoothness)
+        step=gam * weight, strong_convexity=local.strong_convexity, smoothness=bounded("smoothness", smoothness)
     ).relaxed(lam)
-    drift = hidden_drift(spectrum, gam * gap, count)[1:]
+    drift = hidden_drift(spectrum, gam * local.gap, count)[1:]
     # Replacing records replaces part of a user's data, and G bounds the gradient of the mean loss.
-    reach = 2 * gam * (weight * gradient_bound + tolerance_of(solver_tolerance))
-    n, silos = checks.count("n_users", n_users), checks.count("silos_per_person", silos_per_person)
+    reach = 2 * gam * (weight * local.gradient_bound + tolerance_of(local.solver_tolerance))
+    n, words = checks.count("n_users", n_users), (local.words, *_COORDINATOR, *adding_words(silos))
     return tuple(
-        certify_record(
-            silos * min(record, reach) / n,
-            view=View.PUBLIC,
-            theorem="C6 (record level)",
-            assumptions=(gradient_words(gradient_bound), *_COORDINATOR, *adding_words(silos)),
-            solver_tolerance=solver_tolerance,
-            records_per_person=records_per_person,
-            silos_per_person=silos_per_person,
-        )
-        for record in drift
+        local.certify(silos * min(record, reach) / n, "C6 (record level)", *words, view=View.PUBLIC) for record in drift
     )

@@ -11,8 +11,7 @@ recursion in the same way as the data do. See `docs/proofs/c7.md`.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -48,56 +47,83 @@ def strength_of(solver_tolerance: float | None) -> Strength:
     return Strength.UP_TO_SOLVER_ERROR if solver_tolerance is None else Strength.FULL
 
 
-def record_gap(
-    *,
-    gradient_bound: float,
-    n_records: int,
-    weight: float,
-    records_per_person: int,
-    solver_tolerance: float | None,
-) -> float:
-    """Bound the gradient distance between two neighbouring local functions: `w 2G min(r, n)/n + 2 tol`.
+@dataclass(frozen=True, kw_only=True)
+class LocalFunction:
+    """The public side of one agent's function `w f_i`, its records and the people behind them.
 
-    >>> record_gap(gradient_bound=1, n_records=100, weight=1, records_per_person=2, solver_tolerance=0.005)
+    gradient_bound: G >= 0 of one record's loss. n_records: n_i. weight: w > 0, the factor in front of f_i.
+    strong_convexity: mu >= 0 of f_i, from a ridge that does not depend on the data (`mu = 2 Lambda` if the regulariser
+    is written `Lambda ||x||^2`). solver_tolerance: norm of the gradient left by the local solve, None if unstated (C7).
+    records_per_person: r, how many records of a person may be replaced. silos_per_person: in how many silos.
+
+    >>> LocalFunction(gradient_bound=1, n_records=100, records_per_person=2, solver_tolerance=0.005).gap
     0.05
     """
-    n = checks.count("n_records", n_records)
-    replaced = min(checks.count("records_per_person", records_per_person), n)
-    data = checks.positive("weight", weight) * 2 * bounded("gradient_bound", gradient_bound) * replaced / n
-    return data + 2 * tolerance_of(solver_tolerance)
+
+    gradient_bound: float
+    n_records: int
+    weight: float = 1.0
+    strong_convexity: float = 0.0
+    solver_tolerance: float | None = None
+    records_per_person: int = 1
+    silos_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every number but the bound on the gradient, which only some certificates need (`gap`)."""
+        checks.count("n_records", self.n_records)
+        checks.count("records_per_person", self.records_per_person)
+        checks.count("silos_per_person", self.silos_per_person)
+        checks.positive("weight", self.weight)
+        checks.non_negative("strong_convexity", self.strong_convexity)
+        tolerance_of(self.solver_tolerance)
+
+    @property
+    def replaced(self) -> int:
+        """How many of the agent's records can differ between neighbours, `min(r, n)`."""
+        return min(self.records_per_person, self.n_records)
+
+    @property
+    def gap(self) -> float:
+        """Bound the gradient distance between two neighbouring functions: `w 2G min(r, n)/n + 2 tol`."""
+        data = self.weight * 2 * bounded("gradient_bound", self.gradient_bound) * self.replaced / self.n_records
+        return data + 2 * tolerance_of(self.solver_tolerance)
+
+    @property
+    def curvature(self) -> float:
+        """`w mu`."""
+        return self.weight * self.strong_convexity
+
+    def evaluated(self) -> "LocalFunction":
+        """Return the same where a gradient is taken, not a subproblem solved: exact unless told otherwise."""
+        return self if self.solver_tolerance is not None else replace(self, solver_tolerance=0.0)
+
+    def certify(self, bound: float, theorem: str, *assumptions: str, view: View = View.EAVESDROPPER) -> Certificate:
+        """Wrap a record-level L2 bound, adding the assumptions common to all of them."""
+        return Certificate(
+            bound=bound,
+            unit=Unit.RECORD,
+            view=view,
+            theorem=theorem,
+            assumptions=(
+                neighbour_words(self.records_per_person, self.silos_per_person),
+                *assumptions,
+                solver_words(self.solver_tolerance),
+                *PUBLIC_FACTS,
+            ),
+            strength=strength_of(self.solver_tolerance),
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+        )
+
+    @property
+    def words(self) -> str:
+        """State the bound on a record's gradient."""
+        return f"every record's loss is convex with gradient norm at most {self.gradient_bound:g} everywhere"
 
 
 def edge_curvature(*, edge_penalty: float, degree: int) -> float:
     """Curvature `2 eta deg` of the quadratic that ties an agent to its neighbours."""
     return 2 * checks.positive("edge_penalty", edge_penalty) * checks.count("degree", degree)
-
-
-def certify_record(
-    bound: float,
-    *,
-    view: View,
-    theorem: str,
-    assumptions: Sequence[str],
-    solver_tolerance: float | None,
-    records_per_person: int,
-    silos_per_person: int,
-) -> Certificate:
-    """Wrap a record-level L2 bound, adding the assumptions common to all of them."""
-    return Certificate(
-        bound=bound,
-        unit=Unit.RECORD,
-        view=view,
-        theorem=theorem,
-        assumptions=(
-            neighbour_words(records_per_person, silos_per_person),
-            *assumptions,
-            solver_words(solver_tolerance),
-            *PUBLIC_FACTS,
-        ),
-        strength=strength_of(solver_tolerance),
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
-    )
 
 
 def neighbour_words(records_per_person: int, silos_per_person: int) -> str:
@@ -123,11 +149,6 @@ def solver_words(solver_tolerance: float | None) -> str:
     if solver_tolerance is None:
         return "local subproblems are solved exactly (their residual is not part of the bound)"
     return f"local subproblems are solved to a gradient norm of at most {solver_tolerance:g}, rounding included (C7)"
-
-
-def gradient_words(gradient_bound: float) -> str:
-    """State the per-record gradient bound."""
-    return f"every record's loss is convex with gradient norm at most {gradient_bound:g} everywhere"
 
 
 def adding_words(silos_per_person: int) -> tuple[str, ...]:

@@ -15,30 +15,18 @@ from dataclasses import replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates.neighbours import (
-    bounded,
-    certify_record,
-    edge_curvature,
-    gradient_words,
-    record_gap,
-)
-from dpadmm.privacy.records import Certificate, Strength, View
+from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, edge_curvature
+from dpadmm.privacy.records import Certificate, Strength
 
 
 def objective_perturbation(
+    local: LocalFunction,
     *,
-    gradient_bound: float,
     curvature_bound: float,
-    n_records: int,
     quadratic_curvature: float,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
     is_logistic: bool = False,
     hessian_rank: int = 1,
     is_smoothed: bool = False,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
 ) -> Certificate:
     """Bound what objective perturbation reveals about one agent in one round.
 
@@ -47,57 +35,47 @@ def objective_perturbation(
     `quadratic_curvature` kappa >= 0 of the public quadratic. `is_logistic` opens the Jacobian-free branch, for
     which `gradient_bound` must be the feature norm bound B. `hessian_rank` q >= 1 per record.
 
-    The proof is about the exact minimiser, so the strength is UP_TO_SOLVER_ERROR whatever `solver_tolerance` is,
+    The proof is about the exact minimiser, so the strength is UP_TO_SOLVER_ERROR whatever the tolerance is,
     unless `is_smoothed`: the output then also carries the noise of `solver_smoothing`, whose release must be
     accounted beside this one; the strength is then UP_TO_FLOATING_POINT.
 
-    >>> c = objective_perturbation(gradient_bound=1, curvature_bound=0.25, n_records=100, quadratic_curvature=0.5,
-    ...     is_logistic=True)
+    >>> own = LocalFunction(gradient_bound=1, n_records=100)
+    >>> c = objective_perturbation(own, curvature_bound=0.25, quadratic_curvature=0.5, is_logistic=True)
     >>> c.bound, c.jacobian_free_rate, round(c.log_jacobian, 6)
     (0.02, 2.0, 0.004988)
     """
-    g, c1 = bounded("gradient_bound", gradient_bound), bounded("curvature_bound", curvature_bound)
+    g, c1 = bounded("gradient_bound", local.gradient_bound), bounded("curvature_bound", curvature_bound)
     rank = checks.count("hessian_rank", hessian_rank)
     if is_logistic and (rank > 1 or c1 < 0.25 * g * g * (1 - 1e-12)):
         raise InputError(
             f"is_logistic needs hessian_rank 1 and curvature_bound >= gradient_bound^2/4 = {0.25 * g * g:g}, got rank "
             f"{rank} and {c1:g}. Pass the feature norm bound B as gradient_bound and B^2/4 as curvature_bound."
         )
-    if is_smoothed and solver_tolerance is None:
+    if is_smoothed and local.solver_tolerance is None:
         raise InputError("is_smoothed needs the solver_tolerance the smoothing covers, got none. Pass it.")
-    modulus = checks.non_negative("quadratic_curvature", quadratic_curvature)
-    modulus += checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)
-    checks.positive("the curvature 2 eta deg + w mu of the subproblem", modulus)
-    gap = record_gap(
-        gradient_bound=g,
-        n_records=n_records,
-        weight=weight,
-        records_per_person=records_per_person,
-        solver_tolerance=None,
-    )
-    replaced = min(records_per_person, n_records)
-    certificate = certify_record(
-        gap,
-        view=View.EAVESDROPPER,
-        theorem="C2",
-        assumptions=(
-            gradient_words(g),
-            f"every record's gradient is Lipschitz with constant {c1:g} and its Hessian has rank at most {rank}",
-            "the strong convexity mu comes from a ridge that does not depend on the data",
-            "binary logistic loss" if is_logistic else "no loss-specific property is used",
-            "the noise has density proportional to exp(-rate ||b||) in exact arithmetic",
-            _smoothing_words(is_smoothed, solver_tolerance),
-        ),
-        solver_tolerance=None,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
+    modulus = _modulus(local, quadratic_curvature)
+    exact = replace(local, solver_tolerance=None)
+    certificate = exact.certify(
+        exact.gap,
+        "C2",
+        exact.words,
+        f"every record's gradient is Lipschitz with constant {c1:g} and its Hessian has rank at most {rank}",
+        "the strong convexity mu comes from a ridge that does not depend on the data",
+        "binary logistic loss" if is_logistic else "no loss-specific property is used",
+        "the noise has density proportional to exp(-rate ||b||) in exact arithmetic",
+        _smoothing_words(is_smoothed, local.solver_tolerance),
     )
     return replace(
         certificate,
-        log_jacobian=replaced * rank * math.log1p(weight * c1 / (n_records * modulus)),
+        log_jacobian=local.replaced * rank * math.log1p(local.weight * c1 / (local.n_records * modulus)),
         jacobian_free_rate=g / modulus if is_logistic else None,
         strength=Strength.UP_TO_FLOATING_POINT if is_smoothed else Strength.UP_TO_SOLVER_ERROR,
     )
+
+
+def _modulus(local: LocalFunction, quadratic_curvature: float) -> float:
+    modulus = checks.non_negative("quadratic_curvature", quadratic_curvature) + local.curvature
+    return checks.positive("the curvature 2 eta deg + w mu of the subproblem", modulus)
 
 
 def _smoothing_words(is_smoothed: bool, solver_tolerance: float | None) -> str:
@@ -106,143 +84,57 @@ def _smoothing_words(is_smoothed: bool, solver_tolerance: float | None) -> str:
     return "the broadcast is the exact minimiser; a residual is not covered"
 
 
-def solver_smoothing(
-    *,
-    solver_tolerance: float,
-    quadratic_curvature: float,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
-) -> Certificate:
+def solver_smoothing(local: LocalFunction, *, quadratic_curvature: float) -> Certificate:
     """Bound what an inexact solve adds to C2: spherical Laplace noise of rate a' on the output costs `a' 2 tol/s`.
 
     The released value is the approximate minimiser plus that noise; its epsilon is that of the objective
     perturbation plus this one. Everything later (duals, even steps) must read the released value.
 
-    >>> solver_smoothing(solver_tolerance=1e-10, quadratic_curvature=0.5).bound
+    >>> own = LocalFunction(gradient_bound=1, n_records=100, solver_tolerance=1e-10)
+    >>> solver_smoothing(own, quadratic_curvature=0.5).bound
     4e-10
     """
-    modulus = checks.non_negative("quadratic_curvature", quadratic_curvature)
-    modulus += checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)
-    checks.positive("the curvature 2 eta deg + w mu of the subproblem", modulus)
-    certificate = certify_record(
-        2 * checks.non_negative("solver_tolerance", solver_tolerance) / modulus,
-        view=View.EAVESDROPPER,
-        theorem="C7 (smoothed objective perturbation)",
-        assumptions=("added to the output of an objective perturbation (C2) that is accounted beside it",),
-        solver_tolerance=solver_tolerance,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
-    )
+    if local.solver_tolerance is None:
+        raise InputError("The smoothing needs the solver_tolerance that it covers, got none. Pass it.")
+    bound = 2 * local.solver_tolerance / _modulus(local, quadratic_curvature)
+    beside = "added to the output of an objective perturbation (C2) that is accounted beside it"
+    certificate = local.certify(bound, "C7 (smoothed objective perturbation)", beside)
     return certificate.weakened(Strength.UP_TO_FLOATING_POINT)
 
 
 def dvp(
+    local: LocalFunction,
     *,
-    gradient_bound: float,
     curvature_bound: float,
-    n_records: int,
     edge_penalty: float,
     degree: int,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
     is_logistic: bool = False,
     hessian_rank: int = 1,
     is_smoothed: bool = False,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
 ) -> Certificate:
-    """C2 for dual variable perturbation: `kappa = 2 eta deg`, every round counts."""
+    """C2 on a graph, with this round's penalty eta: `kappa = 2 eta deg`. For DVP as it is, every round counts."""
     return objective_perturbation(
-        gradient_bound=gradient_bound,
+        local,
         curvature_bound=curvature_bound,
-        n_records=n_records,
         quadratic_curvature=edge_curvature(edge_penalty=edge_penalty, degree=degree),
-        strong_convexity=strong_convexity,
-        weight=weight,
         is_logistic=is_logistic,
         hessian_rank=hessian_rank,
         is_smoothed=is_smoothed,
-        solver_tolerance=solver_tolerance,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
     )
 
 
-def r_admm(
-    *,
-    gradient_bound: float,
-    curvature_bound: float,
-    n_records: int,
-    edge_penalty: float,
-    degree: int,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
-    is_logistic: bool = False,
-    hessian_rank: int = 1,
-    is_smoothed: bool = False,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
-) -> Certificate:
-    """C2 for recycled ADMM: one release per odd iteration; `edge_penalty` is that of the iteration."""
-    certificate = dvp(
-        gradient_bound=gradient_bound,
-        curvature_bound=curvature_bound,
-        n_records=n_records,
-        edge_penalty=edge_penalty,
-        degree=degree,
-        strong_convexity=strong_convexity,
-        weight=weight,
-        is_logistic=is_logistic,
-        hessian_rank=hessian_rank,
-        is_smoothed=is_smoothed,
-        solver_tolerance=solver_tolerance,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
-    )
+def r_admm(odd: Certificate) -> Certificate:
+    """C2 for recycled ADMM: that of `dvp` in an odd iteration, which is all that a pair of iterations releases."""
     even = "even iterations take grad f_i + b_i from the broadcasts by the odd step's optimality condition"
-    return replace(certificate, theorem="C2 (odd iterations)", assumptions=(*certificate.assumptions, even))
+    return replace(odd, theorem="C2 (odd iterations)", assumptions=(*odd.assumptions, even))
 
 
-def m_admm(
-    *,
-    gradient_bound: float,
-    curvature_bound: float,
-    n_records: int,
-    penalty: float,
-    degree: int,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
-    is_logistic: bool = False,
-    hessian_rank: int = 1,
-    is_smoothed: bool = False,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
-) -> Certificate:
-    """C2 for penalty perturbation with this round's `penalty` eta_i(t), `kappa = 2 eta_i(t) deg`.
+def m_admm(tilted: Certificate) -> Certificate:
+    """C2 for penalty perturbation: that of `dvp` with this round's penalty eta_i(t).
 
     The certificate is about the linear term `b = 2 eta_i deg e`: release it with the rate `m_admm_linear_rate`.
     """
-    certificate = dvp(
-        gradient_bound=gradient_bound,
-        curvature_bound=curvature_bound,
-        n_records=n_records,
-        edge_penalty=penalty,
-        degree=degree,
-        strong_convexity=strong_convexity,
-        weight=weight,
-        is_logistic=is_logistic,
-        hessian_rank=hessian_rank,
-        is_smoothed=is_smoothed,
-        solver_tolerance=solver_tolerance,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
-    )
-    return replace(certificate, theorem="C2 (penalty noise as a linear term)")
+    return replace(tilted, theorem="C2 (penalty noise as a linear term)")
 
 
 def m_admm_linear_rate(rate: float, *, penalty: float, degree: int) -> float:

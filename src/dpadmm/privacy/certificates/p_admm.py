@@ -7,63 +7,29 @@ Given everything broadcast so far this minimises an `s = 2 eta deg_i + w mu` str
 """
 
 import math
+from dataclasses import replace
 
 from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpadmm import checks
-from dpadmm.privacy.certificates.neighbours import (
-    bounded,
-    certify_record,
-    edge_curvature,
-    gradient_words,
-    record_gap,
-    tolerance_of,
-)
-from dpadmm.privacy.records import Certificate, View
+from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, edge_curvature, tolerance_of
+from dpadmm.privacy.records import Certificate
 
 _READS_BROADCASTS = "every update, the agent's own included, reads only the noisy broadcasts xt"
 
 
-def p_admm(
-    *,
-    gradient_bound: float,
-    n_records: int,
-    edge_penalty: float,
-    degree: int,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
-) -> Certificate:
+def p_admm(local: LocalFunction, *, edge_penalty: float, degree: int) -> Certificate:
     """Bound one agent's minimiser: `D = (w 2G r/n + 2 tol)/(2 eta deg + w mu)`, the same in every round.
 
-    Parameters: `gradient_bound` G >= 0 of one record's loss, `n_records` n, `edge_penalty` eta > 0, `degree` >= 1,
-    `strong_convexity` mu >= 0 of f_i (`mu = 2 Lambda` if the regulariser is written `Lambda ||x||^2`), `weight`
-    w > 0 in front of f_i, `solver_tolerance` the residual gradient norm of the local solve.
+    Parameters: `edge_penalty` eta > 0, `degree` >= 1.
 
-    >>> p_admm(gradient_bound=1, n_records=6331, edge_penalty=1e-3, degree=2, strong_convexity=2e-4).bound
+    >>> own = LocalFunction(gradient_bound=1, n_records=6331, strong_convexity=2e-4)
+    >>> p_admm(own, edge_penalty=1e-3, degree=2).bound
     0.0752...
     """
-    gap = record_gap(
-        gradient_bound=gradient_bound,
-        n_records=n_records,
-        weight=weight,
-        records_per_person=records_per_person,
-        solver_tolerance=solver_tolerance,
-    )
-    modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree)
-    modulus += weight * checks.non_negative("strong_convexity", strong_convexity)
-    return certify_record(
-        gap / modulus,
-        view=View.EAVESDROPPER,
-        theorem="C1",
-        assumptions=(gradient_words(gradient_bound), _READS_BROADCASTS),
-        solver_tolerance=solver_tolerance,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
-    )
+    modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree) + local.curvature
+    return local.certify(local.gap / modulus, "C1", local.words, _READS_BROADCASTS)
 
 
 def logistic_gradient_gap(norm: float, feature_bound: float = 1.0) -> float:
@@ -89,103 +55,46 @@ def logistic_gradient_gap(norm: float, feature_bound: float = 1.0) -> float:
     return size * min(2.0, 2 * math.sqrt(1 - p * p) * float(expit(p * t)) * (1 + 1e-9))
 
 
-def p_admm_logistic(
-    *,
-    centre_norm: float,
-    n_records: int,
-    edge_penalty: float,
-    degree: int,
-    feature_bound: float = 1.0,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
-) -> Certificate:
+def p_admm_logistic(local: LocalFunction, *, centre_norm: float, edge_penalty: float, degree: int) -> Certificate:
     """Tighter C1 for logistic loss: `D = (w r Psi(R)/n + 2 tol)/s` with `R = (centre_norm + w B + tol)/s`.
 
     `centre_norm` bounds the public vector `||eta sum_j (xt_i + xt_j) - a_i||` of this round. Since that vector is
     an earlier output, the certificate is for this round only: compose with a filter, or use one bound that is
-    enforced for all rounds. `feature_bound` B bounds a record's feature norm.
+    enforced for all rounds. `gradient_bound` is B, which bounds a record's feature norm.
 
-    >>> wide = p_admm(gradient_bound=1, n_records=100, edge_penalty=0.5, degree=2).bound
-    >>> near = p_admm_logistic(centre_norm=1.0, n_records=100, edge_penalty=0.5, degree=2).bound
+    >>> own = LocalFunction(gradient_bound=1, n_records=100)
+    >>> wide = p_admm(own, edge_penalty=0.5, degree=2).bound
+    >>> near = p_admm_logistic(own, centre_norm=1.0, edge_penalty=0.5, degree=2).bound
     >>> near / wide < 0.6
     True
     """
-    size = bounded("feature_bound", feature_bound)
-    modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree)
-    modulus += checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)
-    tol = tolerance_of(solver_tolerance)
-    radius = (checks.non_negative("centre_norm", centre_norm) + weight * size + tol) / modulus
-    gap = record_gap(
-        gradient_bound=logistic_gradient_gap(radius, size) / 2,
-        n_records=n_records,
-        weight=weight,
-        records_per_person=records_per_person,
-        solver_tolerance=solver_tolerance,
-    )
-    return certify_record(
-        gap / modulus,
-        view=View.EAVESDROPPER,
-        theorem="C1 (logistic, public centre)",
-        assumptions=(
-            f"binary logistic loss, labels -1/+1, feature norm at most {size:g}",
-            f"the public centre vector of this round has norm at most {centre_norm:g}",
-            _READS_BROADCASTS,
-        ),
-        solver_tolerance=solver_tolerance,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
+    size = bounded("gradient_bound", local.gradient_bound)
+    modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree) + local.curvature
+    tol = tolerance_of(local.solver_tolerance)
+    radius = (checks.non_negative("centre_norm", centre_norm) + local.weight * size + tol) / modulus
+    near = replace(local, gradient_bound=logistic_gradient_gap(radius, size) / 2)
+    return local.certify(
+        near.gap / modulus,
+        "C1 (logistic, public centre)",
+        f"binary logistic loss, labels -1/+1, feature norm at most {size:g}",
+        f"the public centre vector of this round has norm at most {centre_norm:g}",
+        _READS_BROADCASTS,
     )
 
 
 def own_iterate_p_admm(
-    *,
-    rounds: int,
-    gradient_bound: float,
-    n_records: int,
-    edge_penalty: float,
-    degree: int,
-    strong_convexity: float = 0.0,
-    weight: float = 1.0,
-    solver_tolerance: float | None = None,
-    records_per_person: int = 1,
-    silos_per_person: int = 1,
+    local: LocalFunction, *, rounds: int, edge_penalty: float, degree: int
 ) -> tuple[Certificate, ...]:
     """Bound the variant that re-uses its own noise-free iterate (eq. 10 read literally); for the errata.
 
     The iterate is hidden state: `D_{k+1} = (eta deg D_k + gap)/s`, `D_0 = 0`, with limit `gap/(eta deg + w mu)`, up
     to twice C1. The dual variable is taken to follow the noisy broadcasts (eq. 14). Entry k-1 is round k.
     """
-    fresh = p_admm(
-        gradient_bound=gradient_bound,
-        n_records=n_records,
-        edge_penalty=edge_penalty,
-        degree=degree,
-        strong_convexity=strong_convexity,
-        weight=weight,
-        solver_tolerance=solver_tolerance,
-        records_per_person=records_per_person,
-        silos_per_person=silos_per_person,
-    )
+    fresh = p_admm(local, edge_penalty=edge_penalty, degree=degree)
     half = edge_penalty * degree
-    memory = half / (2 * half + weight * strong_convexity)
+    memory = half / (2 * half + local.curvature)
     bounds = [0.0]
     for _ in range(checks.count("rounds", rounds)):
         bounds.append(memory * bounds[-1] + fresh.bound)
-    return tuple(
-        certify_record(
-            bound,
-            view=View.EAVESDROPPER,
-            theorem="C1 (own iterate)",
-            assumptions=(
-                gradient_words(gradient_bound),
-                "the agent re-uses its own noise-free iterate; neighbours and duals are read from the broadcasts",
-            ),
-            solver_tolerance=solver_tolerance,
-            records_per_person=records_per_person,
-            silos_per_person=silos_per_person,
-        )
-        for bound in bounds[1:]
-    )
+    own = "the agent re-uses its own noise-free iterate; neighbours and duals are read from the broadcasts"
+    return tuple(local.certify(bound, "C1 (own iterate)", local.words, own) for bound in bounds[1:])

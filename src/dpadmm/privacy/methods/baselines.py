@@ -33,12 +33,15 @@ class DpGd(RecordMethod):
     def certificates(self) -> tuple[Certificate, ...]:
         """C9 of the full gradient, the same in every round."""
         certificate = certificates.full_gradient(
-            gradient_bound=self.gradient_bound,
-            n_records=self.records,
-            weight=self.weight,
-            solver_tolerance=self.tolerance or 0.0,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
+            certificates.LocalFunction(
+                gradient_bound=self.gradient_bound,
+                n_records=self.records,
+                weight=self.weight,
+                strong_convexity=0.0,
+                solver_tolerance=self.tolerance or 0.0,
+                records_per_person=self.records_per_person,
+                silos_per_person=self.silos_per_person,
+            )
         )
         return (certificate,) * self.rounds
 
@@ -76,13 +79,15 @@ class OutputPerturbation(RecordMethod):
     def certificates(self) -> tuple[Certificate, ...]:
         """C9 of the silo's own optimum."""
         certificate = certificates.output_perturbation(
-            gradient_bound=self.gradient_bound,
-            n_records=self.records,
-            strong_convexity=self.mu,
-            weight=self.weight,
-            solver_tolerance=self.tolerance,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
+            certificates.LocalFunction(
+                gradient_bound=self.gradient_bound,
+                n_records=self.records,
+                weight=self.weight,
+                strong_convexity=self.mu,
+                solver_tolerance=self.tolerance,
+                records_per_person=self.records_per_person,
+                silos_per_person=self.silos_per_person,
+            )
         )
         if self.family is Family.LAPLACE:
             certificate = certificates.with_spherical_noise(certificate)

@@ -84,16 +84,19 @@ class Consensus(CoordinatorMethod):
         assert self.records is not None
         assert self.gradient_bound is not None
         found = certificates.consensus_broadcast_records(
+            certificates.LocalFunction(
+                gradient_bound=self.gradient_bound,
+                n_records=self.records,
+                weight=self.weight,
+                strong_convexity=self.mu,
+                solver_tolerance=self.tolerance,
+                records_per_person=self.records_per_person,
+                silos_per_person=1,
+            ),
             rounds=self.rounds,
-            gradient_bound=self.gradient_bound,
-            n_records=self.records,
             n_agents=self.agents,
             penalty=self.rho,
-            strong_convexity=self.mu,
             smoothness=self.smoothness,
-            weight=self.weight,
-            solver_tolerance=self.tolerance,
-            records_per_person=self.records_per_person,
         )
         return all_silos(found, self.silos_per_person, self.agents)
 

@@ -77,15 +77,17 @@ class NoisyBlocks(RecordMethod):
     def _record(self, lipschitz: float, clip: float) -> Certificate:
         assert self.records is not None
         return certificates.fixed_point_block_record(
+            certificates.LocalFunction(
+                gradient_bound=lipschitz,
+                n_records=self.records,
+                weight=self.weight,
+                strong_convexity=self.mu,
+                solver_tolerance=self.tolerance,
+                records_per_person=self.records_per_person,
+                silos_per_person=self.silos_per_person,
+            ),
             step=self.gamma,
-            gradient_bound=lipschitz,
-            n_records=self.records,
             clip=clip,
-            strong_convexity=self.mu,
-            weight=self.weight,
-            solver_tolerance=self.tolerance,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
         )
 
     @property
@@ -254,16 +256,19 @@ class CoordinatorNoise(CoordinatorMethod):
         if self.smoothness is None:
             raise InputError("the bound for one record needs the smoothness of f_i; give it.")
         found = certificates.fixed_point_mean_record(
+            certificates.LocalFunction(
+                gradient_bound=self.lipschitz,
+                n_records=records,
+                weight=self.weight,
+                strong_convexity=self.mu,
+                solver_tolerance=self.tolerance,
+                records_per_person=self.records_per_person,
+                silos_per_person=1,
+            ),
             updates=self.rounds,
             step=self.gamma,
-            gradient_bound=self.lipschitz,
-            n_records=records,
             smoothness=self.smoothness,
             n_users=self.users,
             relaxation=self.relaxation,
-            strong_convexity=self.mu,
-            weight=self.weight,
-            solver_tolerance=self.tolerance,
-            records_per_person=self.records_per_person,
         )
         return all_silos(found, self.silos_per_person, self.users)

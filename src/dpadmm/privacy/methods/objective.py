@@ -4,7 +4,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -70,19 +69,25 @@ class ObjectivePerturbation(RecordMethod):
     def _certificate(self, penalty: float) -> Certificate:
         """Return C2 for a round with this penalty."""
 
-    def _filled(self, certify: Callable[..., Certificate]) -> Certificate:
-        return certify(
+    def _local(self) -> certificates.LocalFunction:
+        return certificates.LocalFunction(
             gradient_bound=self.gradient_bound,
-            curvature_bound=self.curvature_bound,
             n_records=self.records,
-            degree=self.degree,
-            strong_convexity=self.mu,
             weight=self.weight,
-            is_logistic=self.logistic,
-            is_smoothed=self.smoothing_rate is not None,
+            strong_convexity=self.mu,
             solver_tolerance=self.tolerance,
             records_per_person=self.records_per_person,
             silos_per_person=self.silos_per_person,
+        )
+
+    def _tilted(self, penalty: float) -> Certificate:
+        return certificates.dvp(
+            self._local(),
+            curvature_bound=self.curvature_bound,
+            edge_penalty=penalty,
+            degree=self.degree,
+            is_logistic=self.logistic,
+            is_smoothed=self.smoothing_rate is not None,
         )
 
     def _linear_rates(self, levels: Levels) -> Levels:
@@ -98,14 +103,7 @@ class ObjectivePerturbation(RecordMethod):
         if self.tolerance is None:
             raise InputError("smoothing_rate covers a solver residual; give the tolerance it is to cover.")
         return tuple(
-            certificates.solver_smoothing(
-                solver_tolerance=self.tolerance,
-                quadratic_curvature=2 * penalty * self.degree,
-                strong_convexity=self.mu,
-                weight=self.weight,
-                records_per_person=self.records_per_person,
-                silos_per_person=self.silos_per_person,
-            )
+            certificates.solver_smoothing(self._local(), quadratic_curvature=2 * penalty * self.degree)
             for penalty in self.penalties()
         )
 
@@ -207,7 +205,7 @@ class Dvp(ObjectivePerturbation):
     title: ClassVar[str] = "DVP"
 
     def _certificate(self, penalty: float) -> Certificate:
-        return self._filled(partial(certificates.dvp, edge_penalty=penalty))
+        return self._tilted(penalty)
 
     def _claims(self, levels: Levels, delta: float) -> tuple[ClaimedEpsilon, ...]:
         return (_summed(dvp.total_epsilon, self._objectives(), levels),)
@@ -231,7 +229,7 @@ class RAdmm(ObjectivePerturbation):
         return tuple(range(1, self.rounds + 1, 2))
 
     def _certificate(self, penalty: float) -> Certificate:
-        return self._filled(partial(certificates.r_admm, edge_penalty=penalty))
+        return certificates.r_admm(self._tilted(penalty))
 
     def _claims(self, levels: Levels, delta: float) -> tuple[ClaimedEpsilon, ...]:
         return (_summed(r_admm.theorem_iv_1_epsilon, self._objectives(), levels),)
@@ -255,7 +253,7 @@ class MAdmm(ObjectivePerturbation):
         return levels / (2 * self.degree * np.array(self.penalties()))
 
     def _certificate(self, penalty: float) -> Certificate:
-        return self._filled(partial(certificates.m_admm, penalty=penalty))
+        return certificates.m_admm(self._tilted(penalty))
 
     def _claims(self, levels: Levels, delta: float) -> tuple[ClaimedEpsilon, ...]:
         return (m_admm.total_epsilon(self._objectives(), levels.tolist()),)

@@ -51,15 +51,17 @@ class PAdmm(RecordMethod):
     def certificates(self) -> tuple[Certificate, ...]:
         """C1, the same in every round."""
         certificate = certificates.p_admm(
-            gradient_bound=self.gradient_bound,
-            n_records=self.records,
+            certificates.LocalFunction(
+                gradient_bound=self.gradient_bound,
+                n_records=self.records,
+                weight=self.weight,
+                strong_convexity=self.mu,
+                solver_tolerance=self.tolerance,
+                records_per_person=self.records_per_person,
+                silos_per_person=self.silos_per_person,
+            ),
             edge_penalty=self.eta,
             degree=self.degree,
-            strong_convexity=self.mu,
-            weight=self.weight,
-            solver_tolerance=self.tolerance,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
         )
         return (certificate,) * len(self.private_rounds())
 

@@ -92,13 +92,17 @@ class DpSgd(SampledMethod):
         if self.gradient_bound is None and self.clip is None:
             raise InputError("give gradient_bound, clip, or both: without either nothing bounds a record's gradient.")
         certificate = certificates.sampled_gradient(
+            certificates.LocalFunction(
+                gradient_bound=math.inf if self.gradient_bound is None else self.gradient_bound,
+                n_records=self.records,
+                weight=self.weight,
+                strong_convexity=0.0,
+                solver_tolerance=self.tolerance or 0.0,
+                records_per_person=self.records_per_person,
+                silos_per_person=self.silos_per_person,
+            ),
             batch_size=self.batch,
-            gradient_bound=math.inf if self.gradient_bound is None else self.gradient_bound,
             clip=math.inf if self.clip is None else self.clip,
-            weight=self.weight,
-            solver_tolerance=self.tolerance or 0.0,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
             persons_sampled_whole=self.persons_sampled_whole,
         )
         return (certificate,) * self.rounds
@@ -142,21 +146,28 @@ class PsAdmm(SampledMethod):
 
     def _pair(self) -> tuple[Certificate, Certificate]:
         full = certificates.ps_admm_full_gradient(
-            gradient_bound=self.gradient_bound,
-            n_records=self.records,
-            weight=self.weight,
-            solver_tolerance=self.tolerance or 0.0,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
+            certificates.LocalFunction(
+                gradient_bound=self.gradient_bound,
+                n_records=self.records,
+                weight=self.weight,
+                strong_convexity=0.0,
+                solver_tolerance=self.tolerance or 0.0,
+                records_per_person=self.records_per_person,
+                silos_per_person=self.silos_per_person,
+            )
         )
         correction = certificates.ps_admm_correction(
+            certificates.LocalFunction(
+                gradient_bound=self.gradient_bound,
+                n_records=self.records,
+                weight=self.weight,
+                strong_convexity=0.0,
+                solver_tolerance=self.tolerance or 0.0,
+                records_per_person=self.records_per_person,
+                silos_per_person=self.silos_per_person,
+            ),
             batch_size=self.batch,
-            gradient_bound=self.gradient_bound,
             clip=math.inf if self.clip is None else self.clip,
-            weight=self.weight,
-            solver_tolerance=self.tolerance or 0.0,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
             persons_sampled_whole=self.persons_sampled_whole,
         )
         return full, correction
