@@ -13,8 +13,8 @@ from scipy import sparse
 
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import Ledger, SiloColumns
-from dpadmm.privacy.ledger.keys import new_key, read_key
 from dpadmm.privacy.ledger.silos import KnownData, KnownSilo
+from dpadmm.privacy.ledger.store import new_key, read_key
 from dpadmm.privacy.records import Protection, Unit
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.ledger.codec import canonical, decode_release, encode_release
+from dpadmm.privacy.ledger.entries import canonical, decode_release, encode_release
 from dpadmm.privacy.records import (
     KINDS,
     BareRelease,

@@ -1,17 +1,20 @@
-"""What has been spent: the recorded releases merged into few, for the accountant.
+"""What has been spent, and whether more fits the budget.
 
-Gaussian releases keep only the sum of their squared ratios, `m^2 = sum (D_k/s_k)^2` (C0), summed without rounding from
-terms rounded up; all others are counted by mechanism. So the thousandth reservation costs what the first did.
+The recorded releases are merged into few, for the accountant, which alone composes them. Gaussian releases keep only
+the sum of their squared ratios, `m^2 = sum (D_k/s_k)^2` (C0), summed without rounding from terms rounded up; all others
+are counted by mechanism. So the thousandth reservation costs what the first did.
 """
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
 
 from dpadmm import checks
-from dpadmm.errors import InputError
-from dpadmm.privacy.ledger.codec import canonical, encode_release
+from dpadmm.errors import BudgetError, InputError
+from dpadmm.privacy.ledger.entries import Ask, canonical, encode_release
 from dpadmm.privacy.records import (
     Certificate,
     GaussianRelease,
@@ -22,8 +25,52 @@ from dpadmm.privacy.records import (
     Strength,
 )
 
+if TYPE_CHECKING:
+    from dpadmm.privacy.curves import Curve
+
 EVERY_SILO = 10**6
 """As a number of silos per person: records may be in all silos there are."""
+
+# Keeps the shortcut below on the safe side of rounding; the accountant decides what is closer.
+_MARGIN = 1e-9
+
+
+class Composer(Protocol):
+    """Composes releases; must follow C0 for Gaussian ones, which arrive merged into one."""
+
+    def __call__(self, releases: Iterable[Release], /) -> "Curve":
+        """Return the curve of all `releases` together, chosen adaptively."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The most a data set may spend: `epsilon` > 0 at `delta` in [0, 1); 0 asks for pure differential privacy."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Refuse budgets that are none."""
+        checks.positive("epsilon", self.epsilon)
+        if checks.non_negative("delta", self.delta) >= 1:
+            raise InputError(f"delta must be at least 0 and below 1, got {self.delta!r}.")
+
+    def allows(self, curve: "Curve") -> bool:
+        """Return whether `curve` stays within the budget; a NaN does not."""
+        if self.delta == 0:
+            return curve.epsilon(0.0) <= self.epsilon
+        return curve.delta(self.epsilon) <= self.delta
+
+
+def admitted(release: Release, asked: Protection) -> Release:
+    """Return `release`, or raise `InputError` if its certificate says less than the ledger's budget asks for."""
+    if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
+        raise InputError(
+            f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round {release.round} is "
+            f"certified {release.certificate.protection.words()}, which does not cover it. Certify for the ledger's "
+            "terms."
+        )
+    return release
 
 
 def _as_asked(certificate: Certificate, asked: Protection) -> Certificate:
@@ -124,7 +171,7 @@ class Pile:
 
 
 @dataclass
-class Tally:
+class Piles:
     """All releases of a data set, silo by silo.
 
     `everyone` holds what reaches the data of all silos: a coordinator's aggregate, or a release of which it is not
@@ -147,9 +194,9 @@ class Tally:
         if isinstance(release, NoisyRelease):
             self.strengths[release.certificate.strength] += 1
 
-    def __add__(self, other: "Tally") -> "Tally":
-        """Return both tallies as one."""
-        both = Tally(self.protection, strengths=self.strengths + other.strengths)
+    def __add__(self, other: "Piles") -> "Piles":
+        """Return both as one."""
+        both = Piles(self.protection, strengths=self.strengths + other.strengths)
         both.everyone = self.everyone + other.everyone
         empty = Pile(self.protection)
         both.silos = {
@@ -184,3 +231,91 @@ class Tally:
         for kind in {kind for pile in piles for kind in pile.others}:
             counts.others[kind] = sum(sorted((pile.others[kind] for pile in piles), reverse=True)[:number])
         return counts
+
+
+class Meter:
+    """Measures piles of releases with a composer."""
+
+    def __init__(self, compose: Composer) -> None:
+        """Measure with `compose`."""
+        self._compose = compose
+        self._pure_epsilons: dict[Mechanism, float] = {}
+
+    def is_within(self, pile: Pile, budget: Budget) -> bool:
+        """Return whether all of `pile` together stays within `budget`."""
+        if self._is_clearly_within(pile, budget):
+            return True
+        merged = pile.merged()
+        return not merged or budget.allows(self._compose(merged))
+
+    def epsilon(self, pile: Pile, budget: Budget) -> float:
+        """Return the epsilon of `pile` at the budget's delta; 0 if nothing in it depends on the data."""
+        merged = pile.merged()
+        return self._compose(merged).epsilon(budget.delta) if merged else 0.0
+
+    def _is_clearly_within(self, pile: Pile, budget: Budget) -> bool:
+        """Return True only if a bound that needs no composition of its own says so.
+
+        With E the sum of pure epsilons and m^2 that of the Gaussian squares, `delta(eps) <= delta_m(eps - E)`.
+        """
+        if not pile.others:
+            return False  # all Gaussian: the accountant's closed form is as quick, and exact
+        pure = math.fsum(count * self._pure_epsilon(kind) for kind, count in pile.others.items())
+        left = budget.epsilon - pure * (1.0 + _MARGIN)
+        if not left > 0:
+            return False
+        gaussian = pile.gaussian()
+        if gaussian and budget.delta == 0:
+            return False  # a delta that underflows to zero is not zero
+        return not gaussian or self._compose(gaussian).delta(left) <= budget.delta * (1.0 - _MARGIN)
+
+    def _pure_epsilon(self, kind: Mechanism) -> float:
+        if kind not in self._pure_epsilons:
+            self._pure_epsilons[kind] = self._compose([kind.release]).epsilon(0.0)
+        return self._pure_epsilons[kind]
+
+
+def overspend(spent: Piles, asks: Sequence[Ask], budget: Budget, meter: Meter, *, n_silos: int) -> BudgetError | None:
+    """Return the refusal if `asks` on top of what is spent would pass the budget of a data set of `n_silos` silos."""
+    if not asks:
+        return None
+    asked = Piles(spent.protection)
+    for ask in asks:
+        asked.add(ask.release, ask.silo)
+    after = (spent + asked).people()
+    touched = after if asked.everyone.releases else {who: after[who] for who in asked.people()}
+    for who, pile in touched.items():
+        if not meter.is_within(pile, budget):
+            before, added = (each.people().get(who, each.everyone) for each in (spent, asked))
+            so_far, alone, total = (meter.epsilon(each, budget) for each in (before, added, pile))
+            return BudgetError(
+                f"Refused: epsilon {so_far:.6g} of {budget.epsilon:.6g} is spent at delta {budget.delta:.3g}, "
+                f"{max(0.0, budget.epsilon - so_far):.6g} is left; the {added.releases} release(s) asked for cost "
+                f"{alone:.6g} alone and would make it {total:.6g}. Nothing was spent, so nothing may leave. Ask "
+                "for a smaller epsilon, or raise the budget and say why (`dpadmm ledger budget`, or "
+                f"Ledger.set_budget).{_pooled_words(asks, n_silos)}"
+            )
+    return None
+
+
+def below_spent(spent: Piles, budget: Budget, meter: Meter) -> BudgetError | None:
+    """Return the refusal if more than a new budget is spent already."""
+    for pile in spent.people().values():
+        if not meter.is_within(pile, budget):
+            return BudgetError(
+                f"The budget cannot become epsilon {budget.epsilon:.6g} at delta {budget.delta:.3g}: epsilon "
+                f"{meter.epsilon(pile, budget):.6g} is already spent there. Choose a budget above that."
+            )
+    return None
+
+
+def _pooled_words(asks: Sequence[Ask], n_silos: int) -> str:
+    """Say so where the refusal comes from adding up silos that the ledger cannot tell apart."""
+    agents = {ask.release.agent for ask in asks if ask.release.agent >= 0}
+    if n_silos > 1 or len(agents) < 2:
+        return ""
+    return (
+        f" This ledger was made for one silo, so what all {len(agents)} agents release is added up, as if a person "
+        "had records with each. If every person's records are with one of them, create the ledger with the silos "
+        "told apart, as in ledger_data(X, y, groups): each then has the whole budget."
+    )
