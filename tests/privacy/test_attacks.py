@@ -12,18 +12,15 @@ from tests.contracts.local_facts import of
 from dpadmm.privacy.accounting import by_agent, compose, worst_person
 from dpadmm.privacy.certificates import consensus_broadcast_records, fixed_point_mean_record
 from dpadmm.privacy.certificates.recursion import Spectrum, hidden_drift, hidden_drift_limit
-from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve
-from dpadmm.privacy.gaussian import delta_of_epsilon, epsilon_of_delta
+from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, delta_of_epsilon, epsilon_of_delta
+from dpadmm.privacy.protection import Certificate, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
-    Certificate,
     FixedSizeSampling,
     GaussianRelease,
     PoissonSampling,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Unit,
-    View,
 )
 
 quick = settings(deadline=None, derandomize=True, max_examples=100)

@@ -23,20 +23,16 @@ from dpadmm.privacy.calibration import (
     optimal_gaussian_shape,
     optimal_pure_rates,
 )
+from dpadmm.privacy.protection import Certificate, Norm, Relation, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
-    Certificate,
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     PoissonSampling,
-    Relation,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Unit,
-    View,
     objective_epsilon,
 )
 

@@ -16,7 +16,7 @@ from dpadmm.errors import DpadmmError, without_controls
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
 from dpadmm.privacy.methods import Family, Levels, Method
-from dpadmm.privacy.records import Certificate, Unit
+from dpadmm.privacy.protection import Certificate, Unit
 
 CLAIMED = "CLAIMED figures are what a paper prints, evaluated as printed. Nothing certified is computed from them."
 _MEASURES = {

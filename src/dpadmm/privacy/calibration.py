@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import Tally, compose
+from dpadmm.privacy.curves import m_of
+from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import (
-    Certificate,
     FixedSizeSampling,
     NoisyRelease,
     ObjectiveRelease,
@@ -103,7 +103,7 @@ def calibrate_gaussian(
     array([5.2759, 5.2759])
     """
     bound, relative = _bounds_and_shape(bounds, shape)
-    m = float(gaussian.m_of(target.epsilon, target.delta))
+    m = float(m_of(target.epsilon, target.delta))
     m /= math.sqrt(checks.count("silos_per_person", silos_per_person))
     ratios = _relative(bound, relative)
     largest = ratios.max(axis=-1, keepdims=True)  # squares of tiny or huge ratios would leave the range of floats
@@ -184,7 +184,7 @@ def _closed_form_factor(target: Target, releases: Sequence[NoisyRelease]) -> flo
     m = math.sqrt(tally.m_squared + whole)
     if tally.infinite or m + tally.epsilon == 0:
         raise InputError("the releases must hide something and carry some noise at the factor 1.")
-    return m / float(gaussian.m_of(target.epsilon, target.delta)) + tally.epsilon / target.epsilon
+    return m / float(m_of(target.epsilon, target.delta)) + tally.epsilon / target.epsilon
 
 
 def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:

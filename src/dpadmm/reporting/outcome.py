@@ -12,7 +12,8 @@ from dpadmm.datasets.schema import Schema
 from dpadmm.engines.history import PublicRound
 from dpadmm.planning.plan import Outcome, Plan
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.records import Origin, Protection, Unit
+from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.claims import claims_of
 from dpadmm.reporting.facts import (

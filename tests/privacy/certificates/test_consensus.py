@@ -14,7 +14,7 @@ from dpadmm.privacy.certificates import (
     consensus_broadcast_quadratic,
     consensus_broadcast_records,
 )
-from dpadmm.privacy.records import Strength, Unit, View
+from dpadmm.privacy.protection import Strength, Unit, View
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "c3.json").read_text())["rows"]
 PAPER = {"gradient_distance": 1.0, "n_agents": 10_000, "penalty": 5.0, "strong_convexity": 1.0, "smoothness": 2.0}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger import store as ledger_store
-from dpadmm.privacy.records import BareRelease, Origin, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.records import BareRelease, Origin
 
 
 def entries(path):

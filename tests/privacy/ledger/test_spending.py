@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger.spending import Meter, Pile, Piles
+from dpadmm.privacy.protection import Norm, Protection, Strength, Unit
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     PoissonSampling,
-    Protection,
     SampledGaussianRelease,
-    Strength,
-    Unit,
 )
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=40)

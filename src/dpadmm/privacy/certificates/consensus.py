@@ -28,7 +28,7 @@ from dpadmm.privacy.certificates.recursion import (
     hidden_drift_limit,
     prox_spectrum,
 )
-from dpadmm.privacy.records import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Unit, View
 
 _TRUST = (
     "the coordinator is trusted and the uplink protected; the broadcasts are all that is seen",

@@ -24,7 +24,8 @@ from typing import Any, TypeVar, get_type_hints
 
 from dpadmm import checks
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.records import KINDS, Certificate, FixedSizeSampling, PoissonSampling, Release
+from dpadmm.privacy.protection import Certificate
+from dpadmm.privacy.records import KINDS, FixedSizeSampling, PoissonSampling, Release
 
 GENESIS = "0" * 64
 Key = tuple[str, int, int, int]

@@ -15,7 +15,7 @@ from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles
-from dpadmm.privacy.records import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
 
 
 def create(

@@ -19,7 +19,8 @@ from dpadmm.privacy.ledger.history import Account, OpenHistory
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Composer, Meter, admitted, below_spent, overspend
 from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, draw_runs, draw_statement
-from dpadmm.privacy.records import ONE_RECORD, NoisyRelease, Origin, Protection, Release, Unit
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
+from dpadmm.privacy.records import NoisyRelease, Origin, Release
 
 
 def _accountant() -> Composer:

@@ -19,11 +19,11 @@ from dpadmm.privacy.ledger.entries import Ask, Kind
 from dpadmm.privacy.ledger.ledger import open_for_reading
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Pile
+from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
     NoisyRelease,
-    Protection,
     Release,
     SphericalLaplaceRelease,
 )

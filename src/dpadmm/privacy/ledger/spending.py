@@ -15,15 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from dpadmm import checks
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.privacy.ledger.entries import Ask, canonical, encode_release
-from dpadmm.privacy.records import (
-    Certificate,
-    GaussianRelease,
-    NoisyRelease,
-    Norm,
-    Protection,
-    Release,
-    Strength,
-)
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Strength
+from dpadmm.privacy.records import GaussianRelease, NoisyRelease, Release
 
 if TYPE_CHECKING:
     from dpadmm.privacy.curves import Curve

@@ -7,10 +7,7 @@ from typing import Any
 from dpadmm.privacy.ledger.entries import Ask, Entry, Kind
 from dpadmm.privacy.ledger.history import Account
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Meter, Piles
-from dpadmm.privacy.records import Protection, Strength
-
-# The least idealised first; the last that occurs is the strength of the total.
-_FROM_STRONG_TO_WEAK = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVER_ERROR)
+from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +117,7 @@ def draw_statement(account: Account, meter: Meter) -> LedgerStatement:
         refusals=account.refusals,
         head=account.reader.digest,
         entries=account.reader.seq,
-        strengths=tuple(strength for strength in _FROM_STRONG_TO_WEAK if piles.strengths[strength]),
+        strengths=tuple(strength for strength in FROM_STRONG_TO_WEAK if piles.strengths[strength]),
         holds_adaptively=piles.is_gaussian() or budget.delta == 0,
         silos=tuple(
             SiloSpending(silo=silo, releases=pile.releases, spent_epsilon=meter.epsilon(pile, budget))
