@@ -113,11 +113,7 @@ def as_json(shown_figures: Figures) -> dict[str, Any]:
         "certified": {
             "epsilon": number(f.epsilon),
             "delta": f.delta,
-            "unit": said.protection.unit.value,
-            "relation": said.protection.relation.value,
-            "view": said.protection.view.value,
-            "records_per_person": said.protection.records_per_person,
-            "silos_per_person": said.protection.silos_per_person,
+            **said.protection.content(),
             "strength": said.strength.value,
             "certificates": list(said.theorems),
             "assumptions": list(said.assumptions),

@@ -20,12 +20,9 @@ from dpadmm.privacy.accounting import Tally, compose
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import (
-    FixedSizeSampling,
     NoisyRelease,
     ObjectiveRelease,
-    PoissonSampling,
     Release,
-    SampledGaussianRelease,
     objective_epsilon,
 )
 
@@ -239,23 +236,6 @@ def _descend(spent: Callable[[float], float], epsilon: float, high: float, at_hi
         else:
             low, at_low = trial, value
     return high
-
-
-def calibrate_sampled_gaussian(
-    target: Target,
-    certificates: Sequence[Certificate],
-    sampling: PoissonSampling | FixedSizeSampling,
-    shape: ArrayLike = 1.0,
-) -> NDArray[np.float64]:
-    """Noise stds, proportional to `shape`, for rounds of sampled Gaussians; see `calibrate_scale`."""
-    relative = np.broadcast_to(_rounds("shape", shape), (len(certificates),))
-    if not len(certificates) or not np.all(relative > 0):
-        raise InputError("give at least one certificate, and a shape greater than 0.")
-    releases = [
-        SampledGaussianRelease(certificate=c, noise_std=float(s), sampling=sampling, agent=0, round=k)
-        for k, (c, s) in enumerate(zip(certificates, relative, strict=True))
-    ]
-    return np.asarray(calibrate_scale(target, releases) * relative, dtype=np.float64)
 
 
 def optimal_gaussian_shape(bounds: ArrayLike, weights: ArrayLike = 1.0) -> NDArray[np.float64]:

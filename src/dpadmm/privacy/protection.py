@@ -107,6 +107,16 @@ class Protection:
             and self.silos_per_person <= said.silos_per_person
         )
 
+    def content(self) -> dict[str, str | int]:
+        """Return it as plain values, for a file."""
+        return {
+            "unit": self.unit.value,
+            "relation": self.relation.value,
+            "view": self.view.value,
+            "records_per_person": self.records_per_person,
+            "silos_per_person": self.silos_per_person,
+        }
+
     def words(self) -> str:
         """Say all of it."""
         return (

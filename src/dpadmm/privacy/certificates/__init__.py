@@ -20,7 +20,6 @@ from dpadmm.privacy.certificates.baselines import (
 )
 from dpadmm.privacy.certificates.consensus import (
     consensus_broadcast,
-    consensus_broadcast_limit,
     consensus_broadcast_quadratic,
     consensus_broadcast_records,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "LocalFunction",
     "bounded_sum",
     "consensus_broadcast",
-    "consensus_broadcast_limit",
     "consensus_broadcast_quadratic",
     "consensus_broadcast_records",
     "coordinate_gradient",

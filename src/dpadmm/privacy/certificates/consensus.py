@@ -25,7 +25,6 @@ from dpadmm.privacy.certificates.neighbours import (
 from dpadmm.privacy.certificates.recursion import (
     Spectrum,
     hidden_drift,
-    hidden_drift_limit,
     prox_spectrum,
 )
 from dpadmm.privacy.protection import Certificate, Unit, View
@@ -88,25 +87,6 @@ def consensus_broadcast(
         _certify_function(_sent(spectrum, drift, gap / penalty) / n, "C3", words, solver_tolerance)
         for drift in hidden_drift(spectrum, gap / penalty, k)[:k]
     )
-
-
-def consensus_broadcast_limit(
-    *,
-    gradient_distance: float,
-    n_agents: int,
-    penalty: float,
-    strong_convexity: float,
-    smoothness: float,
-    weight: float = 1.0,
-    solver_tolerance: float | None = None,
-) -> Certificate:
-    """Bound every `z_{k+1}` at once: the limit of `consensus_broadcast`, valid for any number of rounds."""
-    spectrum = _spectrum(penalty, weight, strong_convexity, smoothness)
-    gap = weight * bounded("gradient_distance", gradient_distance) + 2 * tolerance_of(solver_tolerance)
-    drift = hidden_drift_limit(spectrum, gap / penalty)
-    words = f"neighbours differ in one agent's function, its gradient by at most {gradient_distance:g} everywhere"
-    bound = _sent(spectrum, drift, gap / penalty) / checks.count("n_agents", n_agents)
-    return _certify_function(bound, "C3 (all rounds)", words, solver_tolerance)
 
 
 def consensus_broadcast_quadratic(

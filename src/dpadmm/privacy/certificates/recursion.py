@@ -64,17 +64,3 @@ def hidden_drift(spectrum: Spectrum, push: float, steps: int) -> tuple[float, ..
         # On the scale push = 1, so that neither tiny nor huge bounds lose digits in the square.
         values.append(stretch * (c * values[-1] + (1 - c)))
     return tuple(push * math.sqrt(v) for v in values)
-
-
-def hidden_drift_limit(spectrum: Spectrum, push: float) -> float:
-    """Return the limit of `sqrt(V_k)`, an upper bound for every k.
-
-    >>> round(hidden_drift_limit(Spectrum(0.0, 0.5), 1.0) ** 2, 12)  # sqrt(1 + gamma L/2) at gamma L = 1
-    1.5
-    """
-    c, r = spectrum.centre, spectrum.radius
-    if r == 0:
-        return push
-    stretch = 1 + r * r / (c * (1 - c))
-    # 1 - stretch c = ((1-c)^2 - r^2)/(1-c) = (1-high)(1-low)/(1-c), written without cancellation.
-    return push * math.sqrt(stretch * (1 - c) ** 2 / ((1 - spectrum.high) * (1 - spectrum.low)))

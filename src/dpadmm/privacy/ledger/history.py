@@ -66,11 +66,7 @@ def first_content(budget: Budget, protection: Protection, data: KnownData) -> di
     """Return what the first entry says about the ledger; `Account.opened_by` reads it."""
     return {
         "budget": asdict(budget),
-        "unit": protection.unit.value,
-        "relation": protection.relation.value,
-        "view": protection.view.value,
-        "records_per_person": protection.records_per_person,
-        "silos_per_person": protection.silos_per_person,
+        **protection.content(),
         **data.content(),
     }
 

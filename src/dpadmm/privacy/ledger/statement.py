@@ -24,10 +24,6 @@ class Receipt:
     digests: tuple[str, ...]
     fresh: tuple[bool, ...] = field(compare=False)
 
-    def is_repeat(self) -> bool:
-        """Return whether everything asked had been recorded before, so that nothing was spent."""
-        return not any(self.fresh)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SiloSpending:
