@@ -7,12 +7,18 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.recursion import (
-    Spectrum,
+    SpectralInterval,
     hidden_drift,
     prox_spectrum,
 )
 
-SPECTRA = [Spectrum(1 / 6, 2 / 7), Spectrum(0.0, 0.5), Spectrum(0.05, 0.95), Spectrum(0.3, 0.3), Spectrum(0.6, 0.9)]
+SPECTRA = [
+    SpectralInterval(1 / 6, 2 / 7),
+    SpectralInterval(0.0, 0.5),
+    SpectralInterval(0.05, 0.95),
+    SpectralInterval(0.3, 0.3),
+    SpectralInterval(0.6, 0.9),
+]
 
 
 def worst_step(d, b, spectrum):
@@ -54,7 +60,7 @@ def test_greedy_planar_adversary_reaches_the_recursion(spectrum):
 
 def test_worst_step_is_a_matrix_of_the_spectrum():
     """The reflection behind `worst_step`: symmetric, eigenvalues c +- r."""
-    spectrum, d, b = Spectrum(0.1, 0.8), np.array([0.9, 0.3]), np.array([-0.2, 1.0])
+    spectrum, d, b = SpectralInterval(0.1, 0.8), np.array([0.9, 0.3]), np.array([-0.2, 1.0])
     c, r = spectrum.centre, spectrum.radius
     mid, arm = c * d + (1 - c) * b, d - b
     axis = mid / np.linalg.norm(mid) + arm / np.linalg.norm(arm)
@@ -73,7 +79,7 @@ def limit(spectrum, push):
     return push * math.sqrt(stretch * (1 - c) ** 2 / ((1 - spectrum.high) * (1 - spectrum.low)))
 
 
-@pytest.mark.parametrize("spectrum", [*SPECTRA, Spectrum(0.0, 0.0)])
+@pytest.mark.parametrize("spectrum", [*SPECTRA, SpectralInterval(0.0, 0.0)])
 def test_drift_grows_to_its_limit(spectrum):
     values = np.array(hidden_drift(spectrum, 2.0, 3000))
     assert np.all(np.diff(values) >= -1e-12)
@@ -88,7 +94,7 @@ def test_limit_without_strong_convexity(gamma_l):
 
 
 def test_relaxed_spectrum():
-    half, quarter = Spectrum(0.2, 0.6).relaxed(0.5), Spectrum(0.2, 0.6).relaxed(0.25)
+    half, quarter = SpectralInterval(0.2, 0.6).relaxed(0.5), SpectralInterval(0.2, 0.6).relaxed(0.25)
     assert (half.low, half.high) == pytest.approx((0.2, 0.6))
     assert (quarter.low, quarter.high) == pytest.approx((0.6, 0.8))
 
