@@ -48,7 +48,8 @@ def create(
     try:
         known = KnownData.of(data, key, are_names_public=are_names_public)
         writer = Writer(0, GENESIS)
-        first = {**first_content(budget, protection, known), "key_check": store.key_check(key)}
+        said = {"budget": asdict(budget), "key_check": store.key_check(key)}
+        first = {**said, **protection.content(), **known.content()}  # `Account.opened_by` reads it
         entries = [writer.next(kind, content) for kind, content in ((Kind.CREATED, first), *carried)]
         store.write_new(store.anchor_path(path), store.anchor_text(writer.seq, writer.digest))
         made += [store.anchor_path(path), draft]
@@ -60,15 +61,6 @@ def create(
         for file in made:
             file.unlink(missing_ok=True)
         raise
-
-
-def first_content(budget: Budget, protection: Protection, data: KnownData) -> dict[str, Any]:
-    """Return what the first entry says about the ledger; `Account.opened_by` reads it."""
-    return {
-        "budget": asdict(budget),
-        **protection.content(),
-        **data.content(),
-    }
 
 
 def _protection_of(content: Mapping[str, Any]) -> Protection:

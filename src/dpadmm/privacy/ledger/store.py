@@ -263,18 +263,13 @@ def find_key(connection: sqlite3.Connection, key: Key) -> Entry | None:
     return None if row is None else Entry(*row)
 
 
-def insert_key(connection: sqlite3.Connection, entry: Entry) -> None:
-    """Enter a release's key; a second entry under the same key is an error."""
-    key = key_of(entry)
-    if key is not None:
-        connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (*key, entry.seq))
-
-
 def append(connection: sqlite3.Connection, entries: Iterable[Entry]) -> None:
-    """Insert entries and the keys of those that are releases."""
+    """Insert entries and the keys of those that are releases; a second entry under the same key is an error."""
     for entry in entries:
         connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.seq, entry.body, entry.digest))
-        insert_key(connection, entry)
+        key = key_of(entry)
+        if key is not None:
+            connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (*key, entry.seq))
 
 
 def anchor_text(seq: int, digest: str) -> bytes:
