@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -90,6 +89,8 @@ def random_geometric(n: int, radius: float, seed: int) -> Network:
     Draws until connected, at most `MAX_TRIES` times; a radius well above sqrt(log(n)/(pi n)) makes success
     likely.
     """
+    from scipy.spatial import cKDTree  # slow to load, and no other network needs it
+
     n = checks.count("n", n, least=2)
     radius = checks.positive("radius", radius)
     _refuse_too_many_edges(f"random_geometric({n}, {radius})", n * (n - 1) / 2 * min(1.0, math.pi * radius**2))
