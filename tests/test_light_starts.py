@@ -84,6 +84,12 @@ def test_accounting_loads_neither_solvers_nor_tables():
     assert not loaded & {"sklearn", "dpadmm.solvers.kernels", "dpadmm.datasets"}
 
 
+def test_importing_the_planner_loads_nothing_slow():
+    loaded = loaded_by("import dpadmm.planning, dpadmm.engines.private, dpadmm.privacy.ledger, dpadmm.networks")
+    assert "dpadmm.algorithms.registry" in loaded
+    assert not loaded & (HEAVY | {"sklearn", "scipy.linalg", "scipy.sparse.linalg", "scipy.spatial"})
+
+
 def test_the_check_of_pipelines_is_there_when_asked_for():
     import dpadmm.estimators
 

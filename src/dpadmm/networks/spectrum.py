@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, diags_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dpadmm.errors import SolverError
 
@@ -177,6 +176,8 @@ def _has_cheap_factors(adjacency: Any) -> bool:
     # Agents of degree one and two are eliminated without fill; what remains has at most 2 (E - N) agents.
     if adjacency.nnz // 2 - n <= 1000:
         return True
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
     place = np.empty(n, dtype=np.int64)
     place[reverse_cuthill_mckee(adjacency, symmetric_mode=True)] = np.arange(n)
     rows = np.repeat(np.arange(n), np.diff(adjacency.indptr))

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -125,6 +124,8 @@ def _first_connected(
 
 def _is_connected(n: int, edges: IntArray) -> bool:
     """Whether the edges join all n agents."""
+    from scipy.sparse.csgraph import connected_components
+
     # The two cheap necessary conditions spare most hopeless draws the full check.
     if len(edges) < n - 1 or np.bincount(edges.ravel(), minlength=n).min() == 0:
         return False
