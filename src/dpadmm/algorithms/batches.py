@@ -29,9 +29,6 @@ from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
 from dpadmm.solvers import batch_kernels
 from dpadmm.solvers.kernels import csr_slope_sum
 
-ROUNDING = 1e-10
-"""What rounding may add to one gradient before noise; certificates count it (C7). Far above what is seen."""
-
 
 class BatchKind(Enum):
     """How a batch is drawn."""

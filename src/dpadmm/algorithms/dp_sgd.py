@@ -14,7 +14,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.algorithms.batches import ROUNDING, Batches, Moment, batch_gradients
+from dpadmm.algorithms.batches import Batches, Moment, batch_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod, refuse_all_but_ridge
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
@@ -54,6 +54,8 @@ class DPProxSGD(GradientMethod):
         topology=Topology.STAR,
         certificate="C9",
         noise=(Family.SAMPLED,),
+        noised="the mean gradient of a batch",
+        free=frozenset({"step", "power", "mu"}),
         takes_any_regulariser=True,
         is_federated=False,
     )
@@ -98,7 +100,7 @@ class DPProxSGD(GradientMethod):
         rows = []
         for i in range(functions.n_agents):
             certificate = sampled_gradient(
-                setting.local(i, tolerance=ROUNDING, is_clipped=self.clip is not None),
+                setting.local(i, tolerance=setting.rounding, is_clipped=self.clip is not None),
                 batch_size=self.draws.size,
                 clip=math.inf if self.clip is None else self.clip,
             ).weakened(Strength.UP_TO_FLOATING_POINT)

@@ -56,6 +56,7 @@ class DVP(DecentralisedADMM):
         topology=Topology.GRAPH,
         certificate="C2",
         noise=(Family.OBJECTIVE,),
+        noised="the objective, as a linear term",
     )
 
     smoothing: float = 0.0

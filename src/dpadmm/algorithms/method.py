@@ -42,6 +42,7 @@ class About:
     units: whom it can hide. takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
     longest_step: of a planned round, in units of 1/L; explicit gradient steps have one, proximal ones do not.
     why: what speaks for it, where the planner chooses it.
+    noised: what the noise is added to. free: its numbers, and facts of its setting, that no certificate depends on.
     """
 
     name: str
@@ -57,6 +58,8 @@ class About:
     needs_ridge: bool = False
     longest_step: float = math.inf
     why: str = "the best method in simulations"
+    noised: str = "what is sent"
+    free: frozenset[str] = frozenset()
 
     @property
     def is_private(self) -> bool:
@@ -161,6 +164,13 @@ class Method:
     def with_secret(self, secret: int) -> Self:
         """Return the method as a silo runs it: what it draws for itself comes from its own secret."""
         return self
+
+    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+        """Return the noise of an agent's promises, one level a private round each, where the paper's has these levels.
+
+        Stds, or rates. Almost all methods have one promise, and its noise is the paper's.
+        """
+        return (levels,)
 
     @property
     def needs_network(self) -> bool:

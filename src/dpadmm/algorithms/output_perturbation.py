@@ -46,6 +46,7 @@ class OutputPerturbation(Method):
         summary="each silo's noisy optimum, averaged",
         topology=Topology.ALONE,
         certificate="C9",
+        noised="a silo's own solution",
         needs_ridge=True,
         is_federated=False,
     )

@@ -43,6 +43,7 @@ class PADMM(DecentralisedADMM):
         summary="Gaussian noise on every broadcast",
         topology=Topology.GRAPH,
         certificate="C1",
+        noised="the broadcast model",
         why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
     )
 

@@ -137,6 +137,8 @@ class RADMM(BareRADMM):
         topology=Topology.GRAPH,
         certificate="C2",
         noise=(Family.OBJECTIVE,),
+        noised="the objective, as a linear term",
+        free=frozenset({"gamma"}),
     )
 
     smoothing: float = 0.0

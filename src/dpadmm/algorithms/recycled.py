@@ -58,6 +58,8 @@ class RecycledPADMM(GraphMethod):
         summary="P-ADMM with a free step after every private one",
         topology=Topology.GRAPH,
         certificate="C1",
+        noised="the broadcast model",
+        free=frozenset({"gamma"}),
     )
 
     eta: float

@@ -47,6 +47,8 @@ BLOCKS = About(
     summary="",
     topology=Topology.STAR,
     certificate="C5",
+    noised="a block, as printed: half of it on x_i - z",
+    free=frozenset({"lam"}),
     units=frozenset({Unit.RECORD, Unit.USER}),
     takes_any_regulariser=True,
 )

@@ -61,6 +61,7 @@ class CoordinatorADMM(Method):
         summary="fixed-point ADMM, noise at the coordinator only",
         topology=Topology.STAR,
         certificate="C6",
+        noised="the mean of the blocks",
         trusts_coordinator=True,
         units=frozenset({Unit.RECORD, Unit.USER}),
         takes_any_regulariser=True,
