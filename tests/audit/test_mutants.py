@@ -12,10 +12,9 @@ import pytest
 from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.batches import Batches, whole_gradients
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.decentralised import GraphState
+from dpadmm.algorithms.decentralised import GraphState, degrees, penalised_minimiser
 from dpadmm.algorithms.dp_sgd import DPSGD
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM
-from dpadmm.algorithms.graph_method import degrees, penalised_minimiser
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
 from dpadmm.algorithms.r_admm import RADMM

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dpadmm.algorithms.method import by_name
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.registry import by_name
 from dpadmm.cli.public_facts import is_accountable, one_agent
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.records import Origin

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contracts.local_facts import of
 
-from dpadmm.algorithms.registry import by_name
+from dpadmm.algorithms.method import by_name
 from dpadmm.cli.facts import NoiseName
 from dpadmm.cli.public_facts import asked, is_accountable, numbers, one_agent
 from dpadmm.errors import InputError

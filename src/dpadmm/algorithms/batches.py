@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import singledispatch
 from numbers import Integral
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,17 +108,6 @@ class Batches:
 
 def _is_seed(number: Any) -> bool:
     return type(number) is not bool and isinstance(number, Integral) and int(number) >= 0
-
-
-Method = TypeVar("Method")
-
-
-def with_drawn_batches(algorithm: Method) -> Method:
-    """Return the method for one run: secret batches get their seed, everything else stays."""
-    batches = getattr(algorithm, "batches", None)
-    if not isinstance(batches, Batches) or not batches.is_secret:
-        return algorithm
-    return replace(algorithm, batches=batches.drawn())  # type: ignore[type-var]
 
 
 class Moment(NamedTuple):

@@ -14,8 +14,8 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import whole_gradients
+from dpadmm.algorithms.decentralised import GraphMethod, zeros
 from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
-from dpadmm.algorithms.graph_method import GraphMethod, zeros
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown

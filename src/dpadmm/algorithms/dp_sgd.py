@@ -8,7 +8,7 @@ x   <- prox_{step g}( x - step sum_i m_i )           DP-prox-SGD
 import math
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -77,6 +77,10 @@ class DPProxSGD(GradientMethod):
         if self.batches is None:
             raise InputError(f"{type(self).__name__} needs batches.")
         return self.batches
+
+    def drawn(self) -> Self:
+        """Secret batches get the seed of this run."""
+        return replace(self, batches=self.draws.drawn())
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The batches must fit the silos."""

@@ -13,8 +13,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
-from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState
-from dpadmm.algorithms.graph_method import edge_penalty, penalised_minimiser, zeros
+from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState, edge_penalty, penalised_minimiser, zeros
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError

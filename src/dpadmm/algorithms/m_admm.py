@@ -14,9 +14,8 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
-from dpadmm.algorithms.decentralised import GraphState
+from dpadmm.algorithms.decentralised import GraphMethod, GraphState, degrees, dual_step, edge_penalty, zeros
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, edge_penalty, zeros
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError

@@ -6,6 +6,8 @@
 import math
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
+from functools import lru_cache
+from importlib.metadata import entry_points
 from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
 import numpy as np
@@ -161,6 +163,10 @@ class Method:
         """
         return ()
 
+    def drawn(self) -> Self:
+        """Return the method for one run: what every run draws for itself, such as secret batches, is drawn."""
+        return self
+
     def with_secret(self, secret: int) -> Self:
         """Return the method as a silo runs it: what it draws for itself comes from its own secret."""
         return self
@@ -200,3 +206,28 @@ class Method:
         """Primal: distance from consensus. Dual: how far the estimate moved."""
         moved = np.linalg.norm(self.estimate(*after) - self.estimate(*before), axis=0)
         return Residuals(primal=spread(self.models(*after)), dual=moved)
+
+
+@lru_cache(maxsize=1)
+def by_name() -> dict[str, type[Method]]:
+    """Return all methods by name, those of this package first."""
+    from dpadmm.algorithms import registry  # here, since the methods listed there import this file
+
+    found: dict[str, type[Method]] = {}
+    for method in (*registry.METHODS, *(point.load() for point in entry_points(group="dpadmm.methods"))):
+        if not issubclass(method, Method) or not hasattr(method, "about"):
+            raise InputError(f"{method.__name__} is no method: it must inherit from Method and have an `about`.")
+        if method.about.name in found:
+            raise InputError(f"Two methods are called {method.about.name!r}; rename one.")
+        found[method.about.name] = method
+    return found
+
+
+def federated() -> dict[str, type[Method]]:
+    """Return the methods that silos can run by themselves."""
+    return {name: method for name, method in by_name().items() if method.about.is_private and method.about.is_federated}
+
+
+def plannable() -> dict[str, type[Method]]:
+    """Return the methods that can be planned; the others need choices that no public fact settles."""
+    return {name: method for name, method in sorted(by_name().items()) if method.is_plannable()}

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from dpadmm.algorithms.anatomy import MESSAGE
-from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.graph_method import edge_penalty
+from dpadmm.algorithms.decentralised import DecentralisedADMM, edge_penalty
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise

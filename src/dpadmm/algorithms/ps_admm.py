@@ -149,6 +149,10 @@ class PSADMM(Method):
         batches = Batches(int(batch), seed=common.seed)
         return cls(rho, step, int(inner_steps), batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
 
+    def drawn(self) -> Self:
+        """Secret batches get the seed of this run."""
+        return replace(self, batches=self.batches.drawn())
+
     def with_secret(self, secret: int) -> Self:
         """Batches that only the silo knows."""
         return replace(self, batches=replace(self.batches, seed=secret))

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.algorithms.graph_method import (
+from dpadmm.algorithms.decentralised import (
     GraphMethod,
     degrees,
     dual_step,

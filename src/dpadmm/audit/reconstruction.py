@@ -19,7 +19,7 @@ from scipy.optimize import least_squares
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM
-from dpadmm.algorithms.graph_method import is_ridge
+from dpadmm.algorithms.decentralised import is_ridge
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 

@@ -146,6 +146,10 @@ class _Tap:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._algorithm, name)
 
+    def drawn(self) -> "_Tap":
+        self._algorithm = self._algorithm.drawn()
+        return self
+
     def local_step(self, k: int, *rest: Any) -> Any:
         state, messages = self._algorithm.local_step(k, *rest)
         self.messages.append(np.array(messages))

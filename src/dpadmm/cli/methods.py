@@ -128,7 +128,7 @@ class MethodGroup(TyperGroup):
 
 def _accountable() -> dict[str, type["Method"]]:
     """Return the methods that numbers alone describe; the others take choices that no option can express."""
-    from dpadmm.algorithms.registry import by_name
+    from dpadmm.algorithms.method import by_name
     from dpadmm.cli.public_facts import is_accountable
 
     return {name: method for name, method in by_name().items() if is_accountable(method)}

@@ -16,9 +16,8 @@ from dpadmm.algorithms.claimed import PRINTED_ONLY, Claims, block_lipschitz, cla
 from dpadmm.algorithms.consensus_neighbours import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
 from dpadmm.algorithms.fixed_point import FederatedADMM
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import Method, Topology
+from dpadmm.algorithms.method import Method, Topology, by_name
 from dpadmm.algorithms.one_agent import OneAgent
-from dpadmm.algorithms.registry import by_name
 from dpadmm.algorithms.setting import Setting
 from dpadmm.cli.facts import Facts, NoiseName, Sampling
 from dpadmm.errors import InputError
