@@ -38,7 +38,7 @@ def _fact(words: str, check: Callable[[str, Any], object] | None = None, default
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class AgentFacts:
     """All that may be told beside a method's own numbers; a method asks for a part of it."""
 
     records: int | None = _fact("n_i, records of the agent", checks.count)

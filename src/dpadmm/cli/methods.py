@@ -51,10 +51,10 @@ def parameter(
 
 def settings_of(method: type["Method"]) -> dict[str, inspect.Parameter]:
     """Return a method's numbers and the facts it asks for as options: what must be given first, people last."""
-    from dpadmm.cli.facts import Facts
+    from dpadmm.cli.facts import AgentFacts
     from dpadmm.cli.public_facts import asked, numbers
 
-    hints, words = get_type_hints(Facts), {each.name: each.metadata["help"] for each in fields(Facts)}
+    hints, words = get_type_hints(AgentFacts), {each.name: each.metadata["help"] for each in fields(AgentFacts)}
     own, facts = numbers(method), asked(method)
     kinds = {name: _kind(method, name) for name in own} | {name: hints[name] for name in facts}
     found = {}

@@ -19,7 +19,7 @@ from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import Method, Topology, by_name
 from dpadmm.algorithms.one_agent import OneAgent
 from dpadmm.algorithms.setting import Setting
-from dpadmm.cli.facts import Facts, NoiseName, Sampling
+from dpadmm.cli.facts import AgentFacts, NoiseName, Sampling
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.records import Protection, Unit
@@ -97,10 +97,10 @@ class _Part:
     """A hyper-parameter that is no number: which facts tell it, and what they make of it (None: its default)."""
 
     options: Callable[[type[Method]], dict[str, Any]]
-    make: Callable[[type[Method], Facts], Any]
+    make: Callable[[type[Method], AgentFacts], Any]
 
 
-def _participation(method: type[Method], facts: Facts) -> Participation | None:
+def _participation(method: type[Method], facts: AgentFacts) -> Participation | None:
     """A walk visits the agent as often as told; elsewhere the agent takes part in every round that is counted."""
     if method.about.topology is not Topology.WALK or facts.participations is None:
         return None
@@ -113,7 +113,7 @@ def _participation_options(method: type[Method]) -> dict[str, Any]:
     return {"sampled": MISSING, "participations": None} if "sampled" in method.numbers() else {}
 
 
-def _batches(method: type[Method], facts: Facts) -> Batches:
+def _batches(method: type[Method], facts: AgentFacts) -> Batches:
     if facts.records is not None and facts.batch > facts.records:
         raise InputError(f"batch must be at most the records {facts.records}, got {facts.batch}.")
     return Batches.secret(facts.batch, BatchKind[facts.sampling.name])
@@ -123,7 +123,7 @@ def _batch_options(method: type[Method]) -> dict[str, Any]:
     return {"batch": 1 if "inner_steps" in _names(method) else MISSING, "sampling": Sampling.POISSON}
 
 
-def _neighbours(method: type[Method], facts: Facts) -> Neighbours:
+def _neighbours(method: type[Method], facts: AgentFacts) -> Neighbours:
     if facts.is_about_records or facts.gradient_distance is None:
         return RECORDS
     return (LinearTermsDiffer if facts.quadratic else FunctionsDiffer)(facts.gradient_distance)
@@ -166,7 +166,7 @@ def one_agent(method: type[Method], **told: Any) -> OneAgent:
     missing = [name for name, default in known.items() if default is MISSING and name not in told]
     if missing:
         raise InputError(f"{method.about.name} needs {', '.join(missing)}.")
-    facts = Facts(**{name: told.get(name, default) for name, default in known.items()})
+    facts = AgentFacts(**{name: told.get(name, default) for name, default in known.items()})
     own = {name: value for name, value in told.items() if name not in known}
     chosen = recycled_form(method) if facts.recycled else method
     if chosen is None:
@@ -181,7 +181,7 @@ def one_agent(method: type[Method], **told: Any) -> OneAgent:
     return OneAgent(algorithm, setting, _claims(algorithm, setting, facts), facts.smoothing_rate)
 
 
-def _counted(method: type[Method], facts: Facts) -> Facts:
+def _counted(method: type[Method], facts: AgentFacts) -> AgentFacts:
     """Return the facts, with people and rounds refused that the method cannot have."""
     if Unit.USER in method.about.units and facts.records is None and facts.protection != Protection():
         raise InputError("A whole user is protected, so records_per_person and silos_per_person must stay 1.")
@@ -200,7 +200,7 @@ def _counted(method: type[Method], facts: Facts) -> Facts:
     return facts
 
 
-def _check_bound(method: type[Method], facts: Facts) -> None:
+def _check_bound(method: type[Method], facts: AgentFacts) -> None:
     """Refuse gradients that nothing bounds."""
     if facts.gradient_bound is not None or facts.clip is not None or "neighbours" in _names(method):
         return
@@ -216,7 +216,7 @@ class _Degrees:
     degrees: Ints
 
 
-def _setting(method: type[Method], facts: Facts) -> Setting:
+def _setting(method: type[Method], facts: AgentFacts) -> Setting:
     """Return agents alike: as many as are told, else as many silos as one person may be in.
 
     The fixed-point methods' weight and tolerance are those inside their prox, where f_i has the factor N w_i.
@@ -236,7 +236,7 @@ def _setting(method: type[Method], facts: Facts) -> Setting:
     )
 
 
-def _functions(facts: Facts, agents: int) -> LocalFunctions:
+def _functions(facts: AgentFacts, agents: int) -> LocalFunctions:
     smoothness = math.inf if facts.smoothness is None else facts.smoothness
     if facts.quadratic:
         top = np.full((agents, 1, 1), smoothness)
@@ -252,7 +252,7 @@ def _functions(facts: Facts, agents: int) -> LocalFunctions:
     return PublicFunctions(sizes, facts.dimension or 1, constants, Logistic() if facts.logistic else None)
 
 
-def _claims(algorithm: Any, setting: Setting, facts: Facts) -> Claims | None:
+def _claims(algorithm: Any, setting: Setting, facts: AgentFacts) -> Claims | None:
     """Return what the paper says, with the numbers that only it uses."""
     found = claims_of(algorithm, setting)
     if found is None:

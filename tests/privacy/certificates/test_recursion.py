@@ -7,13 +7,19 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.recursion import (
-    Spectrum,
+    EigenvalueRange,
     hidden_drift,
     hidden_drift_limit,
     prox_spectrum,
 )
 
-SPECTRA = [Spectrum(1 / 6, 2 / 7), Spectrum(0.0, 0.5), Spectrum(0.05, 0.95), Spectrum(0.3, 0.3), Spectrum(0.6, 0.9)]
+SPECTRA = [
+    EigenvalueRange(1 / 6, 2 / 7),
+    EigenvalueRange(0.0, 0.5),
+    EigenvalueRange(0.05, 0.95),
+    EigenvalueRange(0.3, 0.3),
+    EigenvalueRange(0.6, 0.9),
+]
 
 
 def worst_step(d, b, spectrum):
@@ -55,7 +61,7 @@ def test_greedy_planar_adversary_reaches_the_recursion(spectrum):
 
 def test_worst_step_is_a_matrix_of_the_spectrum():
     """The reflection behind `worst_step`: symmetric, eigenvalues c +- r."""
-    spectrum, d, b = Spectrum(0.1, 0.8), np.array([0.9, 0.3]), np.array([-0.2, 1.0])
+    spectrum, d, b = EigenvalueRange(0.1, 0.8), np.array([0.9, 0.3]), np.array([-0.2, 1.0])
     c, r = spectrum.centre, spectrum.radius
     mid, arm = c * d + (1 - c) * b, d - b
     axis = mid / np.linalg.norm(mid) + arm / np.linalg.norm(arm)
@@ -65,7 +71,7 @@ def test_worst_step_is_a_matrix_of_the_spectrum():
     np.testing.assert_allclose(np.linalg.eigvalsh(m), [0.1, 0.8])
 
 
-@pytest.mark.parametrize("spectrum", [*SPECTRA, Spectrum(0.0, 0.0)])
+@pytest.mark.parametrize("spectrum", [*SPECTRA, EigenvalueRange(0.0, 0.0)])
 def test_drift_grows_to_its_limit(spectrum):
     values = np.array(hidden_drift(spectrum, 2.0, 3000))
     assert np.all(np.diff(values) >= -1e-12)
@@ -80,7 +86,7 @@ def test_limit_without_strong_convexity(gamma_l):
 
 
 def test_relaxed_spectrum():
-    half, quarter = Spectrum(0.2, 0.6).relaxed(0.5), Spectrum(0.2, 0.6).relaxed(0.25)
+    half, quarter = EigenvalueRange(0.2, 0.6).relaxed(0.5), EigenvalueRange(0.2, 0.6).relaxed(0.25)
     assert (half.low, half.high) == pytest.approx((0.2, 0.6))
     assert (quarter.low, quarter.high) == pytest.approx((0.6, 0.8))
 

@@ -23,7 +23,7 @@ from dpadmm.privacy.certificates.neighbours import (
     tolerance_of,
 )
 from dpadmm.privacy.certificates.recursion import (
-    Spectrum,
+    EigenvalueRange,
     hidden_drift,
     hidden_drift_limit,
     prox_spectrum,
@@ -37,7 +37,7 @@ _TRUST = (
 )
 
 
-def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness: float) -> Spectrum:
+def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness: float) -> EigenvalueRange:
     step = checks.positive("weight", weight) / checks.positive("penalty", penalty)
     return prox_spectrum(step=step, strong_convexity=strong_convexity, smoothness=bounded("smoothness", smoothness))
 
@@ -53,7 +53,7 @@ def _certify_function(bound: float, theorem: str, words: str, solver_tolerance: 
     )
 
 
-def _sent(spectrum: Spectrum, drift: float, push: float) -> float:
+def _sent(spectrum: EigenvalueRange, drift: float, push: float) -> float:
     """Bound `||(I - 2M) dy - 2 (I - M) b||` for `||dy|| <= drift`, `||b|| <= push`."""
     reflect = max(abs(1 - 2 * spectrum.low), abs(1 - 2 * spectrum.high))
     return reflect * drift + 2 * push * (1 - spectrum.low)
