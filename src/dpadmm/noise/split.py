@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
 
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy import gaussian
@@ -59,6 +58,7 @@ def share_at(full: float, part: float, rate: float) -> float:
     full, part: the slots' bounds over the std of both noises together; rate: chance that a record takes part. The share
     t minimises the sum of the second-order losses, `full^2/t + 4 rate^2 sinh(part^2/(1-t))`.
     """
+    from scipy.optimize import minimize_scalar  # slow to load, and only sampled pairs need it
 
     def loss(log_odds: float) -> float:
         share = 1 / (1 + math.exp(-log_odds))
@@ -80,6 +80,8 @@ def _estimated(pair: Mine, target: Target, shape: Floats) -> _Levels:
     V1 = sum count (D/shape)^2 of the Gaussian slot, D, count those of the sampled one, and h the second moment of a
     sampled step's loss: `4 q^2 sinh(x^2)` for Poisson sampling, `q^2 (exp(4 x^2) - 1)` for fixed size.
     """
+    from scipy.optimize import brentq, minimize_scalar  # slow to load, and only sampled pairs need it
+
     (full, full_row), (part, part_row) = pair
     budget = 2 * math.log(float(gaussian.m_of(target.epsilon, target.delta)))
     always = full.count * float(np.sum(_bounds(full_row, shape) ** 2))
