@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpadmm.algorithms.anatomy import MESSAGE
-from dpadmm.algorithms.decentralised import GraphState
-from dpadmm.algorithms.graph_method import penalised_minimiser
+from dpadmm.algorithms.decentralised import GraphState, penalised_minimiser
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.audit.audit import AuditResult, examine
 from dpadmm.audit.catalogue import subjects_of

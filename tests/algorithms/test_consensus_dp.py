@@ -11,7 +11,7 @@ from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace, relative_errors
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
 from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.registry import by_name
+from dpadmm.algorithms.method import by_name
 from dpadmm.algorithms.setting import Setting
 from dpadmm.algorithms.theory.consensus import Star
 from dpadmm.algorithms.theory.consensus_planner import optimal_schedule, plan_consensus

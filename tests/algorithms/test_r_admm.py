@@ -6,9 +6,9 @@ from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, K
 from tests.contracts.transcript_contract import TiltContract
 
 from dpadmm.algorithms.dvp import DVP, OBJECTIVE
+from dpadmm.algorithms.method import by_name
 from dpadmm.algorithms.r_admm import RADMM, BareRADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
-from dpadmm.algorithms.registry import by_name
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError

@@ -11,7 +11,7 @@ from dpadmm.algorithms.dvp import DVP
 from dpadmm.audit.attacks import LikelihoodRatio
 from dpadmm.audit.audit import STANDARD, gather
 from dpadmm.audit.catalogue import all_subjects
-from dpadmm.audit.likelihood import Lens, Moment, log_determinant, log_ratio
+from dpadmm.audit.likelihood import Lens, ReleasePair, log_determinant, log_ratio
 from dpadmm.audit.transcripts import Wire, disagreement, replay
 from dpadmm.errors import InputError
 from dpadmm.networks import complete
@@ -37,23 +37,23 @@ CERTIFICATE = Certificate(
 FACTS = {"certificate": CERTIFICATE, "agent": 0, "round": 1}
 RNG = np.random.default_rng(0)
 Y, A, B = RNG.standard_normal((3, 3, 5))
-MOMENT = Moment(sent=(Y, Y), clean=(A, B), x=Y, agent=0, round=1)
+PAIR = ReleasePair(sent=(Y, Y), clean=(A, B), x=Y, agent=0, round=1)
 LENS = Lens(NoisePlan({}), neighbours.misclassified())
 
 
 class TestDensities:
     def test_gaussian(self):
-        found = log_ratio(GaussianRelease(noise_std=0.7, **FACTS), MOMENT, LENS)
+        found = log_ratio(GaussianRelease(noise_std=0.7, **FACTS), PAIR, LENS)
         exact = (stats.norm.logpdf(Y, A, 0.7) - stats.norm.logpdf(Y, B, 0.7)).sum(axis=0)
         np.testing.assert_allclose(found, exact, rtol=1e-12)
 
     def test_coordinate_laplace(self):
-        found = log_ratio(CoordinateLaplaceRelease(scale=0.7, **FACTS), MOMENT, LENS)
+        found = log_ratio(CoordinateLaplaceRelease(scale=0.7, **FACTS), PAIR, LENS)
         exact = (stats.laplace.logpdf(Y, A, 0.7) - stats.laplace.logpdf(Y, B, 0.7)).sum(axis=0)
         np.testing.assert_allclose(found, exact, rtol=1e-12)
 
     def test_spherical_laplace(self):
-        found, law = log_ratio(SphericalLaplaceRelease(rate=0.7, **FACTS), MOMENT, LENS), SphericalLaplace(0.7)
+        found, law = log_ratio(SphericalLaplaceRelease(rate=0.7, **FACTS), PAIR, LENS), SphericalLaplace(0.7)
         exact = [law.log_density(Y[:, r] - A[:, r]) - law.log_density(Y[:, r] - B[:, r]) for r in range(5)]
         np.testing.assert_allclose(found, exact, rtol=1e-12)
 
@@ -64,7 +64,7 @@ class TestDensities:
         def density(inside):
             return 0.75 * stats.norm.pdf(Y, 0, 0.7).prod(axis=0) + 0.25 * stats.norm.pdf(Y, inside, 0.7).prod(axis=0)
 
-        np.testing.assert_allclose(log_ratio(release, MOMENT, LENS), np.log(density(A) / density(B)), rtol=1e-10)
+        np.testing.assert_allclose(log_ratio(release, PAIR, LENS), np.log(density(A) / density(B)), rtol=1e-10)
 
     def test_objective_by_inverting_the_distribution_function(self):
         """One dimension: P(x <= t) is the noise's distribution function at b(t); differentiate it numerically."""
@@ -72,9 +72,9 @@ class TestDensities:
         bent = [HuberAt(0.2), HuberAt(-0.4)]
         x = np.linspace(-0.95, 0.95, 8)[None]  # on both sides of both kinks, never on one
         b = [np.array([[-world.gradient(t) - pull * t for t in x[0]]]) for world in bent]
-        moment = Moment(sent=(b[0], b[1]), clean=(b[0], b[1]), x=x, agent=0, round=1)
+        pair = ReleasePair(sent=(b[0], b[1]), clean=(b[0], b[1]), x=x, agent=0, round=1)
         lens = Lens(NoisePlan({}), tuple(world.problem for world in bent), lambda k: np.array([pull, pull]))
-        found = log_ratio(ObjectiveRelease(rate=rate, **FACTS), moment, lens)
+        found = log_ratio(ObjectiveRelease(rate=rate, **FACTS), pair, lens)
 
         def log_density(world, t, h=1e-5):
             # x is decreasing in b: P(x <= t) = P(b >= b(t)).
@@ -95,9 +95,9 @@ class TestDensities:
 
     def test_unknown_releases_and_functions_are_refused(self):
         with pytest.raises(InputError, match="BareRelease"):
-            log_ratio(BareRelease(reason="none", agent=0, round=1), MOMENT, LENS)
+            log_ratio(BareRelease(reason="none", agent=0, round=1), PAIR, LENS)
         with pytest.raises(InputError, match="penalties"):
-            log_ratio(ObjectiveRelease(rate=1.0, **FACTS), MOMENT, LENS)
+            log_ratio(ObjectiveRelease(rate=1.0, **FACTS), PAIR, LENS)
         with pytest.raises(InputError, match="empirical risks"):
             log_determinant(neighbours.shifted_quadratics()[0], 0, np.zeros((2, 1)), 1.0)
 

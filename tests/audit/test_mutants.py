@@ -12,22 +12,21 @@ import pytest
 from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.batches import Batches, whole_gradients
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.decentralised import GraphState
+from dpadmm.algorithms.decentralised import GraphState, degrees, penalised_minimiser
 from dpadmm.algorithms.dp_sgd import DPSGD
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM
-from dpadmm.algorithms.graph_method import degrees, penalised_minimiser
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
 from dpadmm.algorithms.r_admm import RADMM
 from dpadmm.algorithms.setting import Setting
-from dpadmm.audit.attacks import Afresh, Rehearsal
+from dpadmm.audit.attacks import Afresh, RehearsedNoise
 from dpadmm.audit.audit import STANDARD, examine
 from dpadmm.audit.catalogue import subjects_of
 from dpadmm.audit.estimates import How
 from dpadmm.audit.transcripts import TOLERANCE
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.plan import at_levels
-from dpadmm.noise.simulated import Silence
+from dpadmm.noise.simulated import BareSampler
 from dpadmm.privacy.claims.ps_admm import Theorem2
 from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.protection import View
@@ -77,7 +76,7 @@ class TestNoise:
     @pytest.mark.parametrize("method", [*ALL_ADDITIVE, "dvp", "r-admm", "consensus", "dp-dgd", "dp-sgd"])
     def test_off(self, method):
         assert not attacked(subject_of(method), runs=2000).is_violation
-        assert is_caught(attacked(subject_of(method), runs=2000, sampler=Silence()))
+        assert is_caught(attacked(subject_of(method), runs=2000, sampler=BareSampler()))
 
     @pytest.mark.parametrize("method", [*ALL_ADDITIVE, "dvp", "consensus", "dp-dgd"])
     def test_halved(self, method):
@@ -245,7 +244,7 @@ def test_certificate_divided_by_the_records_once_too_often(right, mutant):
 
 def test_secure_sampler_with_a_fixed_seed():
     """Whoever owns the program can draw the noise beforehand."""
-    subject = replace(subject_of("p-admm"), views={View.EAVESDROPPER: Rehearsal()})
+    subject = replace(subject_of("p-admm"), views={View.EAVESDROPPER: RehearsedNoise()})
     plan = subject.plan(STANDARD, is_secure=True)
     right, wrong = Afresh(SecureSampler), Afresh(lambda: SimulatedSampler(0))
     assert not attacked(subject, runs=600, plan=plan, sampler=right).is_violation

@@ -96,7 +96,7 @@ def test_the_attack_on_functions_dies_as_epsilon_falls():
     plans = [plan_noise(method, problem, 10, Target(eps, 1e-5)) for eps in budgets]
     hook = PlannedNoise.by_budget(plans, SimulatedSampler(seed=1), replicas)
     tape = broadcasts(method, problem, 10, hook, replicas=replicas * len(budgets))
-    guess = functions.Quadratic(1.5 * np.eye(D), np.zeros(D))
+    guess = functions.QuadraticFunction(1.5 * np.eye(D), np.zeros(D))
     supposed = functions.Supposition(guess, curvature_std=0.3, slope_std=1.2)
     truth, others, errors = problem.functions.slopes[SECRET], others_of(problem), []
     for b, plan in enumerate(plans):
@@ -115,7 +115,7 @@ def test_the_most_probable_quadratic_is_the_exact_one_when_noise_is_tiny():
     problem, method = quadratics(NoRegulariser()), ConsensusADMM(rho=RHO)
     tape = broadcasts(method, problem, rounds=8)[:, :, 0]
     trail = functions.follow(method, others_of(problem), tape, weight=1.0, noise_std=1e-7)
-    supposed = functions.Supposition(functions.Quadratic(1.5 * np.eye(D), np.zeros(D)), 0.3, 1.2)
+    supposed = functions.Supposition(functions.QuadraticFunction(1.5 * np.eye(D), np.zeros(D)), 0.3, 1.2)
     found = functions.most_probable_quadratic(trail, supposed)
     np.testing.assert_allclose(found.slope, problem.functions.slopes[SECRET], atol=1e-4)
     np.testing.assert_allclose(found.curvature, problem.functions.curvatures[SECRET], atol=1e-4)
@@ -133,7 +133,7 @@ def test_bad_input_of_the_function_attack_is_refused():
     with pytest.raises(InputError, match="weight"):
         functions.follow(method, others, tape, weight=0.0)
     bare = functions.follow(method, others, tape, weight=1.0)
-    supposed = functions.Supposition(functions.Quadratic(np.eye(D), np.zeros(D)), 1.0, 1.0)
+    supposed = functions.Supposition(functions.QuadraticFunction(np.eye(D), np.zeros(D)), 1.0, 1.0)
     with pytest.raises(InputError, match="without noise"):
         functions.most_probable_quadratic(bare, supposed)
 

@@ -11,8 +11,8 @@ from dpadmm.algorithms.fixed_point import Participation, RandomWalkADMM
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
 from dpadmm.audit import token, trials
 from dpadmm.audit.renyi import renyi_bound
-from dpadmm.audit.transcripts import Stage, record
-from dpadmm.audit.trials import FixedNoise, Verdict
+from dpadmm.audit.transcripts import RunSetup, record
+from dpadmm.audit.trials import FixedNoise, TrialVerdict
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber
@@ -87,20 +87,20 @@ def test_centralised_factor_is_refuted():
     trial = trials.centralised(confidence=SURE)
     assert trial.claimed == pytest.approx(1e-4)
     assert trial.exact == pytest.approx(0.01)
-    assert trial.verdict is Verdict.REFUTED
+    assert trial.verdict is TrialVerdict.REFUTED
     assert 20 * trial.claimed < trial.audited <= trial.exact
 
 
 def test_secure_aggregation_factor_is_refuted():
     trial = trials.secure_aggregation(runs=10_000, confidence=SURE)
-    assert trial.verdict is Verdict.REFUTED
+    assert trial.verdict is TrialVerdict.REFUTED
     assert 10 * trial.claimed < trial.audited <= trial.exact
 
 
 def test_federated_factor_is_refuted():
     trial = trials.federated(confidence=SURE)
     assert trial.has_conditions
-    assert trial.verdict is Verdict.REFUTED
+    assert trial.verdict is TrialVerdict.REFUTED
     assert 1.5 * trial.claimed < trial.audited <= trial.exact
 
 
@@ -118,14 +118,14 @@ def test_one_noise_on_the_mean_would_not_be_refuted():
 def test_network_constant_is_refuted(users, has_clock):
     trial = trials.network(runs=60_000, users=users, has_clock=has_clock, confidence=SURE)
     assert trial.has_conditions
-    assert trial.verdict is Verdict.REFUTED
+    assert trial.verdict is TrialVerdict.REFUTED
     # What one contribution costs against whoever sees the message itself: 8 order/sigma^2.
     assert trial.audited <= 1.0
 
 
 def test_network_claim_is_not_refuted_among_thirty_without_a_clock():
     trial = trials.network(runs=20_000, users=30)
-    assert trial.verdict is Verdict.NOT_REFUTED
+    assert trial.verdict is TrialVerdict.NOT_REFUTED
 
 
 def test_ps_admm_with_c_equal_to_1_is_refuted():
@@ -133,14 +133,14 @@ def test_ps_admm_with_c_equal_to_1_is_refuted():
     trial = trials.ps_admm_theorem_2(confidence=SURE)
     assert trial.has_conditions
     assert trial.exact == pytest.approx(0.97574, rel=1e-4)
-    assert trial.verdict is Verdict.REFUTED
+    assert trial.verdict is TrialVerdict.REFUTED
     assert 1.4 * trial.claimed < trial.audited <= trial.exact
 
 
 def test_a_claim_outside_its_conditions_is_not_refuted():
     trial = trials.ps_admm_theorem_2(epsilon=0.6, runs=2000)
     assert not trial.has_conditions
-    assert trial.verdict is Verdict.NOT_REFUTED
+    assert trial.verdict is TrialVerdict.NOT_REFUTED
 
 
 # What the trials rest on
@@ -149,7 +149,7 @@ def test_a_claim_outside_its_conditions_is_not_refuted():
 def test_gradients_are_read_off_ps_admms_messages():
     method = PSADMM(rho=1.0, step=0.1, inner_steps=1, batches=Batches(1, seed=0), averaging=Averaging.PLAIN)
     world = saturated(n_agents=1, records=4)[0]
-    run = record(Stage(method, 5, None, 7), world, FixedNoise(0.3, 0))
+    run = record(RunSetup(method, 5, None, 7), world, FixedNoise(0.3, 0))
     sent = np.array([event.sent[0, 0] for event in run.events])
     np.testing.assert_allclose(trials.read_gradients(method, run.messages), sent, atol=1e-9)
 

@@ -69,6 +69,12 @@ CASES = {
     "fp-coordinator": Case("fp-coordinator --gamma 0.5 --lipschitz 1 --users 100 --rounds 10", "--noise-std 0.1"),
     "dp-sgd": Case("dp-sgd --records 2000 --batch 50 --clip 0.5 --rounds 100", "--noise-std 0.01"),
     "dp-gd": Case("dp-gd --records 2000 --rounds 10", "--noise-std 0.01"),
+    "p-admm-recycled": Case(f"p-admm-recycled {GRAPH} --rounds 7", "--noise-std 0.5"),
+    "fp-lasso": Case("fp-lasso --gamma 0.5 --clip 0.1 --users 200 --rounds 6", "--noise-std 5"),
+    "dp-prox-sgd": Case("dp-prox-sgd --records 2000 --batch 50 --clip 0.5 --rounds 10", "--noise-std 0.01"),
+    "dp-cd": Case("dp-cd --records 2000 --rounds 10", "--noise-std 0.01"),
+    "dp-dgd": Case("dp-dgd --records 2000 --rounds 10 --step 0.1 --decay 0.9 --dimension 4", "--noise-rate 500", "0"),
+    "linearised-admm": Case("linearised-admm --records 2000 --rho 0.5 --step 0.5 --rounds 10", "--noise-std 0.01"),
     "output-perturbation": Case("output-perturbation --records 1000 --mu 0.01", "--noise-std 1"),
     "output-laplace": Case("output-perturbation --records 1000 --mu 0.01 --noise laplace", "--noise-rate 2", "0"),
 }

@@ -195,7 +195,7 @@ def test_schedule_changes_the_noise_of_later_rounds(cli):
             "Sample whole persons",
         ),
         ("dvp --records 9 --degree 1 --eta 1 --rounds 3 --smoothing-rate 2 --noise-rate 1", "give the tolerance"),
-        ("dvp --records 9 --degree 1 --eta 1 --rounds 3 --penalty-growth 0.9 --noise-rate 1", "must be at least 1"),
+        ("r-admm --records 9 --degree 1 --eta 1 --rounds 3 --penalty-growth 0.9 --noise-rate 1", "must be at least 1"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(cli, words, message):

@@ -4,7 +4,8 @@ import json
 
 from typer.testing import CliRunner
 
-from dpadmm.algorithms.registry import METHODS, by_name
+from dpadmm.algorithms.method import by_name
+from dpadmm.algorithms.registry import METHODS
 from dpadmm.cli.main import app
 
 

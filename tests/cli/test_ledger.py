@@ -9,14 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpadmm.algorithms.dvp import DVP
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.cli.public_facts import one_agent
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
 from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
 from dpadmm.privacy.ledger.store import anchor_text
-from dpadmm.privacy.methods import Dvp, PAdmm
 from dpadmm.privacy.records import Origin
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
-AGENT = PAdmm(records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)
+AGENT = one_agent(PADMM, records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_show_says_what_is_recorded(cli, path):
 
 
 def test_mixed_releases_do_not_hold_adaptively(cli, path):
-    agent = Dvp(records=10_000, degree=2, eta=0.05, mu=0.01, rounds=2)
+    agent = one_agent(DVP, records=10_000, degree=2, eta=0.05, mu=0.01, rounds=2)
     with Ledger.open(path) as ledger:
         ledger.confirm(DATA).reserve(agent.releases(5.0), run="dual", algorithm="dvp", origin=Origin.SECURE)
     shown = cli.ask("ledger", "show", str(path))

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.cli.public_facts import one_agent
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.methods import PAdmm
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.model_file import load_model
 
@@ -47,7 +48,7 @@ def test_brackets_in_names_are_no_markup(cli, study, tmp_path, monkeypatch):
 def strange(tmp_path):
     """A ledger whose silos carry names that would move the cursor, with a run of a long name."""
     data = tuple(SiloColumns(name, {"x": np.arange(6.0) + k}) for k, name in enumerate(("a\x1b[2J\nSpent 0", "b[/x]")))
-    releases = PAdmm(records=1000, degree=2, eta=0.05, mu=0.01, rounds=5).releases(1.0)
+    releases = one_agent(PADMM, records=1000, degree=2, eta=0.05, mu=0.01, rounds=5).releases(1.0)
     both = [replace(release, agent=agent) for release in releases for agent in (0, 1)]
     place = tmp_path / "strange.ledger"
     with Ledger.create(place, data, Budget(epsilon=1.0, delta=1e-5)) as ledger:

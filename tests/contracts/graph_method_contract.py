@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.registry import by_name
+from dpadmm.algorithms.method import by_name
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
 from dpadmm.engines.local import LocalEngine, Recording, Stopping

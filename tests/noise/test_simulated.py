@@ -19,7 +19,7 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Batch, Draw, Silence, SimulatedSampler, Slot, kernels
+from dpadmm.noise import COORDINATOR, BareSampler, Batch, Draw, SimulatedSampler, Slot, kernels
 from dpadmm.privacy.records import Origin
 
 LARGEST = 2**32 - 2
@@ -187,10 +187,10 @@ def test_bad_samplers_are_refused(arguments):
 def test_silence_changes_nothing_and_says_so():
     values = np.random.default_rng(1).standard_normal((2, 3, 4))
     out = np.empty_like(values)
-    result = Silence().perturb(values, gaussian(), message(agents=2, replicas=4), out=out)
+    result = BareSampler().perturb(values, gaussian(), message(agents=2, replicas=4), out=out)
     assert result.values is out
     np.testing.assert_array_equal(out, values)
     assert result.origin is Origin.NONE
     assert not result.is_private_release
     with pytest.raises(InputError):
-        Silence().perturb(values, gaussian(), message(agents=3, replicas=4))
+        BareSampler().perturb(values, gaussian(), message(agents=3, replicas=4))

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
+from dpadmm.algorithms.method import plannable
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.registry import plannable
 from dpadmm.networks import ring
 from dpadmm.noise import Constant
 from dpadmm.planning import Task

@@ -12,7 +12,7 @@ alone calls the same functions with `Agents` of length one.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -129,6 +129,10 @@ class Algorithm(Protocol[State]):
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Raise `InputError` if the method cannot solve this problem; nothing has been computed yet."""
+        ...
+
+    def drawn(self) -> Self:
+        """Return the method for one run, with what every run draws for itself drawn."""
         ...
 
     def start(self, agents: Agents, replicas: int) -> tuple[State, Floats]:

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache, singledispatch
 from numbers import Integral
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
-
-ROUNDING = 1e-10
-"""What rounding may add to one gradient before noise; certificates count it (C7). Far above what is seen."""
 
 
 class BatchKind(Enum):
@@ -110,17 +107,6 @@ class Batches:
 
 def _is_seed(number: Any) -> bool:
     return type(number) is not bool and isinstance(number, Integral) and int(number) >= 0
-
-
-Method = TypeVar("Method")
-
-
-def with_drawn_batches(algorithm: Method) -> Method:
-    """Return the method for one run: secret batches get their seed, everything else stays."""
-    batches = getattr(algorithm, "batches", None)
-    if not isinstance(batches, Batches) or not batches.is_secret:
-        return algorithm
-    return replace(algorithm, batches=batches.drawn())  # type: ignore[type-var]
 
 
 class Moment(NamedTuple):

@@ -191,6 +191,13 @@ def variance_decay(levels: Floats) -> float:
     return decay if decay < 1 - 1e-9 else _LARGEST_DECAY
 
 
+PRINTED_ONLY: dict[type, tuple[str, ...]] = {
+    PADMM: ("whole_gradient_bound",),
+    RecycledPADMM: ("whole_gradient_bound",),
+    ConsensusDPADMM: ("l1_weight", "dimension"),
+}
+"""Numbers of a paper's claim that no certificate uses, and which a user may therefore tell."""
+
 Objective = r_admm.PerturbedObjective
 
 
@@ -455,7 +462,7 @@ def _(algorithm: PSADMM, setting: Setting, agent: int = 0) -> Claims:
     return InnerStepClaims(theorem=theorem, is_about_one=_is_about_one(setting))
 
 
-def _lipschitz(algorithm: BlockADMM, setting: Setting) -> float:
+def block_lipschitz(algorithm: BlockADMM, setting: Setting) -> float:
     """Return L of F_i = N w_i f_i, the largest over the agents; a clip bounds `x_i - z` as `L = clip/gamma` would."""
     problem, limit = setting.problem, algorithm.clip / algorithm.gamma
     bound = problem.functions.constants.record_gradient if math.isfinite(limit) else setting.gradient_bound
@@ -474,7 +481,7 @@ def _(algorithm: CentralisedADMM, setting: Setting, agent: int = 0) -> Claims | 
     theorem = fixed_point.CentralisedTheorem2(
         iterations=setting.rounds,
         records=setting.problem.n_agents,
-        lipschitz=_lipschitz(algorithm, setting),
+        lipschitz=block_lipschitz(algorithm, setting),
         gamma=algorithm.gamma,
     )
     return BlockClaims(theorems=(theorem,), by_view=((View.PUBLIC, theorem),))
@@ -490,7 +497,7 @@ def _(algorithm: FederatedADMM, setting: Setting, agent: int = 0) -> Claims | No
         users=users,
         sampled=users if algorithm.participation is None else algorithm.participation.table.shape[1],
         participations=_most_participations(algorithm, setting),
-        lipschitz=_lipschitz(algorithm, setting),
+        lipschitz=block_lipschitz(algorithm, setting),
         gamma=algorithm.gamma,
     )
 
@@ -512,7 +519,7 @@ def federated_claims(
 def _(algorithm: RandomWalkADMM, setting: Setting, agent: int = 0) -> Claims | None:
     if algorithm.unit is not Unit.USER:
         return None
-    visits, lipschitz = _most_participations(algorithm, setting), _lipschitz(algorithm, setting)
+    visits, lipschitz = _most_participations(algorithm, setting), block_lipschitz(algorithm, setting)
     network = fixed_point.NetworkTheorem4(
         participations=visits, users=setting.problem.n_agents, lipschitz=lipschitz, gamma=algorithm.gamma
     )

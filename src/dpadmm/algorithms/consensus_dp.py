@@ -76,6 +76,7 @@ class ConsensusDPADMM(ConsensusADMM):
         topology=Topology.STAR,
         certificate="C3",
         noise=(Family.SPHERICAL,),
+        noised="the coordinator's broadcast",
         trusts_coordinator=True,
         takes_any_regulariser=True,
     )

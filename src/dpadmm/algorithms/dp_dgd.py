@@ -13,9 +13,9 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.algorithms.batches import ROUNDING, whole_gradients
+from dpadmm.algorithms.batches import whole_gradients
+from dpadmm.algorithms.decentralised import GraphMethod, zeros
 from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
-from dpadmm.algorithms.graph_method import GraphMethod, zeros
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
@@ -61,6 +61,8 @@ class DPDGD(GraphMethod):
         topology=Topology.GRAPH,
         certificate="C9",
         noise=(Family.COORDINATE,),
+        noised="the sent model",
+        free=frozenset({"noise_decay", "degree", "mu"}),
         is_federated=False,
     )
 
@@ -130,7 +132,7 @@ class DPDGD(GraphMethod):
         rounds, dimension = tuple(range(1, setting.rounds + 1)), setting.problem.dimension
 
         def certificate(i: int, k: int) -> Certificate:
-            plain = gradient_step(setting.local(i, tolerance=ROUNDING), step=self.step_at(k))
+            plain = gradient_step(setting.local(i, tolerance=setting.rounding), step=self.step_at(k))
             return self._noisy(plain, dimension)
 
         rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dpadmm.algorithms.anatomy import MESSAGE, Agents
-from dpadmm.algorithms.batches import ROUNDING, whole_gradients
+from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
@@ -38,6 +38,8 @@ class DPGD(GradientMethod):
         summary="noisy full gradients",
         topology=Topology.STAR,
         certificate="C9",
+        noised="a silo's gradient",
+        free=frozenset({"step", "power", "mu"}),
         takes_any_regulariser=True,
         longest_step=1.9,
         is_federated=False,
@@ -63,5 +65,5 @@ class DPGD(GradientMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""
-        rows = setting.rows(lambda i: full_gradient(setting.local(i, tolerance=ROUNDING)))
+        rows = setting.rows(lambda i: full_gradient(setting.local(i, tolerance=setting.rounding)))
         return (Promise(MESSAGE, Family.GAUSSIAN, rows),)

@@ -8,13 +8,13 @@ x   <- prox_{step g}( x - step sum_i m_i )           DP-prox-SGD
 import math
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.algorithms.batches import ROUNDING, Batches, Moment, batch_gradients
+from dpadmm.algorithms.batches import Batches, Moment, batch_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod, refuse_all_but_ridge
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
@@ -54,6 +54,8 @@ class DPProxSGD(GradientMethod):
         topology=Topology.STAR,
         certificate="C9",
         noise=(Family.SAMPLED,),
+        noised="the mean gradient of a batch",
+        free=frozenset({"step", "power", "mu"}),
         takes_any_regulariser=True,
         is_federated=False,
     )
@@ -75,6 +77,10 @@ class DPProxSGD(GradientMethod):
         if self.batches is None:
             raise InputError(f"{type(self).__name__} needs batches.")
         return self.batches
+
+    def drawn(self) -> Self:
+        """Secret batches get the seed of this run."""
+        return replace(self, batches=self.draws.drawn())
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The batches must fit the silos."""
@@ -98,7 +104,7 @@ class DPProxSGD(GradientMethod):
         rows = []
         for i in range(functions.n_agents):
             certificate = sampled_gradient(
-                setting.local(i, tolerance=ROUNDING, is_clipped=self.clip is not None),
+                setting.local(i, tolerance=setting.rounding, is_clipped=self.clip is not None),
                 batch_size=self.draws.size,
                 clip=math.inf if self.clip is None else self.clip,
             ).weakened(Strength.UP_TO_FLOATING_POINT)

@@ -13,8 +13,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
-from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState
-from dpadmm.algorithms.graph_method import edge_penalty, penalised_minimiser, zeros
+from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState, edge_penalty, penalised_minimiser, zeros
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
@@ -56,6 +55,7 @@ class DVP(DecentralisedADMM):
         topology=Topology.GRAPH,
         certificate="C2",
         noise=(Family.OBJECTIVE,),
+        noised="the objective, as a linear term",
     )
 
     smoothing: float = 0.0

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.algorithms.batches import ROUNDING, whole_gradients
+from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
@@ -47,6 +47,8 @@ class LinearisedADMM(ConsensusADMM):
         summary="one gradient step in place of the local solve",
         topology=Topology.STAR,
         certificate="C9",
+        noised="the sent model",
+        free=frozenset({"mu"}),
         takes_any_regulariser=True,
         is_federated=False,
     )
@@ -100,7 +102,7 @@ class LinearisedADMM(ConsensusADMM):
         rounds = tuple(range(1, setting.rounds + 1))
 
         def certificate(i: int, k: int) -> Certificate:
-            return linearised_admm(setting.local(i, tolerance=ROUNDING), penalty=self.rho, step=self.step_at(k))
+            return linearised_admm(setting.local(i, tolerance=setting.rounding), penalty=self.rho, step=self.step_at(k))
 
         rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

@@ -14,9 +14,8 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
-from dpadmm.algorithms.decentralised import GraphState
+from dpadmm.algorithms.decentralised import GraphMethod, GraphState, degrees, dual_step, edge_penalty, zeros
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, edge_penalty, zeros
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
@@ -53,6 +52,7 @@ class MADMM(GraphMethod):
         topology=Topology.GRAPH,
         certificate="C2",
         noise=(Family.OBJECTIVE,),
+        noised="the model inside the penalty",
     )
 
     eta: float | tuple[float, ...]
@@ -118,6 +118,12 @@ class MADMM(GraphMethod):
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, each with its own penalty."""
         return tilted_broadcasts(setting, range(1, setting.rounds + 1), self.penalties, m_admm, self.smoothing)
+
+    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+        """The paper's rates are those of e_i; the linear term is `2 eta_i(t) deg_i e_i`."""
+        number, rounds = setting.problem.n_agents, range(1, setting.rounds + 1)
+        penalties = np.array([self.penalties(t, number)[0] for t in rounds])
+        return (levels / (2 * setting.degree(0) * penalties),)
 
     def noise_of_paper(self, rounds: int) -> Custom:
         """Return the schedule of b_i for which e_i has the same rate alpha_i in every round: b_i grows as eta_i(t).

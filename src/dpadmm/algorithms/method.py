@@ -6,6 +6,8 @@
 import math
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
+from functools import lru_cache
+from importlib.metadata import entry_points
 from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
 import numpy as np
@@ -42,6 +44,7 @@ class About:
     units: whom it can hide. takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
     longest_step: of a planned round, in units of 1/L; explicit gradient steps have one, proximal ones do not.
     why: what speaks for it, where the planner chooses it.
+    noised: what the noise is added to. free: its numbers, and facts of its setting, that no certificate depends on.
     """
 
     name: str
@@ -57,6 +60,8 @@ class About:
     needs_ridge: bool = False
     longest_step: float = math.inf
     why: str = "the best method in simulations"
+    noised: str = "what is sent"
+    free: frozenset[str] = frozenset()
 
     @property
     def is_private(self) -> bool:
@@ -158,9 +163,20 @@ class Method:
         """
         return ()
 
+    def drawn(self) -> Self:
+        """Return the method for one run: what every run draws for itself, such as secret batches, is drawn."""
+        return self
+
     def with_secret(self, secret: int) -> Self:
         """Return the method as a silo runs it: what it draws for itself comes from its own secret."""
         return self
+
+    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+        """Return the noise of an agent's promises, one level a private round each, where the paper's has these levels.
+
+        Stds, or rates. Almost all methods have one promise, and its noise is the paper's.
+        """
+        return (levels,)
 
     @property
     def needs_network(self) -> bool:
@@ -190,3 +206,28 @@ class Method:
         """Primal: distance from consensus. Dual: how far the estimate moved."""
         moved = np.linalg.norm(self.estimate(*after) - self.estimate(*before), axis=0)
         return Residuals(primal=spread(self.models(*after)), dual=moved)
+
+
+@lru_cache(maxsize=1)
+def by_name() -> dict[str, type[Method]]:
+    """Return all methods by name, those of this package first."""
+    from dpadmm.algorithms import registry  # here, since the methods listed there import this file
+
+    found: dict[str, type[Method]] = {}
+    for method in (*registry.METHODS, *(point.load() for point in entry_points(group="dpadmm.methods"))):
+        if not issubclass(method, Method) or not hasattr(method, "about"):
+            raise InputError(f"{method.__name__} is no method: it must inherit from Method and have an `about`.")
+        if method.about.name in found:
+            raise InputError(f"Two methods are called {method.about.name!r}; rename one.")
+        found[method.about.name] = method
+    return found
+
+
+def federated() -> dict[str, type[Method]]:
+    """Return the methods that silos can run by themselves."""
+    return {name: method for name, method in by_name().items() if method.about.is_private and method.about.is_federated}
+
+
+def plannable() -> dict[str, type[Method]]:
+    """Return the methods that can be planned; the others need choices that no public fact settles."""
+    return {name: method for name, method in sorted(by_name().items()) if method.is_plannable()}

@@ -11,8 +11,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spread
+from dpadmm.algorithms.decentralised import zeros
 from dpadmm.algorithms.gradient_method import GradientState, refuse_all_but_ridge
-from dpadmm.algorithms.graph_method import zeros
 from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
@@ -46,6 +46,7 @@ class OutputPerturbation(Method):
         summary="each silo's noisy optimum, averaged",
         topology=Topology.ALONE,
         certificate="C9",
+        noised="a silo's own solution",
         needs_ridge=True,
         is_federated=False,
     )

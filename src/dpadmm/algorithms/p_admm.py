@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from dpadmm.algorithms.anatomy import MESSAGE
-from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.graph_method import edge_penalty
+from dpadmm.algorithms.decentralised import DecentralisedADMM, edge_penalty
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise
@@ -43,6 +42,7 @@ class PADMM(DecentralisedADMM):
         summary="Gaussian noise on every broadcast",
         topology=Topology.GRAPH,
         certificate="C1",
+        noised="the broadcast model",
         why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
     )
 

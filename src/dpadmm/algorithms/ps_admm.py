@@ -22,7 +22,6 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook, Residuals
 from dpadmm.algorithms.batches import (
-    ROUNDING,
     Batches,
     Moment,
     batch_gradients,
@@ -35,6 +34,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.split import share_at
 from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems import neighbours
@@ -111,6 +111,8 @@ class PSADMM(Method):
         topology=Topology.STAR,
         certificate="C4",
         noise=(Family.GAUSSIAN, Family.SAMPLED),
+        noised="the gradient of an inner step",
+        free=frozenset({"rho", "step", "mu"}),
         takes_any_regulariser=True,
     )
 
@@ -146,6 +148,10 @@ class PSADMM(Method):
         rho, step, inner_steps, batch = (numbers[name] for name in ("rho", "step", "inner_steps", "batch"))
         batches = Batches(int(batch), seed=common.seed)
         return cls(rho, step, int(inner_steps), batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
+
+    def drawn(self) -> Self:
+        """Secret batches get the seed of this run."""
+        return replace(self, batches=self.batches.drawn())
 
     def with_secret(self, secret: int) -> Self:
         """Batches that only the silo knows."""
@@ -274,9 +280,22 @@ class PSADMM(Method):
         )
         return gaussian, sampled
 
+    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+        """The paper's noise is that of a whole inner step: the two parts' variances add up to it."""
+        if self.inner_steps == 1:
+            return (levels,)
+        if self.noise_ratio is not None:
+            shares = np.full(levels.shape, 1 / (1 + self.noise_ratio**2))
+        else:
+            full, part = self._certificates(setting, 0)
+            rate = self.batches.size / int(setting.problem.functions.sizes[0])
+            known = {std: share_at(full.bound / std, part.bound / std, rate) for std in set(levels.tolist())}
+            shares = np.array([known[std] for std in levels.tolist()])
+        return levels * np.sqrt(shares), levels * np.sqrt(1 - shares)
+
     def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
         """C4 of both parts, for one agent."""
-        local, clip = setting.local(agent, tolerance=ROUNDING), self._limit(setting.problem.functions)
+        local, clip = setting.local(agent, tolerance=setting.rounding), self._limit(setting.problem.functions)
         correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
         return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)
 

@@ -22,8 +22,8 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
+from dpadmm.algorithms.decentralised import GraphMethod, degrees, dual_step, edge_penalty, revealed_gradient, zeros
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.algorithms.graph_method import GraphMethod, degrees, dual_step, edge_penalty, revealed_gradient, zeros
 from dpadmm.algorithms.m_admm import check_growth, check_theta, grown
 from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.recycled import RecycledState
@@ -137,6 +137,8 @@ class RADMM(BareRADMM):
         topology=Topology.GRAPH,
         certificate="C2",
         noise=(Family.OBJECTIVE,),
+        noised="the objective, as a linear term",
+        free=frozenset({"gamma"}),
     )
 
     smoothing: float = 0.0

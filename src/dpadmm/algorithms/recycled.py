@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.algorithms.graph_method import (
+from dpadmm.algorithms.decentralised import (
     GraphMethod,
     degrees,
     dual_step,
@@ -58,6 +58,8 @@ class RecycledPADMM(GraphMethod):
         summary="P-ADMM with a free step after every private one",
         topology=Topology.GRAPH,
         certificate="C1",
+        noised="the broadcast model",
+        free=frozenset({"gamma"}),
     )
 
     eta: float

@@ -1,13 +1,10 @@
-"""The list of all methods, each of which describes itself (`about`); a line here adds a method.
+"""The list of all methods, each of which describes itself (`about`); a line here adds a method (see `by_name`).
 
 A package of its own adds methods by announcing them in its `pyproject.toml`:
 
     [project.entry-points."dpadmm.methods"]
     mine = "my_package.mine:Mine"
 """
-
-from functools import lru_cache
-from importlib.metadata import entry_points
 
 from dpadmm.algorithms.consensus import ConsensusADMM
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM
@@ -33,7 +30,6 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM
 from dpadmm.algorithms.r_admm import RADMM, BareRADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
-from dpadmm.errors import InputError
 
 METHODS: tuple[type[Method], ...] = (
     DecentralisedADMM,
@@ -61,26 +57,3 @@ METHODS: tuple[type[Method], ...] = (
     LinearisedADMM,
     OutputPerturbation,
 )
-
-
-@lru_cache(maxsize=1)
-def by_name() -> dict[str, type[Method]]:
-    """Return all methods by name, those of this package first."""
-    found: dict[str, type[Method]] = {}
-    for method in (*METHODS, *(point.load() for point in entry_points(group="dpadmm.methods"))):
-        if not issubclass(method, Method) or not hasattr(method, "about"):
-            raise InputError(f"{method.__name__} is no method: it must inherit from Method and have an `about`.")
-        if method.about.name in found:
-            raise InputError(f"Two methods are called {method.about.name!r}; rename one.")
-        found[method.about.name] = method
-    return found
-
-
-def federated() -> dict[str, type[Method]]:
-    """Return the methods that silos can run by themselves."""
-    return {name: method for name, method in by_name().items() if method.about.is_private and method.about.is_federated}
-
-
-def plannable() -> dict[str, type[Method]]:
-    """Return the methods that can be planned; the others need choices that no public fact settles."""
-    return {name: method for name, method in sorted(by_name().items()) if method.is_plannable()}

@@ -14,6 +14,9 @@ from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.problem import Problem
 
+ROUNDING = 1e-10
+"""What rounding may add to one gradient before noise; far above what is seen."""
+
 
 class Neighbourhood(Protocol):
     """What a certificate needs of a network."""
@@ -30,6 +33,7 @@ class Setting:
 
     `tolerance` is the gradient norm to which the engine solves (C7); None leaves it out of the bounds, which then hold
     up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to certify.
+    `rounding` takes the tolerance's place where gradients are computed and nothing is solved.
     """
 
     problem: Problem
@@ -37,6 +41,7 @@ class Setting:
     tolerance: float | None
     network: Neighbourhood | None = None
     protection: Protection = ONE_RECORD
+    rounding: float = ROUNDING
 
     def __post_init__(self) -> None:
         """Check the numbers."""

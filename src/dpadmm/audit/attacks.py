@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from dpadmm.audit.likelihood import Lens, Penalty, log_likelihood_ratio
-from dpadmm.audit.transcripts import Event, Stage, Transcript, Wire, disagreement, replay
+from dpadmm.audit.transcripts import Event, RunSetup, Transcript, Wire, disagreement, replay
 from dpadmm.engines.private import PrivateAlgorithm
 from dpadmm.noise.draws import Batch, Draw, Perturbed, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan
@@ -23,7 +23,7 @@ _CERTAIN = 1e6
 class Evidence:
     """Recorded runs of both worlds, replica by replica with common noise, and what the attacker knows."""
 
-    stage: Stage
+    stage: RunSetup
     worlds: Pair
     plan: NoisePlan
     sampler: Sampler
@@ -182,7 +182,7 @@ class Afresh:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class RehearsedNoise:
     """The attacker draws the same noise beforehand and looks for it in the transcript.
 
     Against entropy of the operating system that is worth nothing; against a sampler whose noise can be repeated it is

@@ -21,7 +21,7 @@ from dpadmm.audit.estimates import (
 )
 from dpadmm.audit.subjects import Subject
 from dpadmm.audit.tradeoff import certified_tradeoff, operating_points
-from dpadmm.audit.transcripts import Stage, record
+from dpadmm.audit.transcripts import RunSetup, record
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan, PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
@@ -164,7 +164,7 @@ def examine(
 
 def gather(subject: Subject, plan: NoisePlan, sampler: Sampler, replicas: int) -> Evidence:
     """Run the method in both worlds, replica by replica with the same noise."""
-    stage = Stage(subject.algorithm, subject.rounds, subject.network, replicas)
+    stage = RunSetup(subject.algorithm, subject.rounds, subject.network, replicas)
     first, second = (record(stage, world, PlannedNoise(plan, sampler, replicas)) for world in subject.worlds)
     return Evidence(stage, subject.worlds, plan, sampler, (first, second))
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.method import Topology, WorstCase
-from dpadmm.algorithms.registry import by_name
+from dpadmm.algorithms.method import Topology, WorstCase, by_name
 from dpadmm.audit.attacks import (
     Attack,
     LikelihoodRatio,

@@ -13,7 +13,7 @@ from dpadmm.algorithms.anatomy import BROADCAST, MESSAGE, Agents
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
 from dpadmm.algorithms.consensus_neighbours import LinearTermsDiffer
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.audit.reconstruction import Quadratic, Supposition, follow, most_probable_quadratic
+from dpadmm.audit.reconstruction import QuadraticFunction, Supposition, follow, most_probable_quadratic
 from dpadmm.audit.record_reconstruction import listen, reconstruct_record, relative_error
 from dpadmm.audit.wiretap import Wiretap
 from dpadmm.datasets import load_breast_cancer, random_quadratics
@@ -69,7 +69,9 @@ def quadratics_by_epsilon(epsilons: Sequence[float], runs: int = 20, rounds: int
     everyone = Agents.of(problem, None, engine.tolerance, 1)
     first = method.start(everyone, 1)[1][0, :, 0]
     tape, others = tap.tape(BROADCAST)[:, 0], everyone.take(np.arange(1, problem.n_agents))
-    supposed = Supposition(Quadratic(agents.curvatures[_SECRET], np.zeros(3)), curvature_std=1e-9, slope_std=1.2)
+    supposed = Supposition(
+        QuadraticFunction(agents.curvatures[_SECRET], np.zeros(3)), curvature_std=1e-9, slope_std=1.2
+    )
     truth = agents.slopes[_SECRET]
     finds = np.zeros((len(plans), runs, 3))
     for e, plan in enumerate(plans):

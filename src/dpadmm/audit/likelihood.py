@@ -45,7 +45,7 @@ class Lens:
 
 
 @dataclass(frozen=True)
-class Moment:
+class ReleasePair:
     """One agent's release in both worlds: `sent` (d, R) and what led to it, in P and in Q; `x` is its message."""
 
     sent: tuple[Floats, Floats]
@@ -62,14 +62,14 @@ def log_likelihood_ratio(lens: Lens, in_p: Transcript, in_q: Transcript) -> Floa
         for place, release in enumerate(_releases(lens.plan, first)):
             agent = int(first.agents[place])
             x = in_p.messages[first.round - 1]
-            moment = Moment(
+            pair = ReleasePair(
                 sent=(first.sent[place], second.sent[place]),
                 clean=(first.clean[place], second.clean[place]),
                 x=x[agent] if 0 <= agent < len(x) else x[0],
                 agent=agent,
                 round=first.round,
             )
-            total += log_ratio(release, moment, lens)
+            total += log_ratio(release, pair, lens)
     return total
 
 
@@ -79,50 +79,50 @@ def _releases(plan: NoisePlan, event: Event) -> Sequence[Release]:
 
 
 @singledispatch
-def log_ratio(release: Release, moment: Moment, lens: Lens) -> Floats:
+def log_ratio(release: Release, pair: ReleasePair, lens: Lens) -> Floats:
     """Return the log likelihood ratio (R,) of one release."""
     raise InputError(f"No likelihood is known for {type(release).__name__}; use a matched filter.")
 
 
 @log_ratio.register
-def _(release: GaussianRelease, moment: Moment, lens: Lens) -> Floats:
-    return _gaussian_gap(moment.sent[0], moment.clean, release.noise_std)
+def _(release: GaussianRelease, pair: ReleasePair, lens: Lens) -> Floats:
+    return _gaussian_gap(pair.sent[0], pair.clean, release.noise_std)
 
 
 @log_ratio.register
-def _(release: SphericalLaplaceRelease, moment: Moment, lens: Lens) -> Floats:
-    far = [np.linalg.norm(moment.sent[0] - clean, axis=0) for clean in moment.clean]
+def _(release: SphericalLaplaceRelease, pair: ReleasePair, lens: Lens) -> Floats:
+    far = [np.linalg.norm(pair.sent[0] - clean, axis=0) for clean in pair.clean]
     return release.rate * (far[1] - far[0])
 
 
 @log_ratio.register
-def _(release: CoordinateLaplaceRelease, moment: Moment, lens: Lens) -> Floats:
-    far = [np.abs(moment.sent[0] - clean).sum(axis=0) for clean in moment.clean]
+def _(release: CoordinateLaplaceRelease, pair: ReleasePair, lens: Lens) -> Floats:
+    far = [np.abs(pair.sent[0] - clean).sum(axis=0) for clean in pair.clean]
     return (far[1] - far[0]) / release.scale
 
 
 @log_ratio.register
-def _(release: SampledGaussianRelease, moment: Moment, lens: Lens) -> Floats:
+def _(release: SampledGaussianRelease, pair: ReleasePair, lens: Lens) -> Floats:
     """Both clean values are those with the record in the batch; without it, and with silent others, it is zero."""
     rate = release.sampling.rate
-    nothing = np.zeros_like(moment.sent[0])
+    nothing = np.zeros_like(pair.sent[0])
     logs = []
-    for clean in moment.clean:
-        gap = _gaussian_gap(moment.sent[0], (clean, nothing), release.noise_std)
+    for clean in pair.clean:
+        gap = _gaussian_gap(pair.sent[0], (clean, nothing), release.noise_std)
         with np.errstate(divide="ignore"):
             logs.append(np.logaddexp(np.log1p(-rate), np.log(rate) + gap))
     return logs[0] - logs[1]
 
 
 @log_ratio.register
-def _(release: ObjectiveRelease, moment: Moment, lens: Lens) -> Floats:
+def _(release: ObjectiveRelease, pair: ReleasePair, lens: Lens) -> Floats:
     """The density of the minimiser is that of the noise that explains it, times the determinant of the Hessian."""
-    noise = [np.linalg.norm(b, axis=0) for b in moment.sent]
+    noise = [np.linalg.norm(b, axis=0) for b in pair.sent]
     ratio = release.rate * (noise[1] - noise[0])
     if lens.penalty is None:
         raise InputError("Noise inside an objective needs the penalties of the subproblems; name them in the lens.")
-    extra = float(lens.penalty(moment.round)[moment.agent])
-    logs = [log_determinant(world, moment.agent, moment.x, extra) for world in lens.worlds]
+    extra = float(lens.penalty(pair.round)[pair.agent])
+    logs = [log_determinant(world, pair.agent, pair.x, extra) for world in lens.worlds]
     return ratio + logs[0] - logs[1]
 
 

@@ -19,13 +19,13 @@ from scipy.optimize import least_squares
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM
-from dpadmm.algorithms.graph_method import is_ridge
+from dpadmm.algorithms.decentralised import is_ridge
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 
 
 @dataclass(frozen=True)
-class Quadratic:
+class QuadraticFunction:
     """`f(x) = x'B x/2 + c'x`: `curvature` B (d, d), `slope` c (d,)."""
 
     curvature: Floats
@@ -39,7 +39,7 @@ class Supposition:
     curvature_std, slope_std: standard deviations of each entry of B and c, > 0.
     """
 
-    centre: Quadratic
+    centre: QuadraticFunction
     curvature_std: float
     slope_std: float
 
@@ -104,7 +104,7 @@ def follow(method: ConsensusADMM, others: Agents, broadcasts: Floats, weight: fl
     return Trail(np.array(messages), tape[:-1], method.rho, weight, n * unprox * noise_std)
 
 
-def reconstruct_quadratic(trail: Trail) -> Quadratic:
+def reconstruct_quadratic(trail: Trail) -> QuadraticFunction:
     """Return the quadratic whose gradients fit the trail best; exact without noise from d+1 rounds on.
 
     Linear least squares on `B x_k + c = g_k` over symmetric B.
@@ -126,7 +126,7 @@ def reconstruct_quadratic(trail: Trail) -> Quadratic:
     return _unpack(solution, d)
 
 
-def most_probable_quadratic(trail: Trail, supposed: Supposition) -> Quadratic:
+def most_probable_quadratic(trail: Trail, supposed: Supposition) -> QuadraticFunction:
     """Return the most probable quadratic, given a noisy trail and what was supposed before.
 
     Minimises `sum_k ||phi_j(k) - phi(k; B, c)||^2/message_std^2` plus the squared distance from the supposition in its
@@ -147,7 +147,7 @@ def most_probable_quadratic(trail: Trail, supposed: Supposition) -> Quadratic:
     return _unpack(centre + spread * fit.x, d)
 
 
-def _messages(trail: Trail, guess: Quadratic) -> Floats:
+def _messages(trail: Trail, guess: QuadraticFunction) -> Floats:
     """The messages an agent with this function sends when it hears the trail's broadcasts."""
     d, rho, w = len(guess.slope), trail.rho, trail.weight
     inverse = np.linalg.pinv(w * guess.curvature + rho * np.eye(d))
@@ -159,12 +159,12 @@ def _messages(trail: Trail, guess: Quadratic) -> Floats:
     return np.array(sent)
 
 
-def _pack(quadratic: Quadratic) -> Floats:
+def _pack(quadratic: QuadraticFunction) -> Floats:
     return np.concatenate([quadratic.curvature[np.triu_indices(len(quadratic.slope))], quadratic.slope])
 
 
-def _unpack(flat: Floats, d: int) -> Quadratic:
+def _unpack(flat: Floats, d: int) -> QuadraticFunction:
     upper, matrix = np.triu_indices(d), np.zeros((d, d))
     matrix[upper] = flat[: len(upper[0])]
     matrix = matrix + np.triu(matrix, 1).T
-    return Quadratic(matrix, flat[len(upper[0]) :])
+    return QuadraticFunction(matrix, flat[len(upper[0]) :])

@@ -63,7 +63,7 @@ class Transcript:
 
 
 @dataclass(frozen=True)
-class Stage:
+class RunSetup:
     """Where runs take place: everything but the data."""
 
     algorithm: PrivateAlgorithm
@@ -72,12 +72,12 @@ class Stage:
     replicas: int = 1
 
 
-def record(stage: Stage, problem: Problem, noise: NoiseHook) -> Transcript:
+def record(stage: RunSetup, problem: Problem, noise: NoiseHook) -> Transcript:
     """Run the algorithm through the engine with this noise and keep everything."""
     return _run(stage, problem, _Recorder(noise))
 
 
-def replay(stage: Stage, problem: Problem, recorded: Transcript, own: Problem) -> Transcript:
+def replay(stage: RunSetup, problem: Problem, recorded: Transcript, own: Problem) -> Transcript:
     """Run the algorithm on `problem`, with the noisy values of a transcript that was recorded on `own`.
 
     Additive noise: what was sent is handed over as it is. Noise inside an objective never travels; the other world is
@@ -86,7 +86,7 @@ def replay(stage: Stage, problem: Problem, recorded: Transcript, own: Problem) -
     return _run(stage, problem, _Prompter(recorded, own, problem))
 
 
-def _run(stage: Stage, problem: Problem, hook: "_Recorder | _Prompter") -> Transcript:
+def _run(stage: RunSetup, problem: Problem, hook: "_Recorder | _Prompter") -> Transcript:
     tap = _Tap(stage.algorithm)
     engine = LocalEngine(stage.replicas, TOLERANCE, threads=1, recording=Recording(every=0), progress=False)
     run = engine.run(tap, problem, Stopping(stage.rounds), stage.network, hook)
@@ -145,6 +145,10 @@ class _Tap:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._algorithm, name)
+
+    def drawn(self) -> "_Tap":
+        self._algorithm = self._algorithm.drawn()
+        return self
 
     def local_step(self, k: int, *rest: Any) -> Any:
         state, messages = self._algorithm.local_step(k, *rest)

@@ -20,7 +20,7 @@ from dpadmm.algorithms.ps_admm import PSADMM, Averaging
 from dpadmm.audit.estimates import gdp_bound
 from dpadmm.audit.renyi import renyi_bound
 from dpadmm.audit.token import arrivals
-from dpadmm.audit.transcripts import Stage, record
+from dpadmm.audit.transcripts import RunSetup, record
 from dpadmm.noise.draws import Slot
 from dpadmm.privacy.claims import fixed_point as claims
 from dpadmm.privacy.claims import ps_admm
@@ -36,14 +36,14 @@ CONFIDENCE = 0.95
 _BATCH = 4_000  # runs at a time: memory stays within a few hundred megabytes
 
 
-class Figure(Enum):
+class ClaimedQuantity(Enum):
     """What a claim is a bound of."""
 
     RENYI = "Renyi divergence"
     EPSILON = "epsilon"
 
 
-class Verdict(Enum):
+class TrialVerdict(Enum):
     """How a trial ended."""
 
     REFUTED = "refuted"
@@ -51,7 +51,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class Trial:
+class ClaimTrial:
     """One claim, one setting: the printed figure, what is known exactly, and what an attacker showed.
 
     at: the order of the divergence, or delta. exact: the true figure where it is known in closed form. audited: a lower
@@ -60,7 +60,7 @@ class Trial:
 
     claim: str
     setting: str
-    figure: Figure
+    figure: ClaimedQuantity
     at: float
     claimed: float
     audited: float
@@ -70,9 +70,9 @@ class Trial:
     runs: int
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> TrialVerdict:
         """Refuted if the lower bound passes the printed figure while the printed conditions hold."""
-        return Verdict.REFUTED if self.has_conditions and self.audited > self.claimed else Verdict.NOT_REFUTED
+        return TrialVerdict.REFUTED if self.has_conditions and self.audited > self.claimed else TrialVerdict.NOT_REFUTED
 
 
 class FixedNoise:
@@ -87,7 +87,7 @@ class FixedNoise:
         return values + self.std * self._rng.standard_normal(values.shape)
 
 
-def centralised(runs: int = 20_000, confidence: float = CONFIDENCE, users: int = 100, seed: int = 0) -> Trial:
+def centralised(runs: int = 20_000, confidence: float = CONFIDENCE, users: int = 100, seed: int = 0) -> ClaimTrial:
     """Theorems 2 and 8 with Algorithm 2's own gamma: the final model after one update of every block."""
     sigma, order = 4.0, 2.0
     method = CentralisedADMM(gamma=1.0)
@@ -100,7 +100,9 @@ def centralised(runs: int = 20_000, confidence: float = CONFIDENCE, users: int =
     )  # fmt: skip
 
 
-def secure_aggregation(runs: int = 20_000, confidence: float = CONFIDENCE, users: int = 100, seed: int = 1) -> Trial:
+def secure_aggregation(
+    runs: int = 20_000, confidence: float = CONFIDENCE, users: int = 100, seed: int = 1
+) -> ClaimTrial:
     """Remark 4: the server sees the sum of the messages of m users only."""
     sigma, order = 4.0, 2.0
     method = FederatedADMM(gamma=1.0)
@@ -115,7 +117,7 @@ def secure_aggregation(runs: int = 20_000, confidence: float = CONFIDENCE, users
 
 def federated(
     runs: int = 60_000, confidence: float = CONFIDENCE, users: int = 31, sampled: int = 6, seed: int = 2
-) -> Trial:
+) -> ClaimTrial:
     """Theorem 3 (central) and 10: the model after one round with m of n users drawn in secret.
 
     All users but user 0 are alike, so that only whether user 0 was drawn matters for what is published.
@@ -146,7 +148,7 @@ def federated(
 
 def network(
     runs: int = 200_000, confidence: float = CONFIDENCE, users: int = 3, has_clock: bool = False, seed: int = 3
-) -> Trial:
+) -> ClaimTrial:
     """Theorem 4: a token on the complete graph, as another user sees it at its first visit (`dpadmm.audit.token`).
 
     User i holds the token first and may contribute once (K_i = 1). has_clock: whether the peer knows how many rounds
@@ -167,14 +169,14 @@ def network(
 
 def ps_admm_theorem_2(
     runs: int = 20_000, confidence: float = CONFIDENCE, epsilon: float = 0.5, delta: float = 1e-3, seed: int = 4
-) -> Trial:
+) -> ClaimTrial:
     """PS-ADMM's Theorem 2 with c = c1 = 1 and one inner step a round, where sampling plays no part."""
     rounds, records = 8, 4
     claim = ps_admm.Theorem2(rounds=rounds, inner_steps=1, records=records, lipschitz=1.0)
     noise = claim.noise(epsilon=epsilon, delta=delta)
     method = PSADMM(rho=1.0, step=0.1, inner_steps=1, batches=Batches(1, seed=0), averaging=Averaging.PLAIN)
     replicas = checks.count("runs", runs, least=200) // 2
-    stage = Stage(method, rounds, None, replicas)
+    stage = RunSetup(method, rounds, None, replicas)
     # The attacker reads the noisy gradients off the messages: -G/M a round in P, +G/M in Q.
     scores = [
         -read_gradients(method, record(stage, world, FixedNoise(noise.value, seed)).messages).sum(axis=0)
@@ -182,8 +184,8 @@ def ps_admm_theorem_2(
     ]
     found = gdp_bound(scores[0], scores[1], delta, confidence, threshold=0.0, is_paired=True)
     m = math.sqrt(rounds) * (2 / records) / noise.value
-    return Trial(
-        "PS-ADMM, Theorem 2 (c = 1)", f"K = {rounds}, S = 1, M = {records}", Figure.EPSILON, delta, epsilon,
+    return ClaimTrial(
+        "PS-ADMM, Theorem 2 (c = 1)", f"K = {rounds}, S = 1, M = {records}", ClaimedQuantity.EPSILON, delta, epsilon,
         found.epsilon_lower, float(epsilon_of_delta(m, delta)), noise.conditions_hold, confidence, 2 * replicas,
     )  # fmt: skip
 
@@ -204,7 +206,7 @@ def read_gradients(method: PSADMM, messages: tuple[Floats, ...]) -> Floats:
     return np.array(found)
 
 
-def all_trials(confidence: float = CONFIDENCE) -> Iterator[Trial]:
+def all_trials(confidence: float = CONFIDENCE) -> Iterator[ClaimTrial]:
     """Hold every trial, one by one; a minute or two. Each bound holds with this confidence by itself."""
     yield centralised(confidence=confidence)
     yield secure_aggregation(confidence=confidence)
@@ -223,12 +225,12 @@ def all_trials(confidence: float = CONFIDENCE) -> Iterator[Trial]:
 def _renyi_trial(
     claim: str, setting: str, theorem: claims.RenyiTheorem, order: float, sigma: float, ratios: Floats,
     exact: float | None, confidence: float,
-) -> Trial:  # fmt: skip
+) -> ClaimTrial:  # fmt: skip
     printed = theorem.rdp(order=order, noise_std=sigma)
     found = renyi_bound(ratios[0], ratios[1], order, confidence)
-    return Trial(
-        claim, setting, Figure.RENYI, order, printed.value, found.divergence_lower, exact, printed.conditions_hold,
-        confidence, 2 * ratios.shape[1],
+    return ClaimTrial(
+        claim, setting, ClaimedQuantity.RENYI, order, printed.value, found.divergence_lower, exact,
+        printed.conditions_hold, confidence, 2 * ratios.shape[1],
     )  # fmt: skip
 
 
@@ -265,8 +267,8 @@ def _pullers(users: int) -> tuple[Problem, Problem]:
 
 
 def _final(method: CentralisedADMM | FederatedADMM, world: Problem, noise: FixedNoise, replicas: int) -> Floats:
-    return record(Stage(method, 1, None, replicas), world, noise).estimate[0]
+    return record(RunSetup(method, 1, None, replicas), world, noise).estimate[0]
 
 
 def _sum_of_messages(method: FederatedADMM, world: Problem, noise: FixedNoise, replicas: int) -> Floats:
-    return record(Stage(method, 1, None, replicas), world, noise).messages[0].sum(axis=0)[0]
+    return record(RunSetup(method, 1, None, replicas), world, noise).messages[0].sum(axis=0)[0]

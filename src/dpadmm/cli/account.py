@@ -7,6 +7,7 @@ from dpadmm.cli.methods import (
     checked_delta,
     delta_option,
     json_option,
+    levels_of,
     method_app,
     parameter,
     schedule_option,
@@ -15,50 +16,45 @@ from dpadmm.cli.methods import (
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.privacy.methods import Family, Method
+    from dpadmm.algorithms.method import Method
+    from dpadmm.algorithms.one_agent import OneAgent
+    from dpadmm.cli.figures import Described
 
 _WORDS = "What a method costs at a given noise: the certified epsilon, and beside it what the method's paper claims."
-
-
-def _level_option(family: "Family", is_only: bool, noised: str) -> inspect.Parameter:
-    from dpadmm.privacy.methods import Family
-
-    words = {
-        Family.GAUSSIAN: (
-            "noise_std",
-            f"Standard deviation of the Gaussian noise on {noised}, first private round, > 0.",
-        ),
-        Family.LAPLACE: ("noise_rate", f"Rate of the noise exp(-rate ||v||) on {noised}, first private round, > 0."),
-    }[family]
-    if is_only:
-        return parameter(words[0], float, words[1], rich_help_panel="Noise")
-    return parameter(words[0], float | None, words[1], None, rich_help_panel="Noise")
+_LEVELS = {
+    "noise_std": "Standard deviation of the Gaussian noise on {noised}, first private round, > 0.",
+    "noise_rate": "Rate of the noise exp(-rate ||v||) on {noised}, first private round, > 0.",
+}
 
 
 def _options(method: type["Method"]) -> list[inspect.Parameter]:
-    levels = [_level_option(family, len(method.families) == 1, method.noised) for family in method.families]
+    names = levels_of(method)
+    kind, default = (float, inspect.Parameter.empty) if len(names) == 1 else (float | None, None)
+    words = {name: _LEVELS[name].format(noised=method.about.noised) for name in names}
+    levels = [parameter(name, kind, words[name], default, rich_help_panel="Noise") for name in names]
     return [*levels, schedule_option(), delta_option(method), json_option()]
 
 
-def _level(method: "Method", noise_std: float | None, noise_rate: float | None) -> float:
-    """Return the one level that belongs to the method's noise."""
+def _level(agent: "OneAgent", told: dict[str, float | None]) -> float:
+    """Return the one level that belongs to the agent's noise."""
     from dpadmm import checks
-    from dpadmm.privacy.methods import Family
 
-    wanted, other = (noise_std, noise_rate) if method.family is Family.GAUSSIAN else (noise_rate, noise_std)
-    name, wrong = ("noise_std", "noise_rate") if method.family is Family.GAUSSIAN else ("noise_rate", "noise_std")
-    if wanted is None or other is not None:
+    name, wrong = ("noise_rate", "noise_std") if agent.family.is_pure else ("noise_std", "noise_rate")
+    level = told.get(name)
+    if level is None or told.get(wrong) is not None:
         asked, refused = (f"--{each.replace('_', '-')}" for each in (name, wrong))
-        raise InputError(f"{method.family.value} noise is told by {asked}: give it, and not {refused}.")
-    return checks.positive(name, wanted)
+        noise = "laplace" if agent.family.is_pure else "gaussian"
+        raise InputError(f"{noise} noise is told by {asked}: give it, and not {refused}.")
+    return checks.positive(name, level)
 
 
-def _act(method: "Method", options: dict[str, Any]) -> None:
+def _act(described: "Described", options: dict[str, Any]) -> None:
     from dpadmm.cli import figures
 
-    delta = checked_delta(method, options["delta"])
-    level = _level(method, options.get("noise_std"), options.get("noise_rate"))
-    found = figures.figures(method, method.at_level(level, shape_of(method, options["schedule"])), delta)
+    agent = described.agent
+    delta = checked_delta(agent, options["delta"])
+    level = _level(agent, {name: options.get(name) for name in _LEVELS})
+    found = figures.figures(described, agent.at_level(level, shape_of(agent, options["schedule"])), delta)
     if options["json"]:
         figures.print_json({"command": "account", **figures.as_json(found)})
     else:

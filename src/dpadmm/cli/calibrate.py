@@ -14,8 +14,10 @@ from dpadmm.cli.methods import (
 )
 
 if TYPE_CHECKING:
+    from dpadmm.algorithms.method import Method
+    from dpadmm.algorithms.one_agent import OneAgent
+    from dpadmm.cli.figures import Described
     from dpadmm.privacy.calibration import PureTarget, Target
-    from dpadmm.privacy.methods import Method
 
 _WORDS = (
     "The noise that spends a budget exactly, by the certificates; --claimed calibrates by the method's paper instead."
@@ -33,21 +35,22 @@ def _options(method: type["Method"]) -> list[inspect.Parameter]:
     ]
 
 
-def _target(method: "Method", epsilon: float, delta: float) -> "Target | PureTarget":
+def _target(agent: "OneAgent", epsilon: float, delta: float) -> "Target | PureTarget":
     from dpadmm.privacy.calibration import PureTarget, Target
 
-    usable = checked_delta(method, delta)
+    usable = checked_delta(agent, delta)
     return Target(epsilon, usable) if usable > 0 else PureTarget(epsilon)
 
 
-def _act(method: "Method", options: dict[str, Any]) -> None:
+def _act(described: "Described", options: dict[str, Any]) -> None:
     from dpadmm.cli import figures
 
-    target = _target(method, options["epsilon"], options["delta"])
-    shape = shape_of(method, options["schedule"])
-    schedule = method.claimed_noise(target, shape) if options["claimed"] else None
-    levels = method.calibrate(target, shape) if schedule is None else method.levels(schedule.values)
-    found = figures.figures(method, levels, options["delta"])
+    agent = described.agent
+    target = _target(agent, options["epsilon"], options["delta"])
+    shape = shape_of(agent, options["schedule"])
+    schedule = agent.claimed_noise(target, shape) if options["claimed"] else None
+    levels = agent.calibrate(target, shape) if schedule is None else agent.levels(schedule.values)
+    found = figures.figures(described, levels, options["delta"])
     label = None if schedule is None else figures.label_json(schedule)
     if options["json"]:
         budget = {"epsilon": options["epsilon"], "delta": options["delta"]}

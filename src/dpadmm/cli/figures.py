@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import typer
@@ -11,18 +11,51 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dpadmm.algorithms.claimed import NO_PAPER, OUT_OF_RANGE
+from dpadmm.algorithms.method import Method
+from dpadmm.algorithms.one_agent import OneAgent
 from dpadmm.cli.methods import plain
+from dpadmm.cli.public_facts import one_agent
 from dpadmm.errors import DpadmmError, without_controls
+from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
-from dpadmm.privacy.methods import Family, Levels, Method
 from dpadmm.privacy.protection import Certificate, Unit
+from dpadmm.problems.arrays import Floats
 
 CLAIMED = "CLAIMED figures are what a paper prints, evaluated as printed. Nothing certified is computed from them."
+_STD = "standard deviation of Gaussian noise"
+_RATE = "rate of noise with density proportional to exp(-rate ||v||)"
 _MEASURES = {
-    Family.GAUSSIAN: "standard deviation of Gaussian noise",
-    Family.LAPLACE: "rate of noise with density proportional to exp(-rate ||v||)",
+    Family.GAUSSIAN: _STD,
+    Family.SAMPLED: _STD,
+    Family.SPHERICAL: _RATE,
+    Family.OBJECTIVE: _RATE,
+    Family.COORDINATE: "rate of Laplace noise on every coordinate",
 }
+
+
+@dataclass(frozen=True)
+class Described:
+    """An agent, and the options that describe it."""
+
+    agent: OneAgent
+    settings: dict[str, Any]
+
+    @classmethod
+    def by(cls, method: type[Method], names: dict[str, str], chosen: dict[str, Any]) -> "Described":
+        """Return the agent of the chosen numbers; `names` joins the options to them."""
+        return cls(one_agent(method, **chosen), {option: plain(chosen[name]) for option, name in names.items()})
+
+    @property
+    def noised(self) -> str:
+        """What the noise is added to."""
+        return self.agent.algorithm.about.noised
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.agent.algorithm.about.name
 
 
 @dataclass(frozen=True)
@@ -38,8 +71,8 @@ class Sensitivity:
 class Figures:
     """All that is said about a method at some noise."""
 
-    method: Method
-    noise: Levels
+    described: Described
+    noise: Floats
     delta: float
     statement: Statement
     epsilon: float
@@ -49,17 +82,18 @@ class Figures:
     no_claim: str | None
 
 
-def figures(method: Method, noise: Levels, delta: float) -> Figures:
+def figures(described: Described, noise: Floats, delta: float) -> Figures:
     """Return what is certified and what is claimed at this noise."""
-    said = method.statement(noise)
-    claims, bound, reason = _claimed(method, noise, delta)
+    agent = described.agent
+    said = agent.statement(noise)
+    claims, bound, reason = _claimed(agent, noise, delta)
     return Figures(
-        method=method,
+        described=described,
         noise=noise,
         delta=delta,
         statement=said,
         epsilon=said.curve.epsilon(delta),
-        sensitivities=_sensitivities(method.certificates()),
+        sensitivities=_sensitivities(agent.certificates),
         claims=claims,
         claimed_sensitivity=bound,
         no_claim=reason,
@@ -67,15 +101,15 @@ def figures(method: Method, noise: Levels, delta: float) -> Figures:
 
 
 def _claimed(
-    method: Method, noise: Levels, delta: float
+    agent: OneAgent, noise: Floats, delta: float
 ) -> tuple[tuple[ClaimedEpsilon, ...], ClaimedSensitivity | None, str | None]:
     try:
-        claims, bound = method.claimed_epsilon(noise, delta), method.claimed_sensitivity()
+        claims, bound = agent.claimed_epsilon(noise, delta), agent.claimed_sensitivity()
     except DpadmmError as error:
         return (), None, str(error)
     except ArithmeticError:
-        return (), None, "its formula leaves the range of floating-point numbers here"
-    return (claims, bound, None) if claims else ((), None, "no paper studied here claims a figure for this")
+        return (), None, OUT_OF_RANGE
+    return (claims, bound, None) if claims else ((), None, NO_PAPER)
 
 
 def _sensitivities(certificates: Iterable[Certificate]) -> tuple[Sensitivity, ...]:
@@ -102,12 +136,12 @@ def as_json(shown_figures: Figures) -> dict[str, Any]:
     """Return the figures as plain values."""
     f, said = shown_figures, shown_figures.statement
     return {
-        "method": f.method.name,
-        "settings": {each.name: plain(getattr(f.method, each.name)) for each in fields(f.method)},
+        "method": f.described.name,
+        "settings": f.described.settings,
         "noise": {
-            "measures": _MEASURES[f.method.family],
-            "on": f.method.noised,
-            "rounds": list(f.method.private_rounds()),
+            "measures": _MEASURES[f.described.agent.family],
+            "on": f.described.noised,
+            "rounds": list(f.described.agent.private_rounds),
             "levels": f.noise.tolist(),
         },
         "certified": {
@@ -196,11 +230,12 @@ def noise_words(f: Figures) -> str:
     """Say the noise in a line."""
     rounds, first, last = len(f.noise), float(f.noise[0]), float(f.noise[-1])
     course = shown(first) if first == last else f"{shown(first)} in the first, {shown(last)} in the last"
-    return f"{f.method.title}: {_MEASURES[f.method.family]} on {f.method.noised}: {course} ({rounds} private round(s))"
+    measure, on = _MEASURES[f.described.agent.family], f.described.noised
+    return f"{f.described.name}: {measure} on {on}: {course} ({rounds} private round(s))"
 
 
 def _table(f: Figures) -> Table:
-    table = Table(title=f"{f.method.title}: certified and claimed", title_justify="left")
+    table = Table(title=f"{f.described.name}: certified and claimed", title_justify="left")
     table.add_column("")
     table.add_column("CERTIFIED", style="bold")
     for _ in f.claims:

@@ -1,11 +1,11 @@
-"""One sub-command per method of `dpadmm.privacy.methods`, its options read off the method's settings.
+"""One sub-command per method, its options read off what the method says about itself (`dpadmm.cli.public_facts`).
 
 The methods are imported when a sub-command is asked for, so that `dpadmm --help` stays fast.
 """
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -16,12 +16,27 @@ from dpadmm.cli.failures import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.privacy.methods import Levels, Method
+    from dpadmm.algorithms.method import Method
+    from dpadmm.algorithms.one_agent import OneAgent
+    from dpadmm.cli.figures import Described
+    from dpadmm.problems.arrays import Floats
 
-Action = Callable[["Method", dict[str, Any]], None]
-"""What a sub-command does with the method its options describe and the options that are not the method's."""
+Action = Callable[["Described", dict[str, Any]], None]
+"""What a sub-command does with the agent its options describe and the options that are not the agent's."""
 
 _LATE = ("tolerance", "records_per_person", "silos_per_person")
+_WORDS = {
+    "eta": "penalty on an edge, in the first round where it grows; > 0",
+    "rho": "penalty to the consensus model, > 0",
+    "gamma": "step of the prox, > 0",
+    "lam": "lam, relaxation of a step",
+    "growth": "q >= 1: the penalty of round t = 1, 2, ... is eta q^t",
+    "inner_steps": "S, inner steps of a round",
+    "step": "first step size, > 0",
+    "power": "the step decays as k^(-power)",
+    "decay": "the step is multiplied by this from round to round",
+}
+_SHOWN = {"lam": "relaxation", "growth": "penalty_growth"}
 SCHEDULES = "constant, geometric:R (variance ratio R in (0, 1]), cao:BETA (BETA > 0) or optimal"
 
 
@@ -34,20 +49,41 @@ def parameter(
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _of_field(each: Field[Any], kind: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if each.default is MISSING else each.default
-    panel = "Assumptions" if each.name in _LATE else "Settings"
-    return parameter(each.name, kind, f"{each.metadata['help']}.", default, rich_help_panel=panel)
+def settings_of(method: type["Method"]) -> dict[str, inspect.Parameter]:
+    """Return a method's numbers and the facts it asks for as options: what must be given first, people last."""
+    from dpadmm.cli.facts import AgentFacts
+    from dpadmm.cli.public_facts import asked, numbers
+
+    hints, words = get_type_hints(AgentFacts), {each.name: each.metadata["help"] for each in fields(AgentFacts)}
+    own, facts = numbers(method), asked(method)
+    kinds = {name: _kind(method, name) for name in own} | {name: hints[name] for name in facts}
+    found = {}
+    for name, default in sorted((own | facts).items(), key=lambda item: (item[0] in _LATE, item[1] is not MISSING)):
+        shown = _shown(method, name)
+        kind = _without_none(kinds[name]) if default is MISSING else kinds[name]
+        said = _WORDS.get(name, f"{name} of the method") if name in own else words[name]
+        panel = "Assumptions" if name in _LATE else "Settings"
+        start = inspect.Parameter.empty if default is MISSING else default
+        found[name] = parameter(shown, kind, f"{said}.", start, rich_help_panel=panel)
+    return found
 
 
-def settings_of(method: type["Method"]) -> list[inspect.Parameter]:
-    """Return the settings of a method as options: what must be given first, what is assumed of people last."""
-    hints = get_type_hints(method)
-    return [_of_field(each, hints[each.name]) for each in sorted(fields(method), key=_order)]
+def _shown(method: type["Method"], name: str) -> str:
+    """Return a number's name on the command line; the fixed-point methods speak of users and their loss."""
+    from dpadmm.privacy.protection import Unit
+
+    is_user = Unit.USER in method.about.units
+    words = {"number": "users" if is_user else "agents"} | ({"gradient_bound": "lipschitz"} if is_user else {})
+    return (_SHOWN | words).get(name, name)
 
 
-def _order(each: Field[Any]) -> tuple[bool, bool]:
-    return each.name in _LATE, each.default is not MISSING
+def _kind(method: type["Method"], name: str) -> Any:
+    hint = get_type_hints(method)[name]
+    return int if hint is int else float
+
+
+def _without_none(kind: Any) -> Any:
+    return next((each for each in getattr(kind, "__args__", (kind,)) if each is not type(None)), kind)
 
 
 class MethodGroup(TyperGroup):
@@ -63,33 +99,39 @@ class MethodGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the methods in the order of the registry."""
-        from dpadmm.privacy.methods import METHODS
-
-        return list(METHODS)
+        return list(_accountable())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Build the command of one method; None for a name that is none."""
-        from dpadmm.privacy.methods import METHODS
-
-        method = METHODS.get(cmd_name)
+        method = _accountable().get(cmd_name)
         return None if method is None else self._command(method)
 
     def _command(self, method: type["Method"]) -> Any:
-        act, own = type(self).act, settings_of(method)
+        act, own, about = type(self).act, settings_of(method), method.about
 
         def run(**values: Any) -> None:
-            with clear_failures():
-                chosen = {each.name: values.pop(each.name) for each in own}
-                act(method(**chosen), values)
+            from dpadmm.cli.figures import Described
 
-        parameters = [*own, *type(self).extra(method)]
+            with clear_failures():
+                chosen = {name: values.pop(each.name) for name, each in own.items()}
+                act(Described.by(method, {own[name].name: name for name in own}, chosen), values)
+
+        parameters = [*own.values(), *type(self).extra(method)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
         app = typer.Typer(add_completion=False)
-        app.command(method.name, help=f"{self.verb} {method.title}: noise on {method.noised}.")(run)
+        app.command(about.name, help=f"{self.verb} {about.name}, {about.summary}: noise on {about.noised}.")(run)
         command = typer.main.get_command(app)
-        command.name = method.name
+        command.name = about.name
         return command
+
+
+def _accountable() -> dict[str, type["Method"]]:
+    """Return the methods that numbers alone describe; the others take choices that no option can express."""
+    from dpadmm.algorithms.method import by_name
+    from dpadmm.cli.public_facts import is_accountable
+
+    return {name: method for name, method in by_name().items() if is_accountable(method)}
 
 
 def method_app(
@@ -100,12 +142,19 @@ def method_app(
     return typer.Typer(cls=type("MethodGroup", (MethodGroup,), members), help=words, no_args_is_help=True)
 
 
+def levels_of(method: type["Method"]) -> tuple[str, ...]:
+    """Return by which options the noise may be told: by its std, by its rate, or by either where it can be chosen."""
+    from dpadmm.cli.public_facts import asked
+
+    if "noise" in asked(method):
+        return ("noise_rate", "noise_std") if method.about.is_pure else ("noise_std", "noise_rate")
+    return ("noise_rate",) if method.about.is_pure else ("noise_std",)
+
+
 def delta_option(method: type["Method"]) -> inspect.Parameter:
     """Return --delta: required where only Gaussian noise is known, else 0 unless given."""
-    from dpadmm.privacy.methods import Family
-
     words = "Delta of the guarantee, in (0, 1)"
-    if Family.LAPLACE in method.families:
+    if "noise_rate" in levels_of(method):
         return parameter(
             "delta", float, f"{words}; 0 for pure epsilon (Laplace noise only).", 0.0, rich_help_panel="Noise"
         )
@@ -122,16 +171,16 @@ def json_option() -> inspect.Parameter:
     return parameter("json", bool, "Print one JSON object and nothing else.", False, rich_help_panel="Output")
 
 
-def shape_of(method: "Method", text: str) -> "Levels":
+def shape_of(agent: "OneAgent", text: str) -> "Floats":
     """Return the noise shape a schedule's text describes."""
     from dpadmm.noise.schedules import CaoOptimal, Constant, Geometric, Schedule
 
     name, _, value = text.partition(":")
     simple: dict[str, Callable[[], Schedule]] = {"constant": Constant}
     given: dict[str, Callable[[float], Schedule]] = {"geometric": Geometric, "cao": CaoOptimal}
-    rounds = len(method.private_rounds())
+    rounds = len(agent.private_rounds)
     if text == "optimal":
-        return method.optimal_shape()
+        return agent.optimal_shape()
     if name in simple and not value:
         return simple[name]().shape(rounds)
     if name in given and value:
@@ -146,12 +195,11 @@ def _number(text: str, value: str) -> float:
         raise InputError(f"the schedule {text!r} needs a number after the colon; give {SCHEDULES}.") from error
 
 
-def checked_delta(method: "Method", delta: float) -> float:
-    """Return delta if the method's noise can have it: Gaussian noise never gives 0."""
+def checked_delta(agent: "OneAgent", delta: float) -> float:
+    """Return delta if the agent's noise can have it: Gaussian noise never gives 0."""
     from dpadmm import checks
-    from dpadmm.privacy.methods import Family
 
-    if method.family is Family.LAPLACE and delta == 0:
+    if agent.family.is_pure and delta == 0:
         return 0.0
     if delta == 0:
         raise InputError("Gaussian noise gives no pure epsilon: give --delta greater than 0.")

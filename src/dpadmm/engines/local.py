@@ -19,7 +19,6 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, check_fit, put, take
-from dpadmm.algorithms.batches import with_drawn_batches
 from dpadmm.engines.history import History, snapshot
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
@@ -232,7 +231,7 @@ class LocalEngine:
                 "would tell about the data. Leave residual out."
             )
         stamp = self._passport(algorithm, problem, network)  # of secret batches it knows that they are, no seed
-        algorithm = with_drawn_batches(algorithm)
+        algorithm = algorithm.drawn()
         threads = self.threads if self.threads is not None else available_threads()
         with one_blas_thread():
             agents = Agents.of(problem, network, self.tolerance, threads)

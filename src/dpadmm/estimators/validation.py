@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from dpadmm import checks
-from dpadmm.algorithms.registry import by_name, plannable
+from dpadmm.algorithms.method import by_name, plannable
 from dpadmm.checks import shown
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint

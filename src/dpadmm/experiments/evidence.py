@@ -16,7 +16,7 @@ from dpadmm.audit.demonstration import (
     signed_records,
 )
 from dpadmm.audit.record_reconstruction import listen, reconstruct_record
-from dpadmm.audit.trials import Trial, all_trials
+from dpadmm.audit.trials import ClaimTrial, all_trials
 from dpadmm.audit.wiretap import Wiretap
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.networks import ring
@@ -61,7 +61,7 @@ def main(folder: Path) -> None:
     sys.stdout.write("\n".join(_line(trial) for trial in trials) + "\n")
 
 
-def _line(trial: Trial) -> str:
+def _line(trial: ClaimTrial) -> str:
     exact = "" if trial.exact is None else f"{trial.exact:.4g}"
     return (
         f"| {trial.claim} | {trial.setting} | {trial.claimed:.3g} | {trial.audited:.3g} | {exact} | "

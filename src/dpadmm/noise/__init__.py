@@ -8,10 +8,11 @@ from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Perturbed, Releases, Sampler, Slot
 from dpadmm.noise.schedules import CaoOptimal, Constant, Custom, Geometric, Schedule, Tail
 from dpadmm.noise.secure import SecureSampler, grid_for
-from dpadmm.noise.simulated import Silence, SimulatedSampler
+from dpadmm.noise.simulated import BareSampler, SimulatedSampler
 
 __all__ = [
     "COORDINATOR",
+    "BareSampler",
     "Batch",
     "CaoOptimal",
     "Constant",
@@ -26,7 +27,6 @@ __all__ = [
     "Sampler",
     "Schedule",
     "SecureSampler",
-    "Silence",
     "SimulatedSampler",
     "Slot",
     "SphericalLaplace",

@@ -194,7 +194,7 @@ def distribution_of(release: object) -> Distribution:
     protect.
     """
     raise InputError(
-        f"A {type(release).__name__} promises no noise. Draw for a Gaussian or Laplace release, or use Silence."
+        f"A {type(release).__name__} promises no noise. Draw for a Gaussian or Laplace release, or use BareSampler."
     )
 
 

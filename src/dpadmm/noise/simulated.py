@@ -162,7 +162,7 @@ _ADDERS: dict[type[Distribution], Callable[[Values, Values, _Stream, Values], No
 
 
 @dataclass(frozen=True)
-class Silence:
+class BareSampler:
     """No noise at all, for runs that are not private: values come back as they are, labelled so."""
 
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:

@@ -52,6 +52,24 @@ def best_split(pair: Mine, target: Target, shape: Floats) -> tuple[float, float]
     return 1.0, math.exp(found)
 
 
+def share_at(full: float, part: float, rate: float) -> float:
+    """Return a share of the variance for the Gaussian slot that is near the best at a given noise; any is sound.
+
+    full, part: the slots' bounds over the std of both noises together; rate: chance that a record takes part. The share
+    t minimises the sum of the second-order losses, `full^2/t + 4 rate^2 sinh(part^2/(1-t))`.
+    """
+    from scipy.optimize import minimize_scalar  # slow to load, and only sampled pairs need it
+
+    def loss(log_odds: float) -> float:
+        share = 1 / (1 + math.exp(-log_odds))
+        spread = part**2 / (1 - share)
+        sampled = math.log(4 * rate * rate) + (math.log(math.sinh(spread)) if spread < 700 else spread)
+        return float(np.logaddexp(2 * math.log(full) - math.log(share), sampled))
+
+    found = minimize_scalar(loss, bounds=(-16.0, 8.0), method="bounded", options={"xatol": 1e-4})
+    return float(1 / (1 + math.exp(-found.x)))
+
+
 def _weights(pair: Mine) -> tuple[float, float]:
     return pair[0][0].variance_weight or 1.0, pair[1][0].variance_weight or 1.0
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpadmm.algorithms.graph_method import is_ridge
-from dpadmm.algorithms.method import Method, Topology
-from dpadmm.algorithms.registry import plannable
+from dpadmm.algorithms.decentralised import is_ridge
+from dpadmm.algorithms.method import Method, Topology, plannable
 from dpadmm.checks import shown
 from dpadmm.engines.local import FinalModel
 from dpadmm.errors import InputError

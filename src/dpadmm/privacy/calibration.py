@@ -165,6 +165,29 @@ def calibrate_objective(
     return np.array([objective_rate(c, float(e)) for c, e in zip(certificates, spend, strict=True)])
 
 
+def largest_rate(rounds: Sequence[Certificate], unit_rates: NDArray[np.float64], epsilon: float) -> float:
+    """Return the largest c for which rates `c unit_rates` cost at most `epsilon` together (C2).
+
+    The cost is `c sum(unit bound)` plus the Jacobian term of every round whose rate is below its free rate, so it falls
+    at each such point: the pieces are tried from the largest rates down.
+    """
+    bounds = np.array([c.bound for c in rounds])
+    jacobians = np.array([c.log_jacobian for c in rounds])
+    free = np.array([math.inf if c.jacobian_free_rate is None else c.jacobian_free_rate for c in rounds])
+    slope, usable, turns = float(bounds @ unit_rates), epsilon * (1 - 1e-12), free / unit_rates
+    for low in [*np.unique(turns[np.isfinite(turns)])[::-1].tolist(), 0.0]:
+        found = (usable - float(jacobians[turns > low].sum())) / slope
+        if found <= 0 or found < low:
+            continue
+        cost = math.fsum(objective_epsilon(c, found * u) for c, u in zip(rounds, unit_rates.tolist(), strict=True))
+        if cost <= epsilon:
+            return found
+    raise InputError(
+        f"an epsilon of {epsilon:.6g} does not pay for the Jacobian ratio of {len(rounds)} rounds; it must be above "
+        f"{jacobians.sum():.6g}: spend more, use fewer rounds, or raise the penalty."
+    )
+
+
 def _scalable(release: Release) -> NoisyRelease:
     if isinstance(release, NoisyRelease) and not isinstance(release, ObjectiveRelease):
         return release

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpadmm import __version__
-from dpadmm.algorithms.registry import by_name
+from dpadmm.algorithms.method import by_name
 from dpadmm.audit.audit import AuditResult
 from dpadmm.audit.estimates import How
 from dpadmm.errors import InputError

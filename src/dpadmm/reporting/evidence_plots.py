@@ -9,8 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dpadmm.audit.demonstration import Decline
-from dpadmm.audit.trials import Figure as Kind
-from dpadmm.audit.trials import Trial, Verdict
+from dpadmm.audit.trials import ClaimedQuantity, ClaimTrial, TrialVerdict
 
 # Okabe-Ito: distinguishable for most people with colour-vision deficiencies.
 BLUE, ORANGE, GREEN, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#8a8a8a", "#222222"
@@ -81,12 +80,12 @@ def patient_plot(decline: Decline, features: int = 12) -> Figure:
     return figure
 
 
-def trials_plot(trials: Sequence[Trial]) -> Figure:
+def trials_plot(trials: Sequence[ClaimTrial]) -> Figure:
     """Draw each claim on trial as a row: what is printed, what an attacker shows at least, what is exactly true."""
     figure, (axes,) = blank(1, 8.2, 0.5 * len(trials) + 1.2)
     for row, trial in enumerate(trials):
         y = len(trials) - row
-        is_refuted = trial.verdict is Verdict.REFUTED
+        is_refuted = trial.verdict is TrialVerdict.REFUTED
         colour = ORANGE if is_refuted else GREY
         axes.plot((trial.claimed, trial.audited), (y, y), color=colour, linewidth=2.5, alpha=0.55, zorder=1)
         axes.plot(trial.claimed, y, "D", color=BLUE, markersize=7, label="claimed" if row == 0 else None)
@@ -106,7 +105,7 @@ def trials_plot(trials: Sequence[Trial]) -> Figure:
     return figure
 
 
-def _row_label(trial: Trial) -> str:
-    figure = f"delta = {trial.at:g}" if trial.figure is Kind.EPSILON else ""
+def _row_label(trial: ClaimTrial) -> str:
+    figure = f"delta = {trial.at:g}" if trial.figure is ClaimedQuantity.EPSILON else ""
     details = ", ".join(part for part in (trial.setting, figure) if part)
     return f"{trial.claim}: {trial.verdict.value}\n{details}"

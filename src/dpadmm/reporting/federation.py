@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from dpadmm import __version__
-from dpadmm.algorithms.registry import by_name
+from dpadmm.algorithms.method import by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome
 from dpadmm.privacy.records import Origin

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from functools import singledispatch
 
 from dpadmm import __version__
-from dpadmm.algorithms.method import Topology
-from dpadmm.algorithms.registry import by_name
+from dpadmm.algorithms.method import Topology, by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.history import PublicRound
 from dpadmm.planning.plan import Outcome, Plan

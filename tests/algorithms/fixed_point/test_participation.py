@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpadmm.algorithms.fixed_point import Participation
-from dpadmm.algorithms.method import Topology
-from dpadmm.algorithms.registry import by_name
+from dpadmm.algorithms.method import Topology, by_name
 from dpadmm.errors import InputError
 from dpadmm.networks import path, uniform_walk
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpadmm.algorithms.r_admm import BareRADMM
 from dpadmm.algorithms.theory.labels import NotApplicable
-from dpadmm.algorithms.theory.r_admm import Condition, least_gamma
+from dpadmm.algorithms.theory.r_admm import ConvergenceCondition, least_gamma
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.networks import Network, complete, erdos_renyi, grid, path, ring, star
@@ -47,13 +47,13 @@ def test_verdict_agrees_with_the_matrices(which, log_eta, log_gamma, log_L, log_
     network = (ODD + BIPARTITE)[which]
     smoothness = tuple(np.random.default_rng(seed).uniform(0.05, 1.0, network.n_agents).tolist())
     eta, gamma, L, mu = 10.0**log_eta, 10.0**log_gamma, 10.0**log_L, 1 + 10.0**log_mu
-    verdict = Condition(network, smoothness, eta, gamma).at(L, mu)
+    verdict = ConvergenceCondition(network, smoothness, eta, gamma).at(L, mu)
     first, second = least_eigenvalues(network, smoothness, eta, gamma, L, mu)
     if abs(first) > 1e-8 and math.isfinite(verdict.slack_24):
         assert (verdict.slack_24 > 0) == (first > 0)
     scale = eta * np.linalg.eigvalsh(network.signless_laplacian().toarray())[-1]
     assert verdict.slack_25 * scale == pytest.approx(second, rel=1e-6, abs=1e-9 * scale)
-    best = Condition(network, smoothness, eta, gamma).best()
+    best = ConvergenceCondition(network, smoothness, eta, gamma).best()
     assert best.slack >= verdict.slack - 1e-7 * max(1, abs(best.slack))
     if verdict.holds:
         assert best.holds
@@ -62,7 +62,7 @@ def test_verdict_agrees_with_the_matrices(which, log_eta, log_gamma, log_L, log_
 @pytest.mark.parametrize("network", ODD, ids=repr)
 @pytest.mark.parametrize("gamma", [0.0, 1.0, 30.0])
 def test_no_point_of_a_grid_beats_the_search(network, gamma):
-    condition = Condition(network, 0.3, eta=0.2, gamma=gamma)
+    condition = ConvergenceCondition(network, 0.3, eta=0.2, gamma=gamma)
     best = condition.best()
     grid_best = max(
         condition.at(float(L), float(1 + m)).slack for L in np.logspace(-3, 3, 19) for m in np.logspace(-2, 4, 19)
@@ -79,14 +79,14 @@ def test_equations_26_and_27(network, gamma):
     first = np.eye(len(D)) + 0.5 * (D + A) @ inverse - 4 / (2 * s * 0.5) * M @ np.linalg.pinv(D - A)
     second = 0.5 * (D + A) - (2 * 0.5 * (D + A) @ inverse @ (0.5 * D) + 2 / s * M)
     both = all(np.linalg.eigvalsh((m + m.T) / 2)[0] > 0 for m in (first, second))
-    assert Condition(network, 0.4, 0.5, gamma).at(2, 2).holds == both
+    assert ConvergenceCondition(network, 0.4, 0.5, gamma).at(2, 2).holds == both
 
 
 class TestBipartite:
     @pytest.mark.parametrize("network", BIPARTITE, ids=repr)
     def test_never_holds_and_says_so(self, network):
         for gamma in (0.0, 1.0, 1e3, 1e8, 1e14):
-            verdict = Condition(network, 0.1, 0.5, gamma).best()
+            verdict = ConvergenceCondition(network, 0.1, 0.5, gamma).best()
             assert not verdict.holds
             assert "bipartite, so (25) can never hold" in verdict.remark
             assert "fails by" in str(verdict)
@@ -96,12 +96,12 @@ class TestBipartite:
         network = ring(6)
         x = np.array([1.0, -1, 1, -1, 1, -1])
         assert np.abs(network.signless_laplacian() @ x).max() == 0
-        gap = Condition(network, 0.3, 0.5, 4.0).at(2, 2)
+        gap = ConvergenceCondition(network, 0.3, 0.5, 4.0).at(2, 2)
         # x'(left - right)x = -L mu/(2 s (mu-1)) x'DMx with s = 2 eta 2 + gamma = 6
         assert gap.slack_25 <= -2 / 6 * 0.09 / (0.5 * 4)
 
     def test_no_remark_on_odd_cycles(self):
-        assert Condition(ring(5), 0.1, 0.5, 4.0).best().remark == ""
+        assert ConvergenceCondition(ring(5), 0.1, 0.5, 4.0).best().remark == ""
 
 
 def quadratics(network, smoothness, rng):
@@ -128,31 +128,31 @@ def test_where_it_holds_the_iteration_converges(network):
 @pytest.mark.parametrize("network", ODD, ids=repr)
 def test_least_gamma(network):
     found = least_gamma(network, 0.3, 0.05)
-    assert Condition(network, 0.3, 0.05, found).best().holds
+    assert ConvergenceCondition(network, 0.3, 0.05, found).best().holds
     assert found > 0
-    assert not Condition(network, 0.3, 0.05, 0.98 * found).best().holds
+    assert not ConvergenceCondition(network, 0.3, 0.05, 0.98 * found).best().holds
     assert least_gamma(complete(6), 0.01, 1.0) == 0.0
 
 
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(st.floats(1e-3, 1e3), st.integers(0, 3))
 def test_units_do_not_matter(unit, which):
-    one = Condition(ODD[which], 0.3, 0.2, 1.5).best()
-    two = Condition(ODD[which], 0.3 * unit, 0.2 * unit, 1.5 * unit).best()
+    one = ConvergenceCondition(ODD[which], 0.3, 0.2, 1.5).best()
+    two = ConvergenceCondition(ODD[which], 0.3 * unit, 0.2 * unit, 1.5 * unit).best()
     assert one.slack == pytest.approx(two.slack, rel=1e-5, abs=1e-9)
 
 
 def test_refusals():
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(InputError, match="eta"):
-            Condition(ring(5), 0.3, bad, 1.0)
+            ConvergenceCondition(ring(5), 0.3, bad, 1.0)
         with pytest.raises(InputError, match="smoothness"):
-            Condition(ring(5), bad, 0.3, 1.0)
+            ConvergenceCondition(ring(5), bad, 0.3, 1.0)
     with pytest.raises(InputError, match="gamma"):
-        Condition(ring(5), 0.3, 0.3, -1.0)
+        ConvergenceCondition(ring(5), 0.3, 0.3, -1.0)
     with pytest.raises(InputError, match="one number or 5"):
-        Condition(ring(5), (0.3, 0.2), 0.3, 1.0)
+        ConvergenceCondition(ring(5), (0.3, 0.2), 0.3, 1.0)
     with pytest.raises(InputError, match="mu must be greater than 1"):
-        Condition(ring(5), 0.3, 0.3, 1.0).at(2, 1)
+        ConvergenceCondition(ring(5), 0.3, 0.3, 1.0).at(2, 1)
     with pytest.raises(InputError, match="L must"):
-        Condition(ring(5), 0.3, 0.3, 1.0).at(0, 2)
+        ConvergenceCondition(ring(5), 0.3, 0.3, 1.0).at(0, 2)

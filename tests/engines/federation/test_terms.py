@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.registry import federated
+from dpadmm.algorithms.method import federated
 from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.messages import read
 from dpadmm.engines.federation.outcome import outcome_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpadmm.algorithms.registry import federated
+from dpadmm.algorithms.method import federated
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.coordinator import Coordinator

@@ -13,20 +13,22 @@ Messages are changes of blocks; whoever adds them up keeps the mean of all block
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
-from dpadmm.algorithms.fixed_point.participation import Participation, agents_of, check_size
-from dpadmm.algorithms.fixed_point.promises import Level, block_promise
+from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.setting import Setting
+from dpadmm.checks import shown
+from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Promise
-from dpadmm.privacy.protection import Unit
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates import LocalFunction, fixed_point_block_record, fixed_point_block_user
+from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
@@ -47,6 +49,8 @@ BLOCKS = About(
     summary="",
     topology=Topology.STAR,
     certificate="C5",
+    noised="a block, as printed: half of it on x_i - z",
+    free=frozenset({"lam"}),
     units=frozenset({Unit.RECORD, Unit.USER}),
     takes_any_regulariser=True,
 )
@@ -82,11 +86,12 @@ class BlockADMM(Method):
         checks.half_open_unit("lam", self.lam)
         if self.clip != math.inf:
             checks.positive("clip", self.clip)
-        Level.check(self.unit)
+        check_unit(self.unit)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The schedule must be for these agents."""
-        check_size(self.participation, problem.n_agents)
+        if self.participation is not None:
+            self.participation.check(problem.n_agents)
 
     def start(self, agents: Agents, replicas: int) -> tuple[BlockState, Floats]:
         """u = 0 and z = prox(0)."""
@@ -96,7 +101,7 @@ class BlockADMM(Method):
 
     def participants(self, k: int) -> Ints | None:
         """Whoever the schedule names."""
-        return agents_of(self.participation, k)
+        return None if self.participation is None else self.participation.agents(k)
 
     def local_step(
         self, k: int, agents: Agents, state: BlockState, inbox: Floats, noise: NoiseHook
@@ -125,9 +130,88 @@ class BlockADMM(Method):
         return block_residuals(self.lam, self.gamma, before, after)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
-        """C5: `2 (x_i - z)` leaves with Gaussian noise, once per participation."""
-        level = Level(self.gamma, self.lam, self.unit, self.clip)
-        return (block_promise(MESSAGE, level, setting, self.participation),)
+        """C5: `2 (x_i - z)` leaves with Gaussian noise, once per participation, enough for whoever takes part most.
+
+        Agents that take part in every round under the same certificate share one row.
+        """
+        kinds, kind_of = kinds_of(setting)
+        certificates = [self._certificate(setting, size, weight) for size, weight in kinds]
+        every = tuple(range(1, setting.rounds + 1))
+        if self.participation is not None:
+            taken = self.participation.rounds_of(setting.rounds)
+        elif len(kinds) == 1 and setting.protection.silos_per_person == 1:
+            common = Row(0, every, (certificates[0],) * len(every))
+            return (Promise(MESSAGE, Family.GAUSSIAN, (common,), is_common=True),)
+        else:
+            taken = [every] * setting.problem.n_agents
+        rows = [Row(i, when, (certificates[kind_of[i]],) * len(when)) for i, when in enumerate(taken) if when]
+        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows), is_noise_shared=True),)
+
+    def _certificate(self, setting: Setting, size: int, weight: float) -> Certificate:
+        """C5 for an agent with `size` records and weight w_i: how far `2 (x_i - z)` can move."""
+        constants, hidden = setting.problem.functions.constants, setting.protection
+        slope = constants.record_gradient if math.isfinite(self.clip) else setting.gradient_bound
+        local = inside_prox(setting, slope, size, weight, hidden.silos_per_person)
+        if self.unit is Unit.RECORD and math.isfinite(slope):
+            return fixed_point_block_record(local, step=self.gamma, clip=self.clip)
+        user = fixed_point_block_user(
+            step=self.gamma,
+            lipschitz=slope,
+            clip=self.clip,
+            strong_convexity=constants.strong_convexity,
+            weight=local.weight,
+            solver_tolerance=local.solver_tolerance,
+        )
+        if self.unit is Unit.USER:
+            return replace(user, silos_per_person=hidden.silos_per_person)
+        # Clipping alone: what holds for all of a user's data holds for some of them.
+        return replace(
+            user,
+            unit=Unit.RECORD,
+            theorem="C5 (record level)",
+            records_per_person=hidden.records_per_person,
+            silos_per_person=hidden.silos_per_person,
+        )
+
+
+class BlockDescent(BlockADMM):
+    """Blocks that anyone may be drawn to update: the mean model is a proximal descent, and its step says all."""
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)
+
+
+def check_unit(unit: Unit) -> None:
+    """Fixed-point ADMM protects records or users."""
+    if unit not in (Unit.RECORD, Unit.USER):
+        raise InputError(f"unit must be Unit.RECORD or Unit.USER, got {shown(unit)}.")
+
+
+def inside_prox(setting: Setting, slope: float, size: int, weight: float, silos: int) -> LocalFunction:
+    """Return the public side of an agent's function inside its prox, where its weight is `N w_i`.
+
+    The gradient there is N times the one that the solvers bring below their tolerance.
+    """
+    constants, n = setting.problem.functions.constants, setting.problem.n_agents
+    return LocalFunction(
+        gradient_bound=slope,
+        n_records=size,
+        weight=n * weight,
+        strong_convexity=constants.strong_convexity,
+        solver_tolerance=None if setting.tolerance is None else n * setting.tolerance,
+        records_per_person=setting.protection.records_per_person,
+        silos_per_person=silos,
+    )
+
+
+def kinds_of(setting: Setting) -> tuple[list[tuple[int, float]], Ints]:
+    """Return the different (n_i, w_i), and which of them each agent is."""
+    pairs = list(zip(setting.problem.functions.sizes.tolist(), setting.problem.weights.tolist(), strict=True))
+    kinds = list(dict.fromkeys(pairs))
+    place = {kind: position for position, kind in enumerate(kinds)}
+    return kinds, np.array([place[pair] for pair in pairs])
 
 
 def block_minimiser(gamma: float, agents: Agents, v: Floats, start: Floats) -> Floats:

@@ -8,18 +8,17 @@ The x_i never leave: their last update touched the data without noise after it.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
+from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockDescent
 from dpadmm.algorithms.method import About, WorstCase
-from dpadmm.algorithms.setting import Setting
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.problem import Weighting
 
 
 @dataclass(frozen=True)
-class CentralisedADMM(BlockADMM):
+class CentralisedADMM(BlockDescent):
     """Fixed-point ADMM at a curator; a block is a silo, or a single record (`Silos.one_record_each`).
 
     Parameters: see `BlockADMM`. `participation` is the order of the blocks: None updates all of them against one z, as
@@ -46,11 +45,6 @@ class CentralisedADMM(BlockADMM):
         is_federated=False,
         why="one silo: the descent stays inside, only the final model leaves (C5)",
     )
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
-        return cls(gamma=step, unit=setting.protection.unit)
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
-from dpadmm.algorithms.batches import ROUNDING
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
@@ -56,6 +55,8 @@ class CoordinateDescent(Method):
         summary="private coordinate descent",
         topology=Topology.STAR,
         certificate="C9",
+        noised="a block of a silo's gradient",
+        free=frozenset({"step", "block_size", "mu"}),
         is_federated=False,
     )
 
@@ -128,7 +129,7 @@ class CoordinateDescent(Method):
         problem, rounds = setting.problem, tuple(range(1, setting.rounds + 1))
         rows = []
         for i in range(problem.n_agents):
-            certificate = coordinate_gradient(setting.local(i, tolerance=ROUNDING))
+            certificate = coordinate_gradient(setting.local(i, tolerance=setting.rounding))
             rows.append(Row(i, rounds, (certificate,) * len(rounds)))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
 

@@ -15,18 +15,26 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Residuals
-from dpadmm.algorithms.fixed_point.blocks import BlockState, block_minimiser, block_residuals
-from dpadmm.algorithms.fixed_point.participation import Participation, agents_of, check_size
-from dpadmm.algorithms.fixed_point.promises import Level, mean_promise
+from dpadmm.algorithms.fixed_point.blocks import (
+    BlockState,
+    block_minimiser,
+    block_residuals,
+    check_unit,
+    inside_prox,
+    kinds_of,
+)
+from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.promises import Promise
+from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.noise.schedules import Custom
 from dpadmm.privacy.calibration import optimal_gaussian_shape
+from dpadmm.privacy.certificates import fixed_point_mean_record, fixed_point_mean_user
 from dpadmm.privacy.certificates.fixed_point import relaxation_of
-from dpadmm.privacy.protection import Unit
+from dpadmm.privacy.certificates.neighbours import for_silos
+from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem, Weighting
@@ -61,6 +69,7 @@ class CoordinatorADMM(Method):
         summary="fixed-point ADMM, noise at the coordinator only",
         topology=Topology.STAR,
         certificate="C6",
+        noised="the mean of the blocks",
         trusts_coordinator=True,
         units=frozenset({Unit.RECORD, Unit.USER}),
         takes_any_regulariser=True,
@@ -76,7 +85,7 @@ class CoordinatorADMM(Method):
         """Check the numbers; lam <= 1/2 is enforced."""
         checks.positive("gamma", self.gamma)
         relaxation_of(self.lam)
-        Level.check(self.unit)
+        check_unit(self.unit)
 
     @classmethod
     def at_step(cls, setting: Setting, step: float) -> Self:
@@ -85,7 +94,8 @@ class CoordinatorADMM(Method):
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The schedule must be for these agents."""
-        check_size(self.participation, problem.n_agents)
+        if self.participation is not None:
+            self.participation.check(problem.n_agents)
 
     def start(self, agents: Agents, replicas: int) -> tuple[BlockState, Floats]:
         """u = 0 and z = prox(0)."""
@@ -101,11 +111,10 @@ class CoordinatorADMM(Method):
         self, k: int, agents: Agents, state: BlockState, inbox: Floats, noise: NoiseHook
     ) -> tuple[BlockState, Floats]:
         """Those whose round it is update their block; everyone's block is the message, to the coordinator only."""
-        who = agents_of(self.participation, k)
-        if who is None:
+        if self.participation is None:
             u, x = self._updated(agents, state, inbox)
             return BlockState(u, x), u
-        here = np.flatnonzero(np.isin(agents.index, who))
+        here = np.flatnonzero(np.isin(agents.index, self.participation.agents(k)))
         u, x = state.u.copy(), state.x.copy()
         if here.size:
             u[here], x[here] = self._updated(agents.take(here), BlockState(u[here], x[here]), inbox)
@@ -143,9 +152,49 @@ class CoordinatorADMM(Method):
         )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
-        """C6: `mean u` leaves with Gaussian noise, once a round."""
-        level = Level(self.gamma, self.lam, self.unit)
-        return (mean_promise(BROADCAST, level, setting, self.participation),)
+        """C6: `mean u` leaves with Gaussian noise, once a round, under the certificate of the agent that moves it most.
+
+        Agent i has made as many updates as it took part so far. A person in s silos moves one released value with all
+        of them, so the s largest bounds add up.
+        """
+        kinds, kind_of = kinds_of(setting)
+        by_kind = [self._certificates(setting, size, weight) for size, weight in kinds]
+        # By kind and number of updates; before its first update nobody moves anything.
+        bounds = np.array([[0.0, *(certificate.bound for certificate in row)] for row in by_kind])
+        rounds, silos = range(1, setting.rounds + 1), setting.protection.silos_per_person
+        updates = np.zeros(setting.problem.n_agents, dtype=np.int64)
+        certificates = []
+        for k in rounds:
+            updates[slice(None) if self.participation is None else self.participation.agents(k)] += 1
+            reach = bounds[kind_of, updates]
+            worst = float(reach.max() if silos == 1 else np.partition(reach, -silos)[-silos:].sum())
+            certificates.append(for_silos(by_kind[0][0], bound=worst, silos=silos))
+        return (Promise(BROADCAST, Family.GAUSSIAN, (Row(COORDINATOR, tuple(rounds), tuple(certificates)),)),)
+
+    def _certificates(self, setting: Setting, size: int, weight: float) -> tuple[Certificate, ...]:
+        """C6 for an agent: how far the mean of all blocks can move after its 1st, 2nd, ... update."""
+        # For one silo: `promises` adds up those of a person.
+        local = inside_prox(setting, setting.gradient_bound, size, weight, silos=1)
+        constants, n = setting.problem.functions.constants, setting.problem.n_agents
+        if self.unit is Unit.USER:
+            return fixed_point_mean_user(
+                updates=setting.rounds,
+                step=self.gamma,
+                lipschitz=setting.gradient_bound,
+                n_users=n,
+                relaxation=self.lam,
+                strong_convexity=constants.strong_convexity,
+                weight=local.weight,
+                solver_tolerance=local.solver_tolerance,
+            )
+        return fixed_point_mean_record(
+            local,
+            updates=setting.rounds,
+            step=self.gamma,
+            smoothness=constants.smoothness,
+            n_users=n,
+            relaxation=self.lam,
+        )
 
     def schedule(self, setting: Setting, weights: Floats | float = 1.0) -> Custom:
         """Return the noise over the rounds that minimises `sum weights_k s_k^2` at a given budget (C0).

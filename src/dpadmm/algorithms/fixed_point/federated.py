@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
+from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockDescent
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import About, Common, WorstCase
-from dpadmm.algorithms.setting import Setting
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
@@ -24,7 +23,7 @@ from dpadmm.problems.problem import Weighting
 
 
 @dataclass(frozen=True)
-class FederatedADMM(BlockADMM):
+class FederatedADMM(BlockDescent):
     """Fixed-point ADMM with users and a server that need not be trusted.
 
     Parameters: see `BlockADMM`; `sampled` draws the participation.
@@ -39,11 +38,6 @@ class FederatedADMM(BlockADMM):
         summary="fixed-point ADMM with sampled users and a server",
         why="a coordinator that need not be trusted: each silo adds its noise before it sends (C5)",
     )
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
-        return cls(gamma=step, unit=setting.protection.unit)
 
     @classmethod
     def numbers(cls) -> dict[str, float | None]:

@@ -100,6 +100,7 @@ class GeneralADMM(Method):
         summary="fixed-point ADMM for Ax + Bz = c, one silo",
         topology=Topology.STAR,
         certificate="C9",
+        noised="Ax + Bz - c, as printed: half of it there",
         is_curator=True,
         is_federated=False,
         takes_any_regulariser=True,

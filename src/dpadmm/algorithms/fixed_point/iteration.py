@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, NoiseHook
-from dpadmm.algorithms.fixed_point.participation import Participation, agents_of, check_size
+from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
 
@@ -55,9 +55,10 @@ class FixedPointIteration:
 
     def step(self, k: int, u: Floats, noise: NoiseHook) -> Floats:
         """Return all blocks after round k; the noise of a block is that of the agent of its number."""
-        check_size(self.participation, len(u))
-        active = agents_of(self.participation, k)
-        blocks: Ints = np.arange(len(u)) if active is None else active
+        blocks: Ints = np.arange(len(u))
+        if self.participation is not None:
+            self.participation.check(len(u))
+            blocks = self.participation.agents(k)
         image = self.operator(u)
         if self.error is not None:
             image = image + self.error(k, u)

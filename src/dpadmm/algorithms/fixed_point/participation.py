@@ -104,6 +104,13 @@ class Participation:
             raise InputError(f"The schedule was drawn for rounds 1 to {self.rounds}, got {k}. Draw a longer one.")
         return self.table[k - 1]
 
+    def check(self, n_agents: int) -> None:
+        """Refuse a schedule that was drawn for another number of agents."""
+        if self.n_agents != n_agents:
+            raise InputError(
+                f"The schedule is for {self.n_agents} agents, the problem has {n_agents}. Draw it for these."
+            )
+
     def covers(self, rounds: int) -> None:
         """Refuse a run that is longer than the schedule."""
         if rounds > self.rounds:
@@ -138,19 +145,6 @@ class Participation:
     def __hash__(self) -> int:
         """Return the hash of the fingerprint."""
         return hash(repr(self))
-
-
-def agents_of(participation: Participation | None, k: int) -> Ints | None:
-    """Return who takes part in round k; None stands for everyone."""
-    return None if participation is None else participation.agents(k)
-
-
-def check_size(participation: Participation | None, n_agents: int) -> None:
-    """Refuse a schedule that was drawn for another number of agents."""
-    if participation is not None and participation.n_agents != n_agents:
-        raise InputError(
-            f"The schedule is for {participation.n_agents} agents, the problem has {n_agents}. Draw it for these."
-        )
 
 
 def _generator(rng: np.random.Generator) -> np.random.Generator:

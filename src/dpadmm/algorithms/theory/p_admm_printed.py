@@ -47,7 +47,7 @@ class Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants:
+class PrintedConstants:
     """The constants of Lemma 5 and Theorem 4 for given choices."""
 
     kappa_1: float
@@ -122,7 +122,7 @@ def theorem_4_choices(landscape: Landscape) -> Choices | NotApplicable:
     return Choices(b=b, kappa_2=kappa_2, kappa_4=2.0, theta=theta)
 
 
-def theorem_4_constants(landscape: Landscape, choices: Choices | None = None) -> Constants | NotApplicable:
+def theorem_4_constants(landscape: Landscape, choices: Choices | None = None) -> PrintedConstants | NotApplicable:
     """Return the printed constants, by default for `theorem_4_choices`.
 
     >>> from dpadmm.networks import ring
@@ -147,7 +147,7 @@ def theorem_4_constants(landscape: Landscape, choices: Choices | None = None) ->
     root = math.sqrt(zeta) + math.sqrt(2 * (kappa_2 - 1) * s.q / (theta * kappa_1 * kappa_2))
     top = 4 * zeta * kappa_2 * s.m / s.q + s.high * root**2
     below = (1 - b) * (1 + zeta) * (1 + zeta - 4 * theta) * s.low
-    return Constants(
+    return PrintedConstants(
         kappa_1=kappa_1,
         zeta=zeta,
         eta=math.sqrt(squared),

@@ -31,7 +31,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Convergence:
     """Whether (24) and (25) hold at this L and mu, and with how much to spare.
 
     slack_24: `1 - L mu/p`, p the largest product (24) allows (-inf: it allows none). slack_25: smallest eigenvalue of
@@ -61,13 +61,13 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Condition:
+class ConvergenceCondition:
     """Eqs. (24)-(25) for a graph, the smoothness M_i > 0 of every `w_i f_i`, eta > 0 and gamma >= 0.
 
     >>> from dpadmm.networks import complete, star
-    >>> Condition(complete(5), 0.25, eta=0.5, gamma=4.0).best().holds
+    >>> ConvergenceCondition(complete(5), 0.25, eta=0.5, gamma=4.0).best().holds
     True
-    >>> print(Condition(star(5), 0.25, eta=0.5, gamma=4.0).best().remark)
+    >>> print(ConvergenceCondition(star(5), 0.25, eta=0.5, gamma=4.0).best().remark)
     the graph is bipartite, so (25) can never hold; the iteration may still converge
     """
 
@@ -86,16 +86,16 @@ class Condition:
         if len(given) not in (1, self.network.n_agents):
             raise InputError(f"smoothness must be one number or {self.network.n_agents}, got {len(given)}.")
 
-    def at(self, L: float, mu: float) -> Verdict:
+    def at(self, L: float, mu: float) -> Convergence:
         """Judge one pair L > 0, mu > 1; `at(2, 2)` is (26)-(27)."""
         checks.positive("L", L)
         if checks.finite("mu", mu) <= 1:
             raise InputError(f"mu must be greater than 1, got {mu!r}.")
         matrices = _Matrices.of(self)
         slack_24 = 1 - L * mu / matrices.largest_product if matrices.largest_product > 0 else -math.inf
-        return Verdict(L, mu, slack_24, matrices.slack_25(L, L * mu), self._remark)
+        return Convergence(L, mu, slack_24, matrices.slack_25(L, L * mu), self._remark)
 
-    def best(self) -> Verdict:
+    def best(self) -> Convergence:
         """Search L and mu for the most to spare, or the least to miss; the two slacks are then equal.
 
         At a fixed product `L mu` the smallest eigenvalue in (25) is concave in L, and grows with the product.
@@ -104,13 +104,13 @@ class Condition:
         p = matrices.largest_product
         if p <= 0:
             remark = "(24) fails for every L and mu: the symmetric part of I + eta (D+A) Dt^-1 is not positive"
-            return Verdict(1.0, 2.0, -math.inf, matrices.slack_25(1.0, 2.0), remark)
+            return Convergence(1.0, 2.0, -math.inf, matrices.slack_25(1.0, 2.0), remark)
         # The slack of (25) falls in that of (24): where they are equal, the smaller of the two is largest.
         low, high = min(matrices.best_at(p)[1], 0.0), 1 - 1e-9
         spare = brentq(lambda s: matrices.best_at((1 - s) * p)[1] - s, low - ROUNDING, high, xtol=1e-13)
         product = (1 - spare) * p
         L, slack_25 = matrices.best_at(product)
-        return Verdict(L, product / L, spare, slack_25, self._remark)
+        return Convergence(L, product / L, spare, slack_25, self._remark)
 
     @property
     def _remark(self) -> str:
@@ -125,7 +125,7 @@ def least_gamma(network: Network, smoothness: float | tuple[float, ...], eta: fl
         return NotApplicable(THEOREM, "the graph is bipartite: (25) fails for every gamma")
 
     def holds(gamma: float) -> bool:
-        return Condition(network, smoothness, eta, gamma).best().holds
+        return ConvergenceCondition(network, smoothness, eta, gamma).best().holds
 
     if holds(0.0):
         return 0.0
@@ -149,7 +149,7 @@ class _Matrices:
     largest_product: float
 
     @classmethod
-    def of(cls, condition: Condition) -> "_Matrices":
+    def of(cls, condition: ConvergenceCondition) -> "_Matrices":
         network, eta = condition.network, condition.eta
         minus, plus = network.laplacian().toarray(), network.signless_laplacian().toarray()
         damped = 2 * eta * network.degrees + condition.gamma

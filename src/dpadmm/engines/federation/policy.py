@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
-from dpadmm.algorithms.registry import federated
+from dpadmm.algorithms.method import federated
 from dpadmm.datasets.screening import Screening
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.algorithms.anatomy import check_fit
-from dpadmm.algorithms.method import Common, Method, Topology
-from dpadmm.algorithms.registry import federated
+from dpadmm.algorithms.method import Common, Method, Topology, federated
 from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.errors import InputError

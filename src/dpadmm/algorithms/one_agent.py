@@ -1,0 +1,213 @@
+"""One agent of a run, known by public numbers alone: what it releases at some noise, what noise a budget needs.
+
+Its noise is one level a private round, standard deviations or rates, as the method's paper tells it; a single number
+stands for all rounds. A *shape* is relative noise (std, or 1/rate), as `dpadmm.noise.schedules` gives it.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpadmm.algorithms.claimed import NO_PAPER, Claims
+from dpadmm.algorithms.method import Method
+from dpadmm.algorithms.setting import Private, Setting
+from dpadmm.errors import InputError
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.plan import NoisePlan, at_levels
+from dpadmm.noise.promises import Family, Promise, last_round
+from dpadmm.noise.split import is_free_split
+from dpadmm.privacy.accounting import Statement, compose
+from dpadmm.privacy.calibration import (
+    PureTarget,
+    Target,
+    calibrate_gaussian,
+    calibrate_laplace,
+    calibrate_scale,
+    largest_rate,
+    optimal_gaussian_shape,
+)
+from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedSchedule, ClaimedSensitivity
+from dpadmm.privacy.protection import Certificate, Unit
+from dpadmm.privacy.records import Release
+from dpadmm.problems.arrays import Floats
+
+AnyTarget = Target | PureTarget
+
+_MOST_PASSES = 6
+
+
+class PrivateMethod(Method, Private):
+    """A method that says what it releases."""
+
+
+@dataclass(frozen=True)
+class OneAgent:
+    """Agent 0 of a setting whose agents are alike; a coordinator's releases are everybody's.
+
+    claims: what the method's paper says, None if it says nothing. smoothing_rate: noise that hides the solver's error,
+    for methods that smooth what they broadcast; the levels are then those of the noise in the objective.
+    """
+
+    algorithm: PrivateMethod
+    setting: Setting
+    claims: Claims | None = None
+    smoothing_rate: float | None = None
+
+    @cached_property
+    def promises(self) -> tuple[Promise, ...]:
+        """What the agent releases, and so does every silo in which the person has records."""
+        return tuple(self._in_all_silos(promise) for promise in self.algorithm.promises(self.setting))
+
+    def _in_all_silos(self, promise: Promise) -> Promise:
+        row = promise.rows[0]
+        silos = 1 if row.agent == COORDINATOR else self.setting.protection.silos_per_person
+        return replace(promise, rows=tuple(replace(row, agent=row.agent + i) for i in range(silos)), is_common=False)
+
+    @property
+    def copies(self) -> int:
+        """How many agents' independent releases hurt one person; one noise at a coordinator hides all silos."""
+        return len(self.promises[0].rows)
+
+    @property
+    def family(self) -> Family:
+        """How the noise is distributed whose levels are told."""
+        return self.promises[0].family
+
+    @property
+    def private_rounds(self) -> tuple[int, ...]:
+        """The rounds that touch the data: one noise level each."""
+        return self.promises[0].rows[0].rounds
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """The certificates of the agent's releases, slot by slot."""
+        return tuple(certificate for promise in self.promises for certificate in promise.rows[0].certificates)
+
+    def levels(self, noise: ArrayLike) -> Floats:
+        """Return the noise as one positive level per private round."""
+        rounds = len(self.private_rounds)
+        given = np.asarray(noise, dtype=np.float64)
+        if given.shape not in ((), (1,), (rounds,)):
+            raise InputError(f"the noise must be one level, or one per private round ({rounds}), got {given.shape}.")
+        if not np.all(np.isfinite(given) & (given > 0)):
+            raise InputError("every noise level must be a finite number greater than 0, got one that is not.")
+        return np.broadcast_to(given, (rounds,)).copy()
+
+    def plan(self, noise: ArrayLike) -> NoisePlan:
+        """Return every release that hurts the person, at this noise."""
+        slots = self.algorithm.slot_noise(self.setting, self.levels(noise))
+        if self.smoothing_rate is not None:
+            slots = (*slots, np.full(len(self.private_rounds), self.smoothing_rate))
+        tables = [_by_round(promise, levels) for promise, levels in zip(self.promises, slots, strict=True)]
+        return at_levels(self.promises, tables)
+
+    def releases(self, noise: ArrayLike) -> tuple[Release, ...]:
+        """Return the releases of one agent at this noise, in order of rounds."""
+        first = self.promises[0].rows[0].agent
+        return tuple(sorted((r for r in self.plan(noise) if r.agent == first), key=lambda r: r.round))
+
+    def statement(self, noise: ArrayLike) -> Statement:
+        """Return what is certified at this noise, for a person in as many silos as assumed."""
+        return self.plan(noise).statement()
+
+    def optimal_shape(self) -> Floats:
+        """Return the shape with the least total noise variance over the rounds (C0), a Jacobian's cost left aside."""
+        bounds = np.array([c.bound for c in self.promises[0].rows[0].certificates])
+        if not np.all(bounds > 0):
+            raise InputError("a bound of 0 needs no noise, so no schedule is optimal; choose one by name.")
+        if not self.family.is_pure:
+            return optimal_gaussian_shape(bounds)
+        return np.cbrt(bounds * self.algorithm.slot_noise(self.setting, np.ones(len(bounds)))[0])
+
+    def at_level(self, first: float, shape: ArrayLike = 1.0) -> Floats:
+        """Return the noise whose first private round has the level `first` and whose course is `shape`."""
+        relative = self.levels(shape)
+        course = relative / relative[0]
+        return self.levels(first / course if self.family.is_pure else first * course)
+
+    def calibrate(self, target: AnyTarget, shape: ArrayLike = 1.0) -> Floats:
+        """Return the noise of this shape that spends the target, never more."""
+        row, relative = self.promises[0].rows[0], self.levels(shape)
+        if any(promise.family is Family.SAMPLED for promise in self.promises):
+            return self._searched(_approximate(target), relative)
+        bounds = [certificate.bound for certificate in row.certificates]
+        if self.family is Family.GAUSSIAN:
+            return calibrate_gaussian(_approximate(target), bounds, relative, silos_per_person=self.copies)
+        if self.family is not Family.OBJECTIVE:
+            return calibrate_laplace(_pure(target), bounds, relative, silos_per_person=self.copies)
+        extra = 0.0
+        if self.smoothing_rate is not None:
+            extra = self.smoothing_rate * math.fsum(c.bound for c in self.promises[1].rows[0].certificates)
+        (unit,) = self.algorithm.slot_noise(self.setting, 1 / relative)
+        return largest_rate(row.certificates, unit, _pure(target).epsilon / self.copies - extra) * (1 / relative)
+
+    def _searched(self, target: Target, relative: Floats) -> Floats:
+        """Search over the composition, and again where the split of the noise depends on its level.
+
+        At most about 1e-3 of epsilon is left, with such a split 3e-3.
+        """
+        levels = calibrate_scale(target, list(self.plan(relative))) * relative
+        if not is_free_split(self.promises):
+            return levels
+        for _ in range(_MOST_PASSES):
+            before, levels = levels, calibrate_scale(target, list(self.plan(levels))) * levels
+            if abs(levels[0] / before[0] - 1) < 3e-3:
+                break
+        # The releases of this very noise have a split of their own, a hair off the last one searched with.
+        while compose(self.plan(levels)).epsilon(target.delta) > target.epsilon:
+            levels = levels * (1 + 2e-4)
+        return levels
+
+    def claimed_epsilon(self, noise: ArrayLike, delta: float) -> tuple[ClaimedEpsilon, ...]:
+        """Return what the paper claims at this noise, first the figure it calibrates by; () without a paper."""
+        return () if self.claims is None else self.claims.epsilon(self.levels(noise), delta)
+
+    def claimed_sensitivity(self) -> ClaimedSensitivity | None:
+        """Return the sensitivity the method's paper prints, None if it prints none."""
+        return None if self.claims is None else self.claims.sensitivity()
+
+    def claimed_noise(self, target: AnyTarget, shape: ArrayLike = 1.0) -> ClaimedSchedule:
+        """Return the noise the method's paper asks for; *claimed*, to be used only when asked for by name."""
+        if self.claims is None:
+            raise InputError(
+                f"{self.algorithm.about.name} has no claimed calibration here: {self._unclaimed}. Calibrate by its "
+                "certificate instead."
+            )
+        delta = 0.0 if self.family.is_pure else _approximate(target).delta
+        return self.claims.noise(target.epsilon, delta, self.levels(shape))
+
+    @property
+    def _unclaimed(self) -> str:
+        about, is_record = self.algorithm.about, self.certificates[0].unit is Unit.RECORD
+        if about.is_pure and not self.family.is_pure:
+            return "the paper claims nothing about Gaussian noise"
+        return "the paper claims nothing about single records" if is_record and len(about.units) > 1 else NO_PAPER
+
+
+def _by_round(promise: Promise, levels: Floats) -> Floats:
+    """Return the levels of the private rounds as entries of a table of all rounds; what is not released needs none."""
+    table = np.ones(last_round([promise]))
+    table[np.array(promise.rows[0].rounds) - 1] = levels
+    return table
+
+
+def _approximate(target: AnyTarget) -> Target:
+    """Return the target if it has a delta; Gaussian noise gives no pure epsilon."""
+    match target:
+        case Target():
+            return target
+        case PureTarget():
+            raise InputError("Gaussian noise gives no pure epsilon: give a delta greater than 0, or use Laplace noise.")
+
+
+def _pure(target: AnyTarget) -> PureTarget:
+    """Return the pure epsilon that spends the target: `ln((e^eps + delta)/(1 - delta))`, eps itself at delta 0."""
+    match target:
+        case PureTarget():
+            return target
+        case Target():
+            gain = math.log1p(target.delta * math.exp(-target.epsilon)) - math.log1p(-target.delta)
+            return PureTarget(target.epsilon + gain)
