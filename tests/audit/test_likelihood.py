@@ -16,7 +16,7 @@ from dpadmm.audit.transcripts import Wire, disagreement, replay
 from dpadmm.errors import InputError
 from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.distributions import SphericalLaplace
+from dpadmm.noise.draws import SphericalLaplace
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import (
     BareRelease,

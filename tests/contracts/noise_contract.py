@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpadmm.noise import Batch, CoordinateLaplace, Draw, Gaussian, Slot, SphericalLaplace, distribution_of, grid_for
+from dpadmm.noise import (
+    CoordinateLaplace,
+    Draw,
+    Gaussian,
+    Recipients,
+    Slot,
+    SphericalLaplace,
+    distribution_of,
+    grid_for,
+)
 from dpadmm.privacy.records import (
     Certificate,
     CoordinateLaplaceRelease,
@@ -72,7 +81,7 @@ KURTOSIS = {Gaussian: 3.0, CoordinateLaplace: 6.0}
 
 
 def message(round=1, agents=AGENTS, replicas=1, slot=MESSAGE):
-    return Draw(slot, round, Batch.of(agents, replicas))
+    return Draw(slot, round, Recipients.of(agents, replicas))
 
 
 @cache

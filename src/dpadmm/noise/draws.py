@@ -1,17 +1,36 @@
-"""Asking for noise: who (`Batch`), when and what for (`Draw`), by which promise (releases), and what comes back."""
+"""Asking for noise: who (`Recipients`), when and what for (`Draw`), by which promise (releases), and what comes back.
 
+The distributions of noise are facts here: scale, spread, norm, density. Each is a scale family in R^d, `scale` times a
+parameter-free unit noise. The samplers draw.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import singledispatch
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from scipy.special import gammaln
 
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.distributions import Distribution, distribution_of
-from dpadmm.privacy.records import Certificate, NoisyRelease, Origin, Release, Strength
+from dpadmm.privacy.records import (
+    Certificate,
+    CoordinateLaplaceRelease,
+    GaussianRelease,
+    NoisyRelease,
+    Norm,
+    ObjectiveRelease,
+    Origin,
+    Release,
+    SampledGaussianRelease,
+    SphericalLaplaceRelease,
+    Strength,
+)
 
 COORDINATOR = -1
 """Index of the coordinator where an agent is asked for."""
@@ -20,6 +39,191 @@ _LIMIT = 2**32  # indices are 32-bit words of the generator's counter
 
 Values = NDArray[np.float64]
 Releases = Release | Sequence[Release]
+
+
+class Distribution(Protocol):
+    """What every noise distribution can say about itself."""
+
+    @property
+    def scale(self) -> float:
+        """The factor on the unit noise of the family."""
+
+    @property
+    def norm(self) -> Norm:
+        """The norm on which alone the density depends."""
+
+    def coordinate_variance(self, d: int) -> float:
+        """Variance of one coordinate in R^d."""
+
+    def expected_squared_norm(self, d: int) -> float:
+        """Expectation of the squared Euclidean norm in R^d."""
+
+    def norm_distribution(self, d: int) -> Any:
+        """The distribution of the norm `norm` of a draw in R^d, as a frozen SciPy distribution."""
+
+    def log_density(self, v: ArrayLike) -> float:
+        """Logarithm of the density at the vector v."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(0, std^2 I): independent normal coordinates; std > 0.
+
+    >>> Gaussian(2.0).expected_squared_norm(3)
+    12.0
+    """
+
+    std: float
+
+    def __post_init__(self) -> None:
+        """Refuse a non-positive std."""
+        checks.positive("std", self.std)
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of a coordinate."""
+        return self.std
+
+    @property
+    def norm(self) -> Norm:
+        """The density depends on the Euclidean norm alone."""
+        return Norm.L2
+
+    def coordinate_variance(self, d: int) -> float:
+        """Return std^2."""
+        checks.count("d", d)
+        return self.std**2
+
+    def expected_squared_norm(self, d: int) -> float:
+        """Return d std^2."""
+        return checks.count("d", d) * self.std**2
+
+    def norm_distribution(self, d: int) -> Any:
+        """Return std times the chi distribution with d degrees of freedom."""
+        return stats.chi(checks.count("d", d), scale=self.std)
+
+    def log_density(self, v: ArrayLike) -> float:
+        """Return -||v||^2/(2 std^2) - d log(std sqrt(2 pi))."""
+        x = _vector(v)
+        return float(-0.5 * np.sum((x / self.std) ** 2) - x.size * math.log(self.std * math.sqrt(2 * math.pi)))
+
+
+@dataclass(frozen=True)
+class SphericalLaplace:
+    """Density proportional to exp(-rate ||v||_2): norm Gamma(d, 1/rate), direction uniform on the sphere; rate > 0.
+
+    >>> SphericalLaplace(0.5).expected_squared_norm(3)
+    48.0
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        """Refuse a non-positive rate."""
+        checks.positive("rate", self.rate)
+
+    @property
+    def scale(self) -> float:
+        """1/rate: the mean norm per dimension."""
+        return 1 / self.rate
+
+    @property
+    def norm(self) -> Norm:
+        """The density depends on the Euclidean norm alone."""
+        return Norm.L2
+
+    def coordinate_variance(self, d: int) -> float:
+        """Return (d + 1)/rate^2."""
+        return (checks.count("d", d) + 1) / self.rate**2
+
+    def expected_squared_norm(self, d: int) -> float:
+        """Return d (d + 1)/rate^2."""
+        return checks.count("d", d) * (d + 1) / self.rate**2
+
+    def norm_distribution(self, d: int) -> Any:
+        """Return the Gamma distribution of shape d and scale 1/rate."""
+        return stats.gamma(checks.count("d", d), scale=1 / self.rate)
+
+    def log_density(self, v: ArrayLike) -> float:
+        """Return d log rate + log Gamma(d/2) - log(2 pi^(d/2) Gamma(d)) - rate ||v||."""
+        x = _vector(v)
+        d = x.size
+        log_sphere = math.log(2) + 0.5 * d * math.log(math.pi) - gammaln(d / 2)
+        return float(d * math.log(self.rate) - gammaln(d) - log_sphere - self.rate * np.linalg.norm(x))
+
+
+@dataclass(frozen=True)
+class CoordinateLaplace:
+    """Independent Laplace coordinates of scale `scale` > 0: density proportional to exp(-||v||_1/scale).
+
+    >>> CoordinateLaplace(3.0).coordinate_variance(5)
+    18.0
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Refuse a non-positive scale."""
+        checks.positive("scale", self.scale)
+
+    @property
+    def norm(self) -> Norm:
+        """The density depends on the l1 norm alone."""
+        return Norm.L1
+
+    def coordinate_variance(self, d: int) -> float:
+        """Return 2 scale^2."""
+        checks.count("d", d)
+        return 2 * self.scale**2
+
+    def expected_squared_norm(self, d: int) -> float:
+        """Return 2 d scale^2."""
+        return 2 * checks.count("d", d) * self.scale**2
+
+    def norm_distribution(self, d: int) -> Any:
+        """Return the distribution of the l1 norm: Gamma of shape d and scale `scale`."""
+        return stats.gamma(checks.count("d", d), scale=self.scale)
+
+    def log_density(self, v: ArrayLike) -> float:
+        """Return -||v||_1/scale - d log(2 scale)."""
+        x = _vector(v)
+        return float(-np.sum(np.abs(x)) / self.scale - x.size * math.log(2 * self.scale))
+
+
+def _vector(v: ArrayLike) -> np.ndarray[Any, np.dtype[np.float64]]:
+    x = np.asarray(v, dtype=np.float64)
+    if x.ndim != 1 or x.size == 0:
+        raise InputError(f"A density is taken at a vector, got an array of shape {x.shape}.")
+    return x
+
+
+@singledispatch
+def distribution_of(release: object) -> Distribution:
+    """Return the noise a release promises.
+
+    Refused: releases without noise, and Laplace noise on coordinates behind a Euclidean bound, which it does not
+    protect.
+    """
+    raise InputError(f"A {type(release).__name__} promises no noise. Draw for a Gaussian or Laplace release.")
+
+
+@distribution_of.register(GaussianRelease)
+@distribution_of.register(SampledGaussianRelease)
+def _(release: GaussianRelease | SampledGaussianRelease) -> Gaussian:
+    return Gaussian(release.noise_std)
+
+
+@distribution_of.register(SphericalLaplaceRelease)
+@distribution_of.register(ObjectiveRelease)
+def _(release: SphericalLaplaceRelease | ObjectiveRelease) -> SphericalLaplace:
+    return SphericalLaplace(release.rate)
+
+
+@distribution_of.register(CoordinateLaplaceRelease)
+def _(release: CoordinateLaplaceRelease) -> CoordinateLaplace:
+    if release.certificate.norm is not Norm.L1:
+        raise InputError("Laplace noise on coordinates needs an L1 certificate, got one in the L2 norm.")
+    return CoordinateLaplace(release.scale)
 
 
 @dataclass(frozen=True, order=True)
@@ -37,12 +241,12 @@ class Slot:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class Recipients:
     """The agents and replicas at hand, by their indices in the whole experiment; checked once, used every round.
 
-    >>> Batch.of(3, 2)
-    Batch(3 agents, 2 replicas)
-    >>> Batch.one(agent=1).agents
+    >>> Recipients.of(3, 2)
+    Recipients(3 agents, 2 replicas)
+    >>> Recipients.one(agent=1).agents
     array([1])
     """
 
@@ -55,27 +259,27 @@ class Batch:
         object.__setattr__(self, "replicas", _indices("replicas", self.replicas, 0))
 
     @classmethod
-    def of(cls, agents: int | ArrayLike, replicas: int | ArrayLike = 1) -> "Batch":
-        """Return a batch from indices, or from numbers of agents and replicas counted from 0."""
+    def of(cls, agents: int | ArrayLike, replicas: int | ArrayLike = 1) -> "Recipients":
+        """Return them from indices, or from numbers of agents and replicas counted from 0."""
         return cls(_expand("agents", agents), _expand("replicas", replicas))
 
     @classmethod
-    def one(cls, agent: int, replica: int = 0) -> "Batch":
-        """Return the batch of a silo: one agent, one replica."""
+    def one(cls, agent: int, replica: int = 0) -> "Recipients":
+        """Return those of a silo: one agent, one replica."""
         return cls(np.array([agent]), np.array([replica]))
 
     def __repr__(self) -> str:
         """Say the sizes."""
-        return f"Batch({self.agents.size} agents, {self.replicas.size} replicas)"
+        return f"Recipients({self.agents.size} agents, {self.replicas.size} replicas)"
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One request: round (0 to 2^32 - 1), slot, and the batch."""
+    """One request: round (0 to 2^32 - 1), slot, and who gets it."""
 
     slot: Slot
     round: int
-    batch: Batch
+    recipients: Recipients
 
     def __post_init__(self) -> None:
         """Refuse rounds that are no 32-bit numbers."""
@@ -116,7 +320,7 @@ class Sampler(Protocol):
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
         """Return `values` (agents, dimension, replicas) plus fresh noise.
 
-        `releases` is a sequence with one release per agent of the batch, in its order, or one release that stands
+        `releases` is a sequence with one release per agent of the draw, in its order, or one release that stands
         for all of them and names one of them. `out` receives the result; it may be `values` itself.
         """
 
@@ -137,7 +341,7 @@ class Noise:
 
 def promised_noise(releases: Releases, draw: Draw) -> Noise:
     """Return the noise of the draw's agents, after checking that the releases are about this draw."""
-    agents = draw.batch.agents
+    agents = draw.recipients.agents
     if isinstance(releases, Sequence):
         if [release.agent for release in releases] != agents.tolist():
             raise InputError(
@@ -147,7 +351,7 @@ def promised_noise(releases: Releases, draw: Draw) -> Noise:
         records = tuple(releases)
     else:
         if releases.agent not in agents:
-            raise InputError(f"The release is of agent {releases.agent}, which is not in the draw's batch.")
+            raise InputError(f"The release is of agent {releases.agent}, which is not in the draw.")
         records = (releases,)
     for record in records:
         if record.round != draw.round:
@@ -164,9 +368,9 @@ def promised_noise(releases: Releases, draw: Draw) -> Noise:
 
 
 def checked_values(values: Values, draw: Draw) -> Values:
-    """Return `values` as a plain float64 array of the batch's shape (agents, dimension, replicas)."""
+    """Return `values` as a plain float64 array of the draw's shape (agents, dimension, replicas)."""
     array = np.require(values, np.float64, ("C", "A", "W"))  # kernels are compiled for this layout only
-    n, replicas = draw.batch.agents.size, draw.batch.replicas.size
+    n, replicas = draw.recipients.agents.size, draw.recipients.replicas.size
     if array.ndim != 3 or array.shape[0] != n or array.shape[2] != replicas or array.shape[1] == 0:
         raise InputError(
             f"values must have the shape ({n} agents, dimension, {replicas} replicas), got {np.shape(values)}."

@@ -22,8 +22,7 @@ from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.promises import Promise
-from dpadmm.noise.schedules import Custom
+from dpadmm.noise.promises import Custom, Promise
 from dpadmm.privacy.calibration import optimal_gaussian_shape
 from dpadmm.privacy.certificates.fixed_point import relaxation_of
 from dpadmm.privacy.records import Unit

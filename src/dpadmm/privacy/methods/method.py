@@ -2,7 +2,7 @@
 
 A method's settings are a frozen dataclass of public numbers. Its noise is one level per private round, standard
 deviations for Gaussian noise and rates for spherical Laplace noise; a single number stands for all rounds. A *shape*
-is relative noise (std, or 1/rate), one value per private round or one for all, as `dpadmm.noise.schedules` gives it.
+is relative noise (std, or 1/rate), one value per private round or one for all, as `dpadmm.noise.promises` gives it.
 """
 
 import math
