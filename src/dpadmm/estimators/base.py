@@ -25,8 +25,8 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import Wishes
 from dpadmm.estimators.validation import Layout, boolean, new_data
-from dpadmm.planning.forecast import hopeless_words, large_delta_words
 from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
+from dpadmm.planning.planner import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.records import Unit
 from dpadmm.problems.arrays import Floats, Matrix

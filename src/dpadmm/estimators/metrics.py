@@ -28,7 +28,7 @@ from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Sampler, Slot
 from dpadmm.noise.plan import check_reach
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.forecast import large_delta_words
+from dpadmm.planning.planner import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum, secure_grid

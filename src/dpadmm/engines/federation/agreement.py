@@ -232,7 +232,7 @@ def read_federation(path: Path) -> Agreement:
     if graph is not None:
         if "edges" in plain:
             raise InputError(f"{path}: give edges or a graph by name, not both.")
-        plain["edges"] = _named_edges(str(graph), len(plain.get("participants", ())))
+        plain["edges"] = named_edges(str(graph), len(plain.get("participants", ())))
     return Agreement.from_plain(plain)
 
 
@@ -253,7 +253,8 @@ def _settings(given: Any) -> tuple[tuple[str, float], ...]:
     return tuple(sorted((str(name), checks.finite(str(name), value) + 0.0) for name, value in pairs))
 
 
-def _named_edges(graph: str, n: int) -> list[tuple[int, int]]:
+def named_edges(graph: str, n: int) -> list[tuple[int, int]]:
+    """Return the edges of a common graph of n silos; a ring of two is a path."""
     shapes = {
         "ring": [(i, (i + 1) % n) for i in range(n)] if n > 2 else [(0, 1)],
         "path": [(i, i + 1) for i in range(n - 1)],

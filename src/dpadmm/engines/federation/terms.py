@@ -19,8 +19,10 @@ from dpadmm.engines.private import Course, RunSetting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.plan import NoisePlan, PlannedNoise
 from dpadmm.noise.promises import Family, Tail
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.gaussian import epsilon_of_delta, m_of
@@ -76,6 +78,15 @@ class AgreedRun:
     def sends_bare(self) -> bool:
         """Whether the silos' own messages carry no noise: the coordinator adds it to what it broadcasts."""
         return bool(self.algorithm.about.trusts_coordinator)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether this is a release, not a rehearsal."""
+        return self.agreement.noise is NoiseOrigin.SECURE
+
+    def noise(self) -> PlannedNoise:
+        """Return what draws one party's planned noise in one round."""
+        return PlannedNoise(self.plan, SecureSampler() if self.is_secure else SimulatedSampler(self.agreement.seed))
 
     def rounds_of(self, agent: int) -> list[int]:
         """Return the rounds in which a silo is asked."""
