@@ -16,7 +16,6 @@ from dpadmm.audit.transcripts import Wire, disagreement, replay
 from dpadmm.errors import InputError
 from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.draws import SphericalLaplace
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import (
     BareRelease,
@@ -55,8 +54,8 @@ class TestDensities:
         np.testing.assert_allclose(found, exact, rtol=1e-12)
 
     def test_spherical_laplace(self):
-        found, law = log_ratio(SphericalLaplaceRelease(rate=0.7, **FACTS), MOMENT, LENS), SphericalLaplace(0.7)
-        exact = [law.log_density(Y[:, r] - A[:, r]) - law.log_density(Y[:, r] - B[:, r]) for r in range(5)]
+        found = log_ratio(SphericalLaplaceRelease(rate=0.7, **FACTS), MOMENT, LENS)
+        exact = 0.7 * (np.linalg.norm(Y - B, axis=0) - np.linalg.norm(Y - A, axis=0))
         np.testing.assert_allclose(found, exact, rtol=1e-12)
 
     @pytest.mark.parametrize("sampling", [PoissonSampling(rate=0.25), FixedSizeSampling(size=1, population=4)])
