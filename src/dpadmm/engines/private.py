@@ -169,6 +169,7 @@ def run_course(
     planned = course.noise_plan(is_secure)
     if is_secure:
         _check_batches(course.algorithm, planned)
+        _load_kernels()
         engine = replace(engine, recording=Recording(every=0))
     everything = planned.repeated(course.times)
     books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes))
@@ -268,6 +269,11 @@ def _apart(sampler: Sampler, number: int) -> Sampler:
     if number == 0 or not isinstance(sampler, SimulatedSampler):
         return sampler
     return replace(sampler, seed=sampler.seed + number * _SEED_STEP)
+
+
+def _load_kernels() -> None:
+    """Load the compiled kernels now: if they cannot be loaded, that must show before a ledger is charged."""
+    from dpadmm.solvers import batch_kernels, kernels  # noqa: F401
 
 
 def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:

@@ -252,6 +252,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
         silos_per_person=asked.protection.silos_per_person,
     )
     release, std = _release(certificate, asked)
+    sampler = asked.sampler
     check_reach([release], n)
     with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
@@ -260,7 +261,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
             ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=Origin.SECURE)
         # At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.
         total = np.full((1, 1, 1), int(whole.sum()) / STEPS)
-        noisy = asked.sampler.perturb(total, release, Draw(_SLOT, 1, Recipients.one(COORDINATOR)))
+        noisy = sampler.perturb(total, release, Draw(_SLOT, 1, Recipients.one(COORDINATOR)))
     privacy = PrivacyStatement.of(
         statement([release]),
         [release],

@@ -5,10 +5,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import FixedThresholdClassifier
 
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.pipelines import check_pipeline
 
 _FITS = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit"})
 # Rooms of scikit-learn whose functions only pass a call on; their estimators are judged by `check_pipeline`.
@@ -44,7 +42,7 @@ def leak_around() -> Leak | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         room = frame.f_globals.get("__name__", "")
-        if room.startswith("sklearn.model_selection") and not isinstance(_owner(frame), FixedThresholdClassifier):
+        if room.startswith("sklearn.model_selection") and not _is_fixed_threshold(_owner(frame)):
             return Leak("search", _SEARCH)
         if frame.f_code.co_name in _FITS:
             owner = _owner(frame)
@@ -66,7 +64,16 @@ def _owner(frame: FrameType) -> Any:
     return owner if isinstance(owner, BaseEstimator) and not isinstance(owner, PrivateLinearModel) else None
 
 
+def _is_fixed_threshold(owner: Any) -> bool:
+    """Return whether an estimator is the one of scikit-learn's model selection that only passes rows on."""
+    from sklearn.model_selection import FixedThresholdClassifier
+
+    return isinstance(owner, FixedThresholdClassifier)
+
+
 def _words(outermost: Any) -> Leak | None:
+    from dpadmm.estimators.pipelines import check_pipeline  # loads much of scikit-learn, which this process has used
+
     found = check_pipeline(outermost).findings
     if not found:
         return None

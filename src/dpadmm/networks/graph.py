@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, diags_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from dpadmm import checks
 from dpadmm.checks import shown
@@ -65,6 +63,8 @@ class Network:
 
     def __post_init__(self) -> None:
         """Check the graph and put its edges into canonical order."""
+        from scipy.sparse.csgraph import connected_components  # slow to load; most commands make no network
+
         n = checks.count("n_agents", self.n_agents, least=2)
         edges = _canonical_edges(n, self.edges)
         names = tuple(self.names) or tuple(range(n))
@@ -148,6 +148,8 @@ class Network:
     @cached_property
     def is_bipartite(self) -> bool:
         """Whether the agents split into two groups with edges only between the groups."""
+        from scipy.sparse.csgraph import connected_components
+
         # The double cover joins (i, side) to (j, other side); it falls apart exactly if no odd cycle exists.
         i, j = self.edges.T
         n = self.n_agents
@@ -306,6 +308,8 @@ def random_geometric(n: int, radius: float, seed: int) -> Network:
     Draws until connected, at most `MAX_TRIES` times; a radius well above sqrt(log(n)/(pi n)) makes success
     likely.
     """
+    from scipy.spatial import cKDTree  # slow to load, and no other network needs it
+
     n = checks.count("n", n, least=2)
     radius = checks.positive("radius", radius)
     _refuse_too_many_edges(f"random_geometric({n}, {radius})", n * (n - 1) / 2 * min(1.0, math.pi * radius**2))
@@ -340,6 +344,8 @@ def _first_connected(
 
 def _is_connected(n: int, edges: IntArray) -> bool:
     """Whether the edges join all n agents."""
+    from scipy.sparse.csgraph import connected_components
+
     # The two cheap necessary conditions spare most hopeless draws the full check.
     if len(edges) < n - 1 or np.bincount(edges.ravel(), minlength=n).min() == 0:
         return False

@@ -4,8 +4,10 @@ import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from numbers import Integral
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,6 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise import kernels
 from dpadmm.noise.draws import (
     CoordinateLaplace,
     Distribution,
@@ -122,16 +123,27 @@ class _Stream:
         return _Stream(self.agents[which], self.replicas, self.keys)
 
 
+@cache
+def _kernels() -> ModuleType:
+    """Return the compiled kernels, which are slow to load, when noise is first drawn."""
+    from dpadmm.noise import kernels
+
+    return kernels
+
+
 def _add_gaussian(values: Values, scales: Values, stream: _Stream, out: Values) -> None:
+    kernels = _kernels()
     kernels.add_noise(kernels.NORMAL, values, scales, stream.agents, stream.replicas, stream.keys[0], out)
 
 
 def _add_laplace(values: Values, scales: Values, stream: _Stream, out: Values) -> None:
+    kernels = _kernels()
     kernels.add_noise(kernels.LAPLACE, values, scales, stream.agents, stream.replicas, stream.keys[0], out)
 
 
 def _add_spherical(values: Values, scales: Values, stream: _Stream, out: Values) -> None:
     """Direction from normals; norm Gamma(d) as a sum of d exponentials of another key."""
+    kernels = _kernels()
     step = max(1, _CHUNK // (values.shape[1] * values.shape[2]))
     for start in range(0, values.shape[0], step):
         which = slice(start, start + step)

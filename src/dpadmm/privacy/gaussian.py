@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from dpadmm import checks
@@ -116,6 +115,8 @@ def _epsilon_of_delta(m: float, delta: float) -> float:
         return 0.0
     # The zCDP conversion is an upper bound of the root, so it closes the bracket.
     top = zcdp_epsilon_classical(0.5 * m * m, delta) * (1 + 1e-9)
+    from scipy.optimize import brentq  # slow to load; composing and stating need no root
+
     root = float(brentq(lambda eps: _log_delta(m, eps) - goal, 0.0, top, xtol=1e-300, rtol=8.9e-16))
     root, step = max(root, 1e-300), 1e-15  # the root may lie on either side; the answer must not
     while _log_delta(m, root) > goal:
@@ -142,6 +143,8 @@ def _m_of(eps: float, delta: float) -> float:
     high = 4.0 * low
     while _log_delta(high, eps) <= goal:
         low, high = high, 2.0 * high
+    from scipy.optimize import brentq
+
     root = brentq(lambda t: _log_delta(math.exp(t), eps) - goal, math.log(low), math.log(high), rtol=8.9e-16)
     m, step = float(math.exp(root)), _SAFETY
     while True:

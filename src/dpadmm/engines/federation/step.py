@@ -6,13 +6,17 @@ from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation.inbox import checked_vector
 from dpadmm.engines.federation.silo_files import Records
 from dpadmm.engines.federation.terms import AgreedRun, loss_of
+from dpadmm.noise.secure import SecureSampler
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
+from dpadmm.solvers import batch_kernels, kernels  # noqa: F401 - loaded before a round is paid for, not in its midst
 from dpadmm.solvers.prepare import prepare
 from dpadmm.solvers.solution import one_blas_thread
 
 State = tuple[Floats, ...]
+
+SecureSampler()  # loads OpenDP, before a round is paid for as well
 
 
 def seat(terms: AgreedRun, agent: int, records: Records) -> Agents:
