@@ -17,7 +17,8 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import calibrated
 from dpadmm.noise.promises import Custom, Promise
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import Strength, objective_epsilon
+from dpadmm.privacy.protection import Strength
+from dpadmm.privacy.records import objective_epsilon
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.problem import Problem
 

@@ -17,9 +17,9 @@ from dpadmm.errors import InputError
 from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.privacy.protection import Certificate, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
-    Certificate,
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
@@ -27,8 +27,6 @@ from dpadmm.privacy.records import (
     PoissonSampling,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Unit,
-    View,
 )
 from dpadmm.problems import neighbours
 

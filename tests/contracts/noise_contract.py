@@ -20,18 +20,14 @@ from dpadmm.noise import (
     distribution_of,
     grid_for,
 )
+from dpadmm.privacy.protection import Certificate, Norm, Strength, Unit, View
 from dpadmm.privacy.records import (
-    Certificate,
     CoordinateLaplaceRelease,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     PoissonSampling,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Strength,
-    Unit,
-    View,
 )
 
 FALSE_ALARM = 1e-6

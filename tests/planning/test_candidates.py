@@ -28,7 +28,7 @@ from dpadmm.planning.plan import course_of, solver_tolerance
 from dpadmm.planning.simulations import run_simulation, simulation_of
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Protection, Unit, View
+from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, Ridge
 

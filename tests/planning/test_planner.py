@@ -14,7 +14,7 @@ from dpadmm.planning.candidates import settings_at
 from dpadmm.planning.simulations import folder, key_of, remembered, run_simulation, simulation_of
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import ONE_RECORD, Protection, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, ElasticNet
 

@@ -11,18 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
+from dpadmm.privacy.protection import Certificate, Norm, Strength
 from dpadmm.privacy.records import (
-    Certificate,
     CoordinateLaplaceRelease,
     GaussianRelease,
     NoisyRelease,
-    Norm,
     ObjectiveRelease,
     Origin,
     Release,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Strength,
 )
 
 COORDINATOR = -1

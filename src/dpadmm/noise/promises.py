@@ -18,8 +18,8 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
+from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import (
-    Certificate,
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,

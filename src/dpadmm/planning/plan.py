@@ -22,9 +22,9 @@ from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.ledger import ConfirmedLedger
-from dpadmm.privacy.ledger.statement import Receipt
-from dpadmm.privacy.records import Origin, Unit
+from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
+from dpadmm.privacy.protection import Unit
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos

@@ -34,7 +34,7 @@ from dpadmm.planning.plan import course_of
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import SyntheticWorld, draw
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import ONE_RECORD, Protection, View
+from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, Loss
 from dpadmm.problems.risk import EmpiricalRisk

@@ -14,7 +14,7 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.planning import Task, carry_out, plan, planner
 from dpadmm.planning.simulations import SimulatedScores
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Protection, Unit, View
+from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, Box, ElasticNet, Ridge
 from dpadmm.problems.silos import Silos

@@ -25,7 +25,7 @@ from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Custom, Promise
 from dpadmm.privacy.calibration import optimal_gaussian_shape
 from dpadmm.privacy.certificates.fixed_point import relaxation_of
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem, Weighting

@@ -25,14 +25,8 @@ from dpadmm.privacy.methods.method import (
     repeated,
     setting,
 )
-from dpadmm.privacy.records import (
-    Certificate,
-    FixedSizeSampling,
-    GaussianRelease,
-    PoissonSampling,
-    Release,
-    SampledGaussianRelease,
-)
+from dpadmm.privacy.protection import Certificate
+from dpadmm.privacy.records import FixedSizeSampling, GaussianRelease, PoissonSampling, Release, SampledGaussianRelease
 
 _MOST_PASSES = 6
 
