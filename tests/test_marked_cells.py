@@ -35,7 +35,7 @@ from dpadmm.estimators import (
     private_accuracy,
 )
 from dpadmm.planning import planner
-from dpadmm.planning.trial import Trial
+from dpadmm.planning.simulations import SimulatedScores
 from dpadmm.privacy.ledger import Budget, Ledger
 
 with warnings.catch_warnings():
@@ -99,7 +99,9 @@ def told_by(error: BaseException | None) -> str:
 @pytest.fixture(autouse=True)
 def instant_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the planner's simulations: no cell enters them."""
-    trial = Trial(score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0)
+    trial = SimulatedScores(
+        score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
+    )
     monkeypatch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
 
 
@@ -287,7 +289,7 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("XDG_CACHE_HOME", str(folder))
-        trial = Trial(
+        trial = SimulatedScores(
             score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
         )
         patch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
@@ -646,7 +648,7 @@ def fitted() -> dict[str, Any]:
     done = {}
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        trial = Trial(
+        trial = SimulatedScores(
             score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
         )
         patch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
@@ -828,7 +830,7 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
 
 def test_values_without_noise_are_not_in_messages() -> None:
     """A row above the norm, a value beyond the grid, a table of text: the refusals are told without the value."""
-    from dpadmm.noise import Batch, Draw, Slot
+    from dpadmm.noise import Draw, Recipients, Slot
     from dpadmm.noise.secure import SecureSampler, grid_for
     from dpadmm.privacy.protection import Certificate, Unit, View
     from dpadmm.privacy.records import GaussianRelease
@@ -850,7 +852,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
     column = np.full((1, 2, 1), NUMBER)
     sub = Subproblem(column, column, np.ones(1), column)
     for call in (
-        lambda: SecureSampler().perturb(value, release, Draw(Slot("message"), 1, Batch.one(0))),
+        lambda: SecureSampler().perturb(value, release, Draw(Slot("message"), 1, Recipients.one(0))),
         lambda: Silos.from_parts([X], [T], row_norm=1.0),
         lambda: Silos.from_parts([[[SAID]]], [[1.0]], row_norm=1.0),
         lambda: Silos.from_parts([[[1.0]]], [[SAID]], row_norm=1.0),

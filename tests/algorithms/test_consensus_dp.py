@@ -25,8 +25,7 @@ from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import PlannedNoise, at_levels
-from dpadmm.noise.promises import Family
-from dpadmm.noise.schedules import CaoOptimal
+from dpadmm.noise.promises import CaoOptimal, Family
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target

@@ -15,8 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import calibrated
-from dpadmm.noise.promises import Promise
-from dpadmm.noise.schedules import Custom
+from dpadmm.noise.promises import Custom, Promise
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.records import objective_epsilon

@@ -10,7 +10,7 @@ from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.networks import ring
-from dpadmm.noise.schedules import Geometric
+from dpadmm.noise.promises import Geometric
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems.losses import CappedLogistic, Logistic

@@ -5,7 +5,7 @@ import pytest
 
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.planning import planner
-from dpadmm.planning.trial import Trial
+from dpadmm.planning.simulations import SimulatedScores
 
 KINDS = {
     "logistic": PrivateLogisticRegression,
@@ -44,8 +44,10 @@ def instant_forecasts(request, monkeypatch):
     """
     if "real_plans" in request.fixturenames:
         return
-    trial = Trial(score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0)
-    monkeypatch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
+    scores = SimulatedScores(
+        score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
+    )
+    monkeypatch.setattr(planner, "remembered", lambda *_args, **_kwargs: scores)
 
 
 @pytest.fixture

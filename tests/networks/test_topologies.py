@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from dpadmm.errors import InputError
-from dpadmm.networks import complete, erdos_renyi, grid, path, random_geometric, ring, star, topologies
+from dpadmm.networks import complete, erdos_renyi, graph, grid, path, random_geometric, ring, star
 
 
 def test_pair_codes_cover_all_pairs_once():
-    pairs = topologies._pairs(np.arange(45))
+    pairs = graph._pairs(np.arange(45))
     assert sorted(map(tuple, pairs.tolist())) == sorted(itertools.combinations(range(10), 2))
 
 
@@ -20,7 +20,7 @@ def test_pair_codes_stay_exact_where_the_square_root_rounds(n):
     last_row = n * (n - 1) // 2
     codes = np.array([last_row - 1, last_row, last_row + 1, last_row + n - 1, last_row + n])
     expected = [[n - 2, n - 1], [0, n], [1, n], [n - 1, n], [0, n + 1]]
-    assert topologies._pairs(codes).tolist() == expected
+    assert graph._pairs(codes).tolist() == expected
 
 
 def test_erdos_renyi_has_the_conditional_law():

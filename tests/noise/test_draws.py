@@ -7,16 +7,16 @@ import pytest
 from tests.contracts.noise_contract import certificate, gaussian, laplace, message, spherical
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Batch, Draw, SecureSampler, SimulatedSampler, Slot, distribution_of
+from dpadmm.noise import COORDINATOR, Draw, Recipients, SecureSampler, SimulatedSampler, Slot, distribution_of
 from dpadmm.privacy.records import BareRelease, CoordinateLaplaceRelease
 
 SAMPLERS = [SimulatedSampler(1), SecureSampler()]
 
 
 def test_batches_count_from_zero_or_take_indices():
-    np.testing.assert_array_equal(Batch.of(3, 2).agents, [0, 1, 2])
-    np.testing.assert_array_equal(Batch.of([7, 5], [9]).agents, [7, 5])
-    np.testing.assert_array_equal(Batch.one(COORDINATOR, 4).replicas, [4])
+    np.testing.assert_array_equal(Recipients.of(3, 2).agents, [0, 1, 2])
+    np.testing.assert_array_equal(Recipients.of([7, 5], [9]).agents, [7, 5])
+    np.testing.assert_array_equal(Recipients.one(COORDINATOR, 4).replicas, [4])
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def test_batches_count_from_zero_or_take_indices():
 )
 def test_bad_batches_are_refused(agents, replicas):
     with pytest.raises(InputError):
-        Batch.of(agents, replicas)
+        Recipients.of(agents, replicas)
 
 
 def test_a_batch_does_not_change_with_the_array_it_came_from():
     indices = np.array([1, 2])
-    batch = Batch.of(indices)
+    batch = Recipients.of(indices)
     indices[0] = 9
     assert batch.agents[0] == 1
     with pytest.raises(ValueError, match="read-only"):
@@ -51,7 +51,7 @@ def test_a_batch_does_not_change_with_the_array_it_came_from():
 @pytest.mark.parametrize("round", [-1, 2**32, 1.5, math.nan])
 def test_bad_rounds_are_refused(round):
     with pytest.raises((InputError, ValueError)):
-        Draw(Slot("message"), round, Batch.of(1))
+        Draw(Slot("message"), round, Recipients.of(1))
 
 
 def test_bad_slots_are_refused():

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from dpadmm.noise import Batch, Draw, SecureSampler, Slot, grid_for
+from dpadmm.noise import Draw, Recipients, SecureSampler, Slot, grid_for
 from dpadmm.privacy.protection import Certificate, Unit, View
 from dpadmm.privacy.records import GaussianRelease, SphericalLaplaceRelease
 
@@ -24,7 +24,11 @@ RELEASES = (
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: type(release).__name__)
 def test_forked_processes_draw_different_noise(release):
     def draw():
-        return SecureSampler().perturb(np.zeros((1, 8, 1)), release, Draw(Slot("m"), 1, Batch.one(0))).values.tobytes()
+        return (
+            SecureSampler()
+            .perturb(np.zeros((1, 8, 1)), release, Draw(Slot("m"), 1, Recipients.one(0)))
+            .values.tobytes()
+        )
 
     seen = [draw()]
     for _ in range(3):

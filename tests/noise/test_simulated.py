@@ -19,7 +19,7 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, BareSampler, Batch, Draw, SimulatedSampler, Slot, kernels
+from dpadmm.noise import COORDINATOR, Draw, Recipients, SimulatedSampler, Slot, kernels
 from dpadmm.privacy.records import Origin
 
 LARGEST = 2**32 - 2
@@ -61,7 +61,7 @@ def plain_normal(seed, slot, round, agent, replica, coordinate):
 
 AGENTS = [COORDINATOR, 0, 3, LARGEST]
 REPLICAS = [0, 5, LARGEST]
-DRAW = Draw(Slot("inner", 17), 2**32 - 1, Batch.of(AGENTS, REPLICAS))
+DRAW = Draw(Slot("inner", 17), 2**32 - 1, Recipients.of(AGENTS, REPLICAS))
 
 
 def plain_normals(d):
@@ -135,7 +135,7 @@ def test_no_two_names_share_a_stream():
     ]
     seen = []
     for slot, round in itertools.product(slots, [*indices, 2**32 - 1]):
-        draw = Draw(slot, round, Batch.of([COORDINATOR, *indices], indices))
+        draw = Draw(slot, round, Recipients.of([COORDINATOR, *indices], indices))
         values = np.zeros((1 + len(indices), 2, len(indices)))
         seen.append(SimulatedSampler(0).perturb(values, gaussian(round=round), draw).values)
     numbers = np.abs(np.ravel(seen))
@@ -182,15 +182,3 @@ def test_the_kernels_are_compiled_once():
 def test_bad_samplers_are_refused(arguments):
     with pytest.raises(InputError):
         SimulatedSampler(**arguments)
-
-
-def test_silence_changes_nothing_and_says_so():
-    values = np.random.default_rng(1).standard_normal((2, 3, 4))
-    out = np.empty_like(values)
-    result = BareSampler().perturb(values, gaussian(), message(agents=2, replicas=4), out=out)
-    assert result.values is out
-    np.testing.assert_array_equal(out, values)
-    assert result.origin is Origin.NONE
-    assert not result.is_private_release
-    with pytest.raises(InputError):
-        BareSampler().perturb(values, gaussian(), message(agents=3, replicas=4))

@@ -9,8 +9,7 @@ from tests.contracts.local_facts import of
 from dpadmm.errors import InputError
 from dpadmm.noise import Slot
 from dpadmm.noise.plan import calibrated
-from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.noise.schedules import Geometric
+from dpadmm.noise.promises import Family, Geometric, Promise, Row
 from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import PureTarget, Target, calibrate_scale

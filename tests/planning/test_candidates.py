@@ -14,17 +14,18 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import Constant
 from dpadmm.planning import Task
-from dpadmm.planning.bench import bench_of, try_out
 from dpadmm.planning.candidates import (
     NOISE_RATIOS,
+    Settings,
     margin_scale,
     methods_for,
     ridge_of,
     settings_at,
     unit_noise,
+    why_not,
 )
-from dpadmm.planning.plan import course_of
-from dpadmm.planning.settings import Settings, solver_tolerance, why_not
+from dpadmm.planning.plan import course_of, solver_tolerance
+from dpadmm.planning.simulations import run_simulation, simulation_of
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -94,12 +95,12 @@ def test_the_aim_is_met_unless_the_ridge_settles_earlier(loss, epsilon):
     ratio=st.sampled_from(NOISE_RATIOS),
 )
 def test_units_of_rows_and_labels_do_not_matter(scale, threshold, epsilon, ratio):
-    """Rows times R and labels times S give the same bench, up to the rounding of its numbers."""
-    benches = []
+    """Rows times R and labels times S give the same simulation, up to the rounding of its numbers."""
+    made = []
     for row_norm, slope in ((1.0, 1.0), (scale, threshold)):
         task = task_of(epsilon=epsilon, row_norm=row_norm, loss=Huber(slope))
-        benches.append(bench_of(task, settings_at(task, PADMM, ratio)))
-    one, other = benches
+        made.append(simulation_of(task, settings_at(task, PADMM, ratio)))
+    one, other = made
     assert (one.loss, one.method, one.n_records, one.dimension) == (
         other.loss,
         other.method,
@@ -111,13 +112,13 @@ def test_units_of_rows_and_labels_do_not_matter(scale, threshold, epsilon, ratio
 
 
 def test_silos_that_add_noise_each_are_one_descent():
-    """P-ADMM with four silos and fixed-point ADMM with one do alike at the same tau: what the bench relies on."""
+    """P-ADMM with four silos and fixed-point ADMM with one do alike at the same tau: what simulations rely on."""
     task = task_of(sizes=(512,) * 4, epsilon=0.5, dimension=8)
-    bench = bench_of(task, settings_at(task, PADMM, 2.0))
-    assert bench.method == "fp-centralised"
+    simulation = simulation_of(task, settings_at(task, PADMM, 2.0))
+    assert simulation.method is CentralisedADMM
     for world in WORLDS[:2]:
-        one = try_out(bench, world)
-        peers = try_out(replace(bench, method="p-admm"), world)
+        one = run_simulation(simulation, world)
+        peers = run_simulation(replace(simulation, method=PADMM), world)
         assert 0.2 < one.kept < 1
         # The runs have other noise; six of them leave some spread.
         assert peers.kept == pytest.approx(one.kept, abs=0.12)
@@ -125,8 +126,8 @@ def test_silos_that_add_noise_each_are_one_descent():
 
 def test_more_noise_loses_more():
     task = task_of(sizes=(512,) * 4, epsilon=2.0, dimension=8)
-    bench = bench_of(task, settings_at(task, PADMM, 2.0))
-    kept = [try_out(replace(bench, tau=bench.tau * f), WORLDS[1]).kept for f in (1.0, 8.0, 64.0)]
+    simulation = simulation_of(task, settings_at(task, PADMM, 2.0))
+    kept = [run_simulation(replace(simulation, tau=simulation.tau * f), WORLDS[1]).kept for f in (1.0, 8.0, 64.0)]
     assert kept[0] > kept[1] > kept[2]
 
 

@@ -1,7 +1,7 @@
 """The planner: what it chooses, what it says, and its memory."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -9,11 +9,9 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import FinalModel
 from dpadmm.errors import InputError
 from dpadmm.networks import complete, ring
-from dpadmm.planning import Task, plan, utility_curve
-from dpadmm.planning import bench as bench_module
-from dpadmm.planning.bench import bench_of
-from dpadmm.planning.cache import folder, key_of, remembered
+from dpadmm.planning import Task, plan, simulations, utility_curve
 from dpadmm.planning.candidates import settings_at
+from dpadmm.planning.simulations import folder, key_of, remembered, run_simulation, simulation_of
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
@@ -156,25 +154,37 @@ def test_utility_grows_with_epsilon():
 
 def test_what_was_simulated_is_remembered_and_rubbish_is_not(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    bench = bench_of(TASK, settings_at(TASK, PADMM, 1.0))
-    first = remembered(bench, WORLDS[0])
-    file = folder() / f"{key_of(bench, WORLDS[0])}.json"
+    simulation = simulation_of(TASK, settings_at(TASK, PADMM, 1.0))
+    first = remembered(simulation, WORLDS[0])
+    file = folder() / f"{key_of(simulation, WORLDS[0])}.json"
     assert [f.name for f in folder().iterdir()] == [file.name]
 
     def no_more(*_):
         raise AssertionError("simulated again")
 
-    monkeypatch.setattr("dpadmm.planning.cache.try_out", no_more)
-    assert remembered(bench, WORLDS[0]) == first
+    monkeypatch.setattr(simulations, "run_simulation", no_more)
+    assert remembered(simulation, WORLDS[0]) == first
     good = file.read_text()
     more = good.rstrip().removesuffix("}")
     for rubbish in ("", "{", '{"score": 1}', "[1]", f'{more}, "score": NaN}}', f'{more}, "x": 1}}'):
         file.write_text(rubbish)
         with pytest.raises(AssertionError, match="again"):
-            remembered(bench, WORLDS[0])
-    monkeypatch.setattr("dpadmm.planning.cache.try_out", bench_module.try_out)
-    assert remembered(bench, WORLDS[0]) == first
+            remembered(simulation, WORLDS[0])
+    monkeypatch.setattr(simulations, "run_simulation", run_simulation)
+    assert remembered(simulation, WORLDS[0]) == first
     assert file.read_text() == good
+
+
+def test_what_earlier_versions_remember_is_found_by_the_same_name():
+    """The name says all that decides the scores, and no more: another number is another name."""
+    simulation = simulation_of(TASK, settings_at(TASK, PADMM, 1.0))
+    assert key_of(simulation, WORLDS[0]) == "28d2f2de119f41ca536c96ca57d55bc1"
+    changed = {"loss": Huber(1.0), "method": PADMM, "n_records": 128, "dimension": 2, "rounds": 39}
+    changed |= {"tau": 0.5, "time": 1.0, "mu": 0.0, "is_ample": True}
+    assert set(changed) == {each.name for each in fields(simulation)}
+    others = [replace(simulation, **{name: value}) for name, value in changed.items()]
+    names = [key_of(simulation, world) for world in WORLDS] + [key_of(other, WORLDS[0]) for other in others]
+    assert len(set(names)) == len(WORLDS) + len(others)
 
 
 def test_a_cache_that_cannot_be_written_does_not_stop_a_plan(monkeypatch, tmp_path):

@@ -21,8 +21,7 @@ from dpadmm.algorithms.setting import Setting
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.noise.schedules import Geometric
+from dpadmm.noise.promises import Family, Geometric, Promise, Row
 from dpadmm.privacy.certificates import gradient_step
 from dpadmm.privacy.protection import Certificate, in_l1_norm, with_spherical_noise
 from dpadmm.problems import neighbours

@@ -20,8 +20,7 @@ from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise
-from dpadmm.noise.schedules import Custom
+from dpadmm.noise.promises import Custom, Family, Promise
 from dpadmm.privacy.certificates import m_admm
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

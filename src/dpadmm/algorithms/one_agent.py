@@ -1,7 +1,7 @@
 """One agent of a run, known by public numbers alone: what it releases at some noise, what noise a budget needs.
 
 Its noise is one level a private round, standard deviations or rates, as the method's paper tells it; a single number
-stands for all rounds. A *shape* is relative noise (std, or 1/rate), as `dpadmm.noise.schedules` gives it.
+stands for all rounds. A *shape* is relative noise (std, or 1/rate), as `dpadmm.noise.promises` gives it.
 """
 
 import math

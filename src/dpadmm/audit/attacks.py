@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm.audit.likelihood import Lens, Penalty, log_likelihood_ratio
 from dpadmm.audit.transcripts import Event, RunSetup, Transcript, Wire, disagreement, replay
 from dpadmm.engines.private import PrivateAlgorithm
-from dpadmm.noise.draws import Batch, Draw, Perturbed, Releases, Sampler, Values
+from dpadmm.noise.draws import Draw, Perturbed, Recipients, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
@@ -169,7 +169,7 @@ class Afresh:
 
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
         """Return the values, each replica with the noise that a run of its own would have."""
-        alone = replace(draw, batch=Batch(draw.batch.agents, np.zeros(1, dtype=np.int64)))
+        alone = replace(draw, recipients=Recipients(draw.recipients.agents, np.zeros(1, dtype=np.int64)))
         drawn = [
             self.make().perturb(np.ascontiguousarray(values[:, :, [r]]), releases, alone)
             for r in range(values.shape[2])
@@ -203,7 +203,7 @@ class RehearsedNoise:
         total = np.zeros(run.estimate.shape[-1])
         for first, second in zip(in_p.events, in_q.events, strict=True):
             planned = evidence.plan.of(first.slot, first.round, first.agents)
-            draw = Draw(first.slot, first.round, Batch.of(first.agents, first.sent.shape[2]))
+            draw = Draw(first.slot, first.round, Recipients.of(first.agents, first.sent.shape[2]))
             noise = evidence.sampler.perturb(np.zeros_like(first.sent), planned, draw).values
             far = [np.square(event.sent - event.clean - noise).sum(axis=(0, 1)) for event in (first, second)]
             total += far[1] - far[0]

@@ -15,7 +15,7 @@ from dpadmm.engines.private import PrivateAlgorithm, plan_noise
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.schedules import Schedule
+from dpadmm.noise.promises import Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import View
 from dpadmm.problems.neighbours import Pair

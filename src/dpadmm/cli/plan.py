@@ -10,7 +10,7 @@ from dpadmm.cli.failures import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.planning.curve import UtilityPoint
+    from dpadmm.planning.planner import UtilityPoint
     from dpadmm.planning.task import Task
 
 
@@ -111,8 +111,8 @@ def _counts(sizes: str) -> tuple[int, ...]:
 
 def _show(task: "Task", words: options.TaskWords, plot: Path | None, *, has_curve: bool, is_json: bool) -> None:
     from dpadmm.cli.figures import print_json, print_line
-    from dpadmm.planning.curve import utility_curve
     from dpadmm.planning.planner import plan as make_plan
+    from dpadmm.planning.planner import utility_curve
     from dpadmm.reporting.utility_plot import epsilons_around
 
     made = make_plan(task, method=words.method_name())

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.setting import Private, Setting
 from dpadmm.checks import shown
-from dpadmm.engines.history import PublicRound, Witness
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import Sampler
+from dpadmm.noise.draws import Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated, check_reach, check_solvable
-from dpadmm.noise.promises import Family
-from dpadmm.noise.schedules import Schedule
+from dpadmm.noise.promises import Family, Schedule
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import Statement
@@ -28,7 +28,7 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.privacy.records import ObjectiveRelease, Origin, SampledGaussianRelease
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
 
@@ -85,6 +85,27 @@ class Course:
     def statement(self) -> Statement:
         """Return what all problems together will cost the worst person."""
         return self.noise_plan(is_secure=False).repeated(self.times).statement()
+
+
+@dataclass(frozen=True)
+class PublicRound:
+    """One round, as anyone who saw the released messages can compute it: post-processing, and nothing else.
+
+    norms: of each sender's message. movement: distance of their mean from that of the round before (of the mean
+    itself in the first). disagreement: largest distance of a message from their mean. noise_norm: the expected norm
+    of the noise on one message, a public number.
+    """
+
+    round: int
+    slot: str
+    norms: tuple[float, ...]
+    movement: float
+    disagreement: float
+    noise_norm: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**vars(self), "norms": list(self.norms)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,3 +325,38 @@ def _message_scales(plan: NoisePlan) -> dict[tuple[str, int], float]:
         if not any(isinstance(release, ObjectiveRelease) for release in row.values()):
             scales[slot.name, k] = max(release.level for release in row.values())
     return scales
+
+
+class Witness:
+    """A noise hook that hands everything on and writes down what leaves; it sees no value before its noise.
+
+    Only the slots in `noise_std` are messages. Noise inside an objective (C2) is not among them: it never leaves, and
+    whoever knew its norm could take it off the broadcast minimiser, so it is handed on unseen.
+    """
+
+    def __init__(self, hook: NoiseHook, noise_std: dict[tuple[str, int], float]) -> None:
+        self._hook, self._noise_std = hook, noise_std
+        self._last: dict[str, Floats] = {}
+        self.rounds: list[PublicRound] = []
+
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return what the hook returns."""
+        released = self._hook.perturb(slot, k, agents, values)
+        noise_std = self._noise_std.get((slot.name, k))
+        if noise_std is None:
+            return released
+        message = released[:, :, 0]
+        mean = message.mean(axis=0)
+        before = self._last.get(slot.name, np.zeros_like(mean))
+        self._last[slot.name] = mean
+        self.rounds.append(
+            PublicRound(
+                round=k,
+                slot=slot.name,
+                norms=tuple(np.linalg.norm(message, axis=1).tolist()),
+                movement=float(np.linalg.norm(mean - before)),
+                disagreement=float(np.linalg.norm(message - mean, axis=1).max()),
+                noise_norm=noise_std * float(np.sqrt(len(mean))),
+            )
+        )
+        return released

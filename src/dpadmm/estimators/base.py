@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.engines.history import PublicRound
+from dpadmm.engines.private import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.bookkeeping import check_ledger, opened, protection_of
 from dpadmm.estimators.notices import (
@@ -25,8 +25,8 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import Wishes
 from dpadmm.estimators.validation import Layout, boolean, new_data
-from dpadmm.planning.plan import Outcome, Plan, carry_out
-from dpadmm.planning.words import hopeless_words, large_delta_words
+from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
+from dpadmm.planning.planner import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats, Matrix
@@ -93,7 +93,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _train(
         self, wishes: Wishes, loss: Loss, X: Matrix, y: Any, targets: Sequence[Floats], groups: Any, notes: list[str]
-    ) -> tuple[Outcome, RowEncoding]:
+    ) -> tuple[PlanOutcome, RowEncoding]:
         """Fit one problem per vector of targets and keep what is public; returns the released models.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.

@@ -24,11 +24,11 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.training import protection_from
 from dpadmm.estimators.validation import boolean, own_words, seed_of
-from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
+from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Sampler, Slot
 from dpadmm.noise.plan import check_reach
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.words import large_delta_words
+from dpadmm.planning.planner import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum
@@ -253,7 +253,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
             ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=Origin.SECURE)
         # At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.
         total = np.full((1, 1, 1), int(whole.sum()) / STEPS)
-        noisy = sampler.perturb(total, release, Draw(_SLOT, 1, Batch.one(COORDINATOR)))
+        noisy = sampler.perturb(total, release, Draw(_SLOT, 1, Recipients.one(COORDINATOR)))
     privacy = PrivacyStatement.of(
         statement([release]),
         [release],

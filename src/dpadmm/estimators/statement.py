@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpadmm.noise.distributions import distribution_of
+from dpadmm.noise.draws import distribution_of
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers

@@ -22,8 +22,7 @@ from dpadmm.algorithms.method import by_name, plannable
 from dpadmm.checks import shown
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint
-from dpadmm.networks.graph import Network
-from dpadmm.networks.topologies import complete, path, ring, star
+from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.problems.arrays import Ints, Matrix
 from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
 

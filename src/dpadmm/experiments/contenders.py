@@ -18,7 +18,7 @@ from dpadmm.experiments.table import Reading
 from dpadmm.experiments.trials import TOLERANCE, Trial
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import at_levels, calibrated
-from dpadmm.noise.schedules import Constant, Geometric, Schedule
+from dpadmm.noise.promises import Constant, Geometric, Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.claims import dvp, m_admm, p_admm, r_admm
 from dpadmm.privacy.claims.r_admm import PerturbedObjective

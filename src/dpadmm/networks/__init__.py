@@ -1,8 +1,7 @@
 """Who talks to whom: networks of agents, their spectra, and token walks over them."""
 
-from dpadmm.networks.graph import Network
+from dpadmm.networks.graph import Network, complete, erdos_renyi, grid, path, random_geometric, ring, star
 from dpadmm.networks.spectrum import SpectralFacts
-from dpadmm.networks.topologies import complete, erdos_renyi, grid, path, random_geometric, ring, star
 from dpadmm.networks.walks import WalkKind, participations, random_walk, stationary_law, uniform_walk
 
 __all__ = [

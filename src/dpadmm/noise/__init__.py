@@ -1,19 +1,29 @@
 """Noise: distributions, schedules, and two samplers behind one interface - seeded for experiments, secure for releases.
 
 Noise is drawn from a release (`dpadmm.privacy.records`), which carries the certificate, never from a bare number:
-`sampler.perturb(values, releases, Draw(Slot("message"), round, batch))`.
+`sampler.perturb(values, releases, Draw(Slot("message"), round, recipients))`.
 """
 
-from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace, distribution_of
-from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Perturbed, Releases, Sampler, Slot
-from dpadmm.noise.schedules import CaoOptimal, Constant, Custom, Geometric, Schedule, Tail
+from dpadmm.noise.draws import (
+    COORDINATOR,
+    CoordinateLaplace,
+    Distribution,
+    Draw,
+    Gaussian,
+    Perturbed,
+    Recipients,
+    Releases,
+    Sampler,
+    Slot,
+    SphericalLaplace,
+    distribution_of,
+)
+from dpadmm.noise.promises import CaoOptimal, Constant, Custom, Geometric, Schedule, Tail
 from dpadmm.noise.secure import SecureSampler, grid_for
-from dpadmm.noise.simulated import BareSampler, SimulatedSampler
+from dpadmm.noise.simulated import SimulatedSampler
 
 __all__ = [
     "COORDINATOR",
-    "BareSampler",
-    "Batch",
     "CaoOptimal",
     "Constant",
     "CoordinateLaplace",
@@ -23,6 +33,7 @@ __all__ = [
     "Gaussian",
     "Geometric",
     "Perturbed",
+    "Recipients",
     "Releases",
     "Sampler",
     "Schedule",

@@ -1,7 +1,8 @@
-"""Asking for noise: who (`Batch`), when and what for (`Draw`), by which promise (releases), and what comes back."""
+"""Asking for noise: who gets it (`Recipients`), when and what for (`Draw`), by which promise, and what comes back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
@@ -10,9 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.distributions import Distribution, distribution_of
-from dpadmm.privacy.protection import Certificate, Strength
-from dpadmm.privacy.records import NoisyRelease, Origin, Release
+from dpadmm.privacy.protection import Certificate, Norm, Strength
+from dpadmm.privacy.records import (
+    CoordinateLaplaceRelease,
+    GaussianRelease,
+    NoisyRelease,
+    ObjectiveRelease,
+    Origin,
+    Release,
+    SampledGaussianRelease,
+    SphericalLaplaceRelease,
+)
 
 COORDINATOR = -1
 """Index of the coordinator where an agent is asked for."""
@@ -21,6 +30,86 @@ _LIMIT = 2**32  # indices are 32-bit words of the generator's counter
 
 Values = NDArray[np.float64]
 Releases = Release | Sequence[Release]
+
+
+class Distribution(Protocol):
+    """A scale family of noise in R^d: `scale` times a parameter-free unit noise. The samplers draw it."""
+
+    @property
+    def scale(self) -> float:
+        """The factor on the unit noise of the family."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(0, std^2 I): independent normal coordinates; std > 0."""
+
+    std: float
+
+    def __post_init__(self) -> None:
+        """Refuse a non-positive std."""
+        checks.positive("std", self.std)
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of a coordinate."""
+        return self.std
+
+
+@dataclass(frozen=True)
+class SphericalLaplace:
+    """Density proportional to exp(-rate ||v||_2): norm Gamma(d, 1/rate), direction uniform on the sphere; rate > 0."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        """Refuse a non-positive rate."""
+        checks.positive("rate", self.rate)
+
+    @property
+    def scale(self) -> float:
+        """1/rate: the mean norm per dimension."""
+        return 1 / self.rate
+
+
+@dataclass(frozen=True)
+class CoordinateLaplace:
+    """Independent Laplace coordinates of scale `scale` > 0: density proportional to exp(-||v||_1/scale)."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Refuse a non-positive scale."""
+        checks.positive("scale", self.scale)
+
+
+@singledispatch
+def distribution_of(release: object) -> Distribution:
+    """Return the noise a release promises.
+
+    Refused: releases without noise, and Laplace noise on coordinates behind a Euclidean bound, which it does not
+    protect.
+    """
+    raise InputError(f"A {type(release).__name__} promises no noise. Draw for a Gaussian or Laplace release.")
+
+
+@distribution_of.register(GaussianRelease)
+@distribution_of.register(SampledGaussianRelease)
+def _(release: GaussianRelease | SampledGaussianRelease) -> Gaussian:
+    return Gaussian(release.noise_std)
+
+
+@distribution_of.register(SphericalLaplaceRelease)
+@distribution_of.register(ObjectiveRelease)
+def _(release: SphericalLaplaceRelease | ObjectiveRelease) -> SphericalLaplace:
+    return SphericalLaplace(release.rate)
+
+
+@distribution_of.register(CoordinateLaplaceRelease)
+def _(release: CoordinateLaplaceRelease) -> CoordinateLaplace:
+    if release.certificate.norm is not Norm.L1:
+        raise InputError("Laplace noise on coordinates needs an L1 certificate, got one in the L2 norm.")
+    return CoordinateLaplace(release.scale)
 
 
 @dataclass(frozen=True, order=True)
@@ -38,12 +127,12 @@ class Slot:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class Recipients:
     """The agents and replicas at hand, by their indices in the whole experiment; checked once, used every round.
 
-    >>> Batch.of(3, 2)
-    Batch(3 agents, 2 replicas)
-    >>> Batch.one(agent=1).agents
+    >>> Recipients.of(3, 2)
+    Recipients(3 agents, 2 replicas)
+    >>> Recipients.one(agent=1).agents
     array([1])
     """
 
@@ -56,27 +145,27 @@ class Batch:
         object.__setattr__(self, "replicas", _indices("replicas", self.replicas, 0))
 
     @classmethod
-    def of(cls, agents: int | ArrayLike, replicas: int | ArrayLike = 1) -> "Batch":
-        """Return a batch from indices, or from numbers of agents and replicas counted from 0."""
+    def of(cls, agents: int | ArrayLike, replicas: int | ArrayLike = 1) -> "Recipients":
+        """Return them from indices, or from numbers of agents and replicas counted from 0."""
         return cls(_expand("agents", agents), _expand("replicas", replicas))
 
     @classmethod
-    def one(cls, agent: int, replica: int = 0) -> "Batch":
-        """Return the batch of a silo: one agent, one replica."""
+    def one(cls, agent: int, replica: int = 0) -> "Recipients":
+        """Return those of a silo: one agent, one replica."""
         return cls(np.array([agent]), np.array([replica]))
 
     def __repr__(self) -> str:
         """Say the sizes."""
-        return f"Batch({self.agents.size} agents, {self.replicas.size} replicas)"
+        return f"Recipients({self.agents.size} agents, {self.replicas.size} replicas)"
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One request: round (0 to 2^32 - 1), slot, and the batch."""
+    """One request: round (0 to 2^32 - 1), slot, and who gets it."""
 
     slot: Slot
     round: int
-    batch: Batch
+    recipients: Recipients
 
     def __post_init__(self) -> None:
         """Refuse rounds that are no 32-bit numbers."""
@@ -117,7 +206,7 @@ class Sampler(Protocol):
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
         """Return `values` (agents, dimension, replicas) plus fresh noise.
 
-        `releases` is a sequence with one release per agent of the batch, in its order, or one release that stands
+        `releases` is a sequence with one release per agent of the draw, in its order, or one release that stands
         for all of them and names one of them. `out` receives the result; it may be `values` itself.
         """
 
@@ -138,7 +227,7 @@ class Noise:
 
 def promised_noise(releases: Releases, draw: Draw) -> Noise:
     """Return the noise of the draw's agents, after checking that the releases are about this draw."""
-    agents = draw.batch.agents
+    agents = draw.recipients.agents
     if isinstance(releases, Sequence):
         if [release.agent for release in releases] != agents.tolist():
             raise InputError(
@@ -148,7 +237,7 @@ def promised_noise(releases: Releases, draw: Draw) -> Noise:
         records = tuple(releases)
     else:
         if releases.agent not in agents:
-            raise InputError(f"The release is of agent {releases.agent}, which is not in the draw's batch.")
+            raise InputError(f"The release is of agent {releases.agent}, which is not in the draw.")
         records = (releases,)
     for record in records:
         if record.round != draw.round:
@@ -165,9 +254,9 @@ def promised_noise(releases: Releases, draw: Draw) -> Noise:
 
 
 def checked_values(values: Values, draw: Draw) -> Values:
-    """Return `values` as a plain float64 array of the batch's shape (agents, dimension, replicas)."""
+    """Return `values` as a plain float64 array of the draw's shape (agents, dimension, replicas)."""
     array = np.require(values, np.float64, ("C", "A", "W"))  # kernels are compiled for this layout only
-    n, replicas = draw.batch.agents.size, draw.batch.replicas.size
+    n, replicas = draw.recipients.agents.size, draw.recipients.replicas.size
     if array.ndim != 3 or array.shape[0] != n or array.shape[2] != replicas or array.shape[1] == 0:
         raise InputError(
             f"values must have the shape ({n} agents, dimension, {replicas} replicas), got {np.shape(values)}."

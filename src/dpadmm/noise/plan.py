@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Releases, Sampler, Slot
-from dpadmm.noise.promises import Family, Promise, Row, bounds_by_round, last_round
-from dpadmm.noise.schedules import Constant, Schedule
+from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Releases, Sampler, Slot
+from dpadmm.noise.promises import Constant, Family, Promise, Row, Schedule, bounds_by_round, last_round
 from dpadmm.noise.secure import MOST_REACH, grid_for
 from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import Statement, statement
@@ -373,7 +372,7 @@ class PlannedNoise:
         """Return `values` (agents, d, R) with the planned noise added."""
         out = np.empty_like(values)
         for columns, plan in self.groups:
-            draw = Draw(slot, k, Batch.of(agents, columns))
+            draw = Draw(slot, k, Recipients.of(agents, columns))
             part = np.ascontiguousarray(values[:, :, columns])
             planned = plan.of(slot, k, agents)
             drawn = self.sampler.perturb(part, planned, draw)

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace
 from dpadmm.noise.draws import (
+    CoordinateLaplace,
+    Distribution,
     Draw,
+    Gaussian,
     Noise,
     Perturbed,
     Releases,
+    SphericalLaplace,
     Values,
     checked_out,
     checked_values,
@@ -68,7 +71,7 @@ class SecureSampler:
     too large for 64-bit multiples of the grid, are refused; such a refusal is visible and not covered by the
     certificate.
 
-    >>> from dpadmm.noise import Batch, Draw, Slot
+    >>> from dpadmm.noise import Recipients, Draw, Slot
     >>> from dpadmm.privacy.protection import Certificate, Unit, View
     >>> from dpadmm.privacy.records import GaussianRelease
     >>> grid = grid_for(2.0)
@@ -77,7 +80,7 @@ class SecureSampler:
     ...     assumptions=("unit-norm records",), grid=grid, grid_dimension=4,
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=5, round=1)
-    >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, Draw(Slot("message"), 1, Batch.one(5)))
+    >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, Draw(Slot("message"), 1, Recipients.one(5)))
     >>> result.is_private_release, result.strength.value, bool(np.all(result.values % grid == 0))
     (True, 'certified', True)
     """
@@ -90,9 +93,10 @@ class SecureSampler:
         """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
         noise = promised_noise(releases, draw)
         array = checked_values(values, draw)
-        if draw.batch.replicas.size != 1:
+        if draw.recipients.replicas.size != 1:
             raise InputError(
-                f"A secure draw has one replica, got {draw.batch.replicas.size}. Use SimulatedSampler for experiments."
+                f"A secure draw has one replica, got {draw.recipients.replicas.size}. "
+                "Use SimulatedSampler for experiments."
             )
         if not np.all(np.isfinite(array)):
             raise InputError("Values to be released must be finite; some are not. Nothing was drawn.")

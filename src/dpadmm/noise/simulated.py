@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace
 from dpadmm.noise.draws import (
+    CoordinateLaplace,
+    Distribution,
     Draw,
+    Gaussian,
     Perturbed,
     Releases,
     Slot,
+    SphericalLaplace,
     Values,
     checked_out,
     checked_values,
@@ -45,14 +48,14 @@ class SimulatedSampler:
     seed : whole number >= 0, of any size.
     threads : number of threads that share the agents of a draw, >= 1.
 
-    >>> from dpadmm.noise import Batch, Draw, Slot
+    >>> from dpadmm.noise import Recipients, Draw, Slot
     >>> from dpadmm.privacy.protection import Certificate, Unit, View
     >>> from dpadmm.privacy.records import GaussianRelease
     >>> certificate = Certificate(
     ...     bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("unit-norm records",)
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=0, round=1)
-    >>> draw = Draw(Slot("message"), 1, Batch.of(agents=3, replicas=2))
+    >>> draw = Draw(Slot("message"), 1, Recipients.of(agents=3, replicas=2))
     >>> result = SimulatedSampler(seed=7).perturb(np.zeros((3, 4, 2)), release, draw)
     >>> result.values.shape, result.is_private_release
     ((3, 4, 2), False)
@@ -73,7 +76,7 @@ class SimulatedSampler:
         array = checked_values(values, draw)
         result = checked_out(out, array)
         keys = _key(self.seed, draw, 0), _key(self.seed, draw, 1)
-        stream = _Stream(_words(draw.batch.agents), _words(draw.batch.replicas), keys)
+        stream = _Stream(_words(draw.recipients.agents), _words(draw.recipients.replicas), keys)
         add = _ADDERS[noise.family]
 
         def work(part: slice) -> None:
@@ -159,16 +162,3 @@ _ADDERS: dict[type[Distribution], Callable[[Values, Values, _Stream, Values], No
     CoordinateLaplace: _add_laplace,
     SphericalLaplace: _add_spherical,
 }
-
-
-@dataclass(frozen=True)
-class BareSampler:
-    """No noise at all, for runs that are not private: values come back as they are, labelled so."""
-
-    def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
-        """Return `values` unchanged; releases are not looked at."""
-        array = checked_values(values, draw)
-        if out is not None:
-            np.copyto(checked_out(out, array), array)
-            array = out
-        return Perturbed(array, Origin.NONE, frozenset())

@@ -1,8 +1,11 @@
-"""Candidates from theory: how long to descend, in how many rounds, with which method.
+"""Candidates from theory: which methods can serve a task, how long to descend, in how many rounds, with which loss.
+
+Every method here is, for the mean of its models, a descent on the pooled objective `F = sum_i w_i f_i` with steps of
+some size t: explicit for gradients, implicit for ADMM. A method says itself what t makes of its settings (`at_step`).
 
 Let tau be the noise of the pooled gradient, per coordinate, were the whole budget (m-GDP) spent on one round. For
-Gaussian noise K rounds multiply it by sqrt(K), and after a total time T (see `settings`) a coordinate of the model
-carries about `tau T`, however many rounds T is made of:
+Gaussian noise K rounds multiply it by sqrt(K), and after a total time `T = K t` a coordinate of the model carries about
+`tau T`, however many rounds T is made of:
 
     noise at every silo          tau = 2 G q sqrt(N s)/m          q = r/n (records), max w_i (users)
     noise at the coordinator     tau = 2 G q s f/m                f = sqrt(1 + t L/2) (C6; users: 1)
@@ -15,16 +18,18 @@ best T leaves noise of the order of the loss's own scale S (1 for margins; for H
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import singledispatch
 
+from dpadmm.algorithms.decentralised import is_ridge
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.algorithms.method import Method
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.planning.settings import Settings, left_regulariser, own_ridge, why_not
 from dpadmm.planning.task import Task
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems.losses import Loss, Target
+from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
+from dpadmm.problems.regularisers import Regulariser
 
 NOISE_RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """The values of c that are compared."""
@@ -39,6 +44,18 @@ _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come t
 _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
 _MOST_PEERS = 50  # a complete graph of more has too many edges
 _SETTLED = 25.0  # mu T from which on the ridge has decided everything
+_CAP = 0.7
+_MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers a method runs with, on one scale: rounds K, time per round t, ridge weight mu."""
+
+    method: type[Method]
+    rounds: int
+    step: float
+    mu: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +148,7 @@ def ridge_of(task: Task) -> float:
 
 def margin_scale(loss: Loss) -> float:
     """Return S: how much noise on a prediction begins to matter."""
-    return loss.slope_bound if loss.target is Target.REALS else 1.0
+    return loss.slope_bound if loss.target is LabelKind.REALS else 1.0
 
 
 def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
@@ -148,3 +165,57 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
         return slope * reach / task.target.epsilon
     m = float(m_of(task.target.epsilon, task.target.delta))
     return slope * (silos if method.about.trusts_coordinator else math.sqrt(task.n_silos * silos)) / m
+
+
+def why_not(task: Task, method: type[Method]) -> str | None:
+    """Return why the method cannot serve the task, None if it can."""
+    about = method.about
+    if task.n_silos < about.least_silos:
+        return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
+    if task.protection.view not in about.views:
+        return f"{about.name} is not certified against the {task.protection.view.value}"
+    if task.protection.unit not in about.units:
+        return f"{about.name} is not certified for the unit {task.protection.unit.value}"
+    if about.needs_ridge and own_ridge(task) == 0:
+        return f"{about.name} needs a ridge, a weight alpha above 0"
+    penalty = left_regulariser(task)
+    if penalty is not None and not about.takes_any_regulariser:
+        return f"{about.name} has no proximal step for {type(penalty).__name__}"
+    return None
+
+
+def own_ridge(task: Task) -> float | None:
+    """Return the user's ridge weight, None if the penalty is something else or was left to the planner."""
+    if task.regulariser is None or not is_ridge(task.regulariser, task.dimension):
+        return None
+    return float(task.regulariser.strong_convexity)
+
+
+def left_regulariser(task: Task) -> Regulariser | None:
+    """Return the part of the user's penalty that is no ridge: it needs a proximal step."""
+    if task.regulariser is None or is_ridge(task.regulariser, task.dimension):
+        return None
+    return task.regulariser
+
+
+def task_to_fit(task: Task, method: type[Method]) -> Task:
+    """Return the task with the loss that is fitted: a relative whose records pull less, where noise is what hurts.
+
+    `CappedLogistic` holds the pull of badly misclassified records at `cap` instead of 1: all noise shrinks by that
+    factor, for a bias that noise drowns. Where there is hardly any noise, or a cap is not proved (C2), the loss asked
+    for is kept, so that its optimum is found.
+    """
+    if method.about.is_pure:
+        return task
+    return replace(task, loss=capped(task.loss, room(task, method)))
+
+
+@singledispatch
+def capped(loss: Loss, room: float = math.inf) -> Loss:
+    """Return the loss to fit; `room` is Theta (see `room`)."""
+    return loss
+
+
+@capped.register
+def _(loss: Logistic, room: float = math.inf) -> Loss:
+    return CappedLogistic(_CAP) if room < _MOST_ROOM else loss

@@ -1,30 +1,29 @@
-"""A plan: everything that is fixed before the data are touched, with its reasons; and carrying it out."""
+"""A plan: everything that is fixed before the data are touched, with its reasons; for this process or a federation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dpadmm.engines.history import PublicRound
-from dpadmm.engines.local import LocalEngine
-from dpadmm.engines.private import Course, RunSetting, run_course
-from dpadmm.networks.graph import Network
+from dpadmm.algorithms.method import Topology
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
+from dpadmm.engines.local import FinalModel, LocalEngine
+from dpadmm.engines.private import Course, PublicRound, RunSetting, run_course
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.planning.forecast import Forecast
-from dpadmm.planning.settings import (
-    Settings,
-    budget_of,
-    left_regulariser,
-    network_for,
-    output_for,
-    solver_tolerance,
-)
+from dpadmm.noise.promises import Constant, Tail
+from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
+from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
+from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -32,13 +31,93 @@ from dpadmm.problems.silos import Silos
 
 
 def course_of(task: Task, settings: Settings, times: int = 1) -> Course:
-    """Return what running the task with these settings means; `times` problems share its rows."""
-    method, (output, schedule) = settings.method, output_for(settings.method)
+    """Return what running the task with these settings means; `times` problems share its rows.
+
+    Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta).
+    """
+    method, about = settings.method, settings.method.about
     problem = Problem.of(task.functions(settings.mu), regulariser=left_regulariser(task))
-    network, tolerance = network_for(task, method), solver_tolerance(task)
-    setting = RunSetting(problem, settings.rounds, tolerance, network, task.protection)
+    network = None
+    if about.topology is Topology.GRAPH:
+        network = task.network if task.network is not None else complete(task.n_silos)
+    setting = RunSetting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
     algorithm: Any = method.at_step(setting, settings.step)
-    return Course(algorithm, setting, budget_of(task, method), schedule, output, times)
+    target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
+    if about.is_one_shot:
+        return Course(algorithm, setting, target, Constant(), FinalModel.LAST, times)
+    return Course(algorithm, setting, target, Tail(), FinalModel.TAIL_AVERAGE, times)
+
+
+def solver_tolerance(task: Task) -> float:
+    """Return the gradient norm to solve to: 1e-4 of what one record can move, so that it costs no noise (C7).
+
+    Never less than 64-bit numbers of the gradients' size can reach: that would fail after the run was paid for.
+    """
+    constants = task.functions().constants
+    one_record = 2.0 * constants.record_gradient / task.n_records
+    size = max(1.0, constants.record_gradient)
+    return float(np.clip(1e-4 * one_record, 1e-12 * size, 1e-7 * size))
+
+
+class ScoreKind(Enum):
+    """What is forecast, on records that the model has not seen."""
+
+    ACCURACY = "accuracy"
+    R2 = "R^2"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The expected score of the private model, between the worlds that were simulated.
+
+    mean, spread: mean and standard deviation over worlds and runs. low, high: mean in the hardest and the easiest
+    world. non_private: the same objective without noise. trivial: always the majority class (regression: the mean) of
+    the synthetic worlds, which says nothing about the majority class of anybody's data.
+    loss, loss_non_private, loss_trivial: mean losses, on the same records.
+    """
+
+    score: ScoreKind
+    mean: float
+    spread: float
+    low: float
+    high: float
+    non_private: float
+    trivial: float
+    loss: float
+    loss_non_private: float
+    loss_trivial: float
+
+    @property
+    def kept(self) -> float:
+        """The part of what can be learned that survives the noise: 1 is all, 0 or less nothing."""
+        reach = self.non_private - self.trivial
+        return (self.mean - self.trivial) / reach if reach > 0 else 0.0
+
+    @property
+    def gain(self) -> float:
+        """How much better than the simplest answer the private model was, in the simulations."""
+        return self.mean - self.trivial
+
+    @property
+    def gain_non_private(self) -> float:
+        """The same without noise."""
+        return self.non_private - self.trivial
+
+    @property
+    def simplest(self) -> str:
+        """What a model that learned nothing would answer."""
+        return "the majority class" if self.score is ScoreKind.ACCURACY else "predicting the mean"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**{k: v for k, v in vars(self).items() if k != "score"}, "score": self.score.value}
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        return (
+            f"{self.score.value} {self.mean:.3f} +- {self.spread:.3f} on synthetic data, {self.gain:.3f} above "
+            f"{self.simplest} there (without privacy {self.non_private:.3f}, {self.gain_non_private:.3f} above)"
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,6 +184,59 @@ class Plan(Course):
         """Return the problem on these silos; refuse silos that are not the ones planned for."""
         return replace(self.setting.problem, functions=self.task.risk(silos, self.mu))
 
+    def terms(
+        self,
+        run: str,
+        participants: Sequence[Participant],
+        coordinator: str,
+        schema: str,
+        *,
+        noise: NoiseOrigin = NoiseOrigin.SECURE,
+        seed: int = 0,
+    ) -> Agreement:
+        """Return the plan as terms of a federation, for `write_federation` and the silos' owners to approve.
+
+        run: a new name. participants: the silos planned for, in their order. coordinator: its public key. schema: the
+        schema's digest. What is done about silos that do not answer can be chosen with `dataclasses.replace`.
+        """
+        task, settings, usual = self.task, vars(self.algorithm), self.settings.method.numbers()
+        if tuple(participant.records for participant in participants) != task.sizes:
+            raise InputError(
+                f"The plan is for silos of {task.sizes} records; the participants hold others. Plan again."
+            )
+        if self.times != 1 or task.protection.unit is not Unit.RECORD:
+            raise InputError("A federation solves one problem and hides records: plan for two classes and unit=record.")
+        loss, slope_bound = loss_words(task.loss)
+        l1, ridge = penalty_words(self.setting.problem.regulariser)
+        agreement = Agreement(
+            run=run,
+            method=self.method,
+            settings=tuple((name, x) for name, x in settings.items() if x != usual.get(name, x)),
+            rounds=self.rounds,
+            epsilon=self.target.epsilon,
+            delta=self.target.delta if isinstance(self.target, Target) else 0.0,
+            participants=tuple(participants),
+            coordinator=coordinator,
+            schema=schema,
+            dimension=task.dimension,
+            edges=() if self.network is None else tuple((int(i), int(j)) for i, j in self.network.edges),
+            row_norm=task.row_norm,
+            loss=loss,
+            slope_bound=slope_bound,
+            mu=self.mu,
+            ridge=ridge,
+            l1=l1,
+            tolerance=self.setting.tolerance,
+            tail_power=self.schedule.power if isinstance(self.schedule, Tail) else 0.0,
+            records_per_person=task.protection.records_per_person,
+            silos_per_person=task.protection.silos_per_person,
+            noise=noise,
+            seed=seed,
+        )
+        if agreed_run(agreement).course.algorithm != self.algorithm:
+            raise InputError(f"Terms have no words for {self.algorithm}; choose another method.")
+        return agreement
+
     def describe(self) -> str:
         """Return the plan as text."""
         task = self.task
@@ -170,7 +302,7 @@ def task_json(task: Task) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class PlanOutcome:
     """What may leave after a plan was carried out.
 
     `models` (problems, d) are the released models. `statement` tells what all of them cost; it is about a release only
@@ -210,7 +342,7 @@ def carry_out(
     ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
     progress: bool = True,
     run: str | None = None,
-) -> Outcome:
+) -> PlanOutcome:
     """Run the plan on the silos, or on the same rows with the labels of each of its problems; see `run_course`.
 
     Nothing but what may be seen is kept.
@@ -219,7 +351,7 @@ def carry_out(
     problems = [plan.problem(part) for part in parts]
     engine = LocalEngine(progress=progress)
     done = run_course(plan, problems, sampler, label=plan.method, ledgers=ledgers, engine=engine, name=run)
-    return Outcome(
+    return PlanOutcome(
         models=np.array([each.run.model(plan.output)[:, 0] for each in done]),
         statement=done[0].statement,
         origin=next((each.origin for each in done if not each.is_private_release), Origin.SECURE),

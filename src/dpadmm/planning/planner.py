@@ -1,31 +1,35 @@
-"""Choose: candidates from theory, compared in simulations on synthetic worlds. No data come in."""
+"""Choose: candidates from theory, compared in simulations on synthetic worlds; and say why. No data come in."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.method import Method
+from dpadmm.algorithms.method import Method, Topology, plannable
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.planning.bench import bench_of
-from dpadmm.planning.cache import remembered
-from dpadmm.planning.candidates import NOISE_RATIOS, RULE_OF_THUMB, Candidate, candidate, methods_for
-from dpadmm.planning.forecast import Forecast, Score
-from dpadmm.planning.plan import Plan, course_of
-from dpadmm.planning.settings import method_named, why_not
-from dpadmm.planning.surrogate import task_to_fit
+from dpadmm.planning.candidates import (
+    NOISE_RATIOS,
+    RULE_OF_THUMB,
+    Candidate,
+    candidate,
+    methods_for,
+    task_to_fit,
+    unit_noise,
+    why_not,
+)
+from dpadmm.planning.plan import Forecast, Plan, ScoreKind, course_of
+from dpadmm.planning.simulations import SimulatedScores, remembered, simulation_of
 from dpadmm.planning.task import Task
-from dpadmm.planning.trial import Trial
-from dpadmm.planning.words import reasons, warnings
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
-from dpadmm.privacy.protection import ONE_RECORD, Protection
-from dpadmm.problems import losses
-from dpadmm.problems.losses import Loss
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
+from dpadmm.problems.losses import CappedLogistic, LabelKind, Loss
 from dpadmm.problems.regularisers import Regulariser
 
 _HOPELESS = 0.1  # part of the learnable that must survive
@@ -34,16 +38,16 @@ _NEARLY = 1.15  # how much more than at best may be lost for the sake of the rul
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A candidate with its trials, one per world."""
+class SimulatedCandidate:
+    """A candidate with its scores, one per world."""
 
     candidate: Candidate
-    trials: tuple[Trial, ...]
+    scores: tuple[SimulatedScores, ...]
 
     @property
     def kept(self) -> float:
         """Mean part of the learnable loss that survives."""
-        return float(np.mean([trial.kept for trial in self.trials]))
+        return float(np.mean([one.kept for one in self.scores]))
 
     @property
     def lost(self) -> float:
@@ -104,6 +108,25 @@ def plan(
     )
 
 
+@dataclass(frozen=True)
+class UtilityPoint:
+    """What a plan for this epsilon is expected to reach."""
+
+    epsilon: float
+    method: str
+    expected: Forecast
+    is_hopeless: bool
+
+
+def utility_curve(task: Task, epsilons: Sequence[float], method: str | None = None) -> tuple[UtilityPoint, ...]:
+    """Return the forecast of the task at other budgets, delta unchanged."""
+    points = []
+    for epsilon in epsilons:
+        made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method)
+        points.append(UtilityPoint(float(epsilon), made.method, made.expected, made.is_hopeless))
+    return tuple(points)
+
+
 def _shares(target: Target, problems: int) -> list[Target]:
     """Return budgets for one of several problems, the largest first; the last is sound for any mechanism."""
     if checks.count("problems", problems) == 1:
@@ -118,7 +141,7 @@ def _plan(task: Task, method: str | None, problems: int) -> Plan:
     task = task_to_fit(task, methods[0])
     tried = [one for each in methods for one in climb(task, each)]
     best = choose(tried)
-    expected = forecast(task, best.trials)
+    expected = forecast(task, best.scores)
     is_hopeless = expected.kept < _HOPELESS
     settings = best.candidate.settings
     return Plan(
@@ -126,14 +149,14 @@ def _plan(task: Task, method: str | None, problems: int) -> Plan:
         task=task,
         settings=settings,
         expected=expected,
-        signal=float(np.mean([trial.norm for trial in best.trials])),
+        signal=float(np.mean([one.norm for one in best.scores])),
         reasons=reasons(task, best.candidate, len(tried), is_forced=method is not None),
         warnings=warnings(task, settings.method, is_hopeless, expected),
         is_hopeless=is_hopeless,
     )
 
 
-def climb(task: Task, method: type[Method]) -> list[Tried]:
+def climb(task: Task, method: type[Method]) -> list[SimulatedCandidate]:
     """Try candidates from the rule of thumb on, towards less noise or more while that pays."""
     start = NOISE_RATIOS.index(RULE_OF_THUMB)
     first = try_all(task, candidate(task, method, NOISE_RATIOS[start]))
@@ -152,7 +175,7 @@ def climb(task: Task, method: type[Method]) -> list[Tried]:
     return tried
 
 
-def choose(tried: Sequence[Tried]) -> Tried:
+def choose(tried: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
     """Return the candidate nearest to the rule of thumb among the nearly best.
 
     The worlds are invented, so small differences between candidates say little about other data.
@@ -162,34 +185,98 @@ def choose(tried: Sequence[Tried]) -> Tried:
     return min(near, key=lambda one: (abs(math.log(one.candidate.ratio / RULE_OF_THUMB)), one.lost))
 
 
-def try_all(task: Task, candidate: Candidate) -> Tried:
+def try_all(task: Task, candidate: Candidate) -> SimulatedCandidate:
     """Simulate a candidate in every world, or remember what came out."""
-    return Tried(candidate, tuple(remembered(bench_of(task, candidate.settings), world) for world in WORLDS))
+    simulation = simulation_of(task, candidate.settings)
+    return SimulatedCandidate(candidate, tuple(remembered(simulation, world) for world in WORLDS))
 
 
-def forecast(task: Task, trials: Sequence[Trial]) -> Forecast:
-    """Sum the trials up."""
-    scores = np.array([trial.score for trial in trials])
-    is_signs = task.loss.target is losses.Target.SIGNS
+def forecast(task: Task, found: Sequence[SimulatedScores]) -> Forecast:
+    """Sum up what the worlds have shown."""
+    scores = np.array([one.score for one in found])
+    is_signs = task.loss.target is LabelKind.SIGNS
     return Forecast(
-        score=Score.ACCURACY if is_signs else Score.R2,
+        score=ScoreKind.ACCURACY if is_signs else ScoreKind.R2,
         mean=float(scores.mean()),
-        spread=float(np.sqrt(scores.var() + np.mean([trial.spread**2 for trial in trials]))),
+        spread=float(np.sqrt(scores.var() + np.mean([one.spread**2 for one in found]))),
         low=float(scores.min()),
         high=float(scores.max()),
-        non_private=float(np.mean([trial.best for trial in trials])),
-        trivial=float(np.mean([trial.trivial for trial in trials])),
-        loss=float(np.mean([trial.loss for trial in trials])),
-        loss_non_private=float(np.mean([trial.loss_best for trial in trials])),
-        loss_trivial=float(np.mean([trial.loss_trivial for trial in trials])),
+        non_private=float(np.mean([one.best for one in found])),
+        trivial=float(np.mean([one.trivial for one in found])),
+        loss=float(np.mean([one.loss for one in found])),
+        loss_non_private=float(np.mean([one.loss_best for one in found])),
+        loss_trivial=float(np.mean([one.loss_trivial for one in found])),
     )
 
 
 def _fitting(task: Task, name: str) -> type[Method]:
-    method = method_named(name)
-    problem = why_not(task, method)
+    known = plannable()
+    if name not in known:
+        raise InputError(f"No plan can be made for the method {shown(name)}; choose one of {', '.join(known)}.")
+    problem = why_not(task, known[name])
     if problem is not None:
         raise InputError(
             f"The method cannot serve this task: {problem}. Leave the method to the planner (None or auto)."
         )
-    return method
+    return known[name]
+
+
+def reasons(task: Task, chosen: Candidate, n_tried: int, is_forced: bool) -> tuple[str, ...]:
+    """Return why these settings."""
+    settings = chosen.settings
+    tau = unit_noise(task, settings.method, settings.rounds)
+    why = "the method was asked for" if is_forced else settings.method.about.why
+    time = settings.step * settings.rounds
+    return (
+        why,
+        f"the whole budget buys one look at the gradient with a noise of {tau:.2g} per coordinate; descending for a "
+        f"time of {time:.3g} in {settings.rounds} rounds leaves about {tau * time * task.row_norm:.2g} on a prediction",
+        f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else "one record among all"),
+        *capped_words(task.loss),
+        f"chosen among {n_tried} candidate(s) by simulations on synthetic data; no private record was looked at",
+    )
+
+
+@singledispatch
+def capped_words(loss: Loss) -> tuple[str, ...]:
+    """Say what was changed about the loss, if anything."""
+    return ()
+
+
+@capped_words.register
+def _(loss: CappedLogistic) -> tuple[str, ...]:
+    return (f"records that the model gets badly wrong pull with at most {loss.cap:g} instead of 1, which saves noise",)
+
+
+def warnings(task: Task, method: type[Method], is_hopeless: bool, expected: Forecast) -> tuple[str, ...]:
+    """Return what to know before spending the budget."""
+    found = []
+    if task.network is not None and method.about.topology is not Topology.GRAPH:
+        found.append(
+            f"{method.about.name} goes through a coordinator, not over the given graph: no certified graph method has "
+            "this penalty, unit or view."
+        )
+    if is_hopeless:
+        found.append(hopeless_words(task, expected))
+    if task.target.delta * task.n_records > 1:
+        found.append(large_delta_words(task.target.delta, task.n_records))
+    if task.target.epsilon > 10:
+        found.append(f"eps = {task.target.epsilon:g} protects hardly anybody; use it for comparisons only.")
+    return tuple(found)
+
+
+def hopeless_words(task: Task, expected: Forecast) -> str:
+    """Say that nothing is to be expected, and what would help."""
+    unit = f"{min(task.sizes)} records per silo" if task.protection.unit is Unit.RECORD else f"{task.n_silos} users"
+    return (
+        f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {expected.simplest}; "
+        "pool silos, lower d, or raise eps."
+    )
+
+
+def large_delta_words(delta: float, n_records: int) -> str:
+    """Say what a delta above 1/n allows."""
+    return (
+        f"delta = {delta:g} is above 1/n = {1 / n_records:.2g}: that allows publishing somebody's record outright. "
+        "Choose a delta well below 1/n."
+    )

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Loss, Target
+from dpadmm.problems.losses import LabelKind, Loss
 
 
 class Features(Enum):
@@ -31,7 +31,7 @@ class Features(Enum):
 
 
 @dataclass(frozen=True)
-class World:
+class SyntheticWorld:
     """One kind of table.
 
     features: how columns look. explained: part of the label's spread (classification: of the log-odds' spread against
@@ -46,24 +46,18 @@ class World:
     positive: float
 
 
-WORLDS: tuple[World, ...] = (
-    World("census", Features.CATEGORIES, log_odds=2.2, variance_share=0.4, positive=0.25),
-    World("clinic", Features.MIXED, log_odds=2.0, variance_share=0.5, positive=0.45),
-    World("lab", Features.NUMBERS, log_odds=5.0, variance_share=0.8, positive=0.37),
-    World("sensors", Features.CENTRED, log_odds=3.0, variance_share=0.6, positive=0.5),
+WORLDS: tuple[SyntheticWorld, ...] = (
+    SyntheticWorld("census", Features.CATEGORIES, log_odds=2.2, variance_share=0.4, positive=0.25),
+    SyntheticWorld("clinic", Features.MIXED, log_odds=2.0, variance_share=0.5, positive=0.45),
+    SyntheticWorld("lab", Features.NUMBERS, log_odds=5.0, variance_share=0.8, positive=0.37),
+    SyntheticWorld("sensors", Features.CENTRED, log_odds=3.0, variance_share=0.6, positive=0.5),
 )
 
 
-@dataclass(frozen=True)
-class Table:
-    """Drawn rows and labels."""
-
-    rows: Floats
-    labels: Floats
-
-
-def draw(world: World, n_rows: int, dimension: int, loss: Loss, rng: np.random.Generator) -> Table:
-    """Return `n_rows` records of the world for this loss, rows of norm at most 1.
+def draw(
+    world: SyntheticWorld, n_rows: int, dimension: int, loss: Loss, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return the rows, of norm at most 1, and labels of `n_rows` records of the world for this loss.
 
     Labels of a regression are scaled to the loss's own scale: most of them lie within its slope bound.
     """
@@ -76,17 +70,17 @@ def draw(world: World, n_rows: int, dimension: int, loss: Loss, rng: np.random.G
     signal /= max(float(signal.std()), 1e-12)
     norms = np.maximum(np.linalg.norm(raw, axis=1, keepdims=True), 1e-12)
     rows = raw * np.minimum(1.0, 1.0 / norms)
-    if loss.target is Target.REALS:
+    if loss.target is LabelKind.REALS:
         noise = rng.standard_normal(n_rows)
         share = world.variance_share
         labels = 0.5 * loss.slope_bound * (np.sqrt(share) * signal + np.sqrt(1 - share) * noise)
-        return Table(rows, labels)
+        return rows, labels
     from scipy.optimize import brentq  # slow to load, and a plan from the cache draws no world
 
     odds = world.log_odds * signal
     shift = brentq(lambda b: float(expit(odds + b).mean()) - world.positive, -60.0, 60.0)
     labels = np.where(rng.random(n_rows) < expit(odds + shift), 1.0, -1.0)
-    return Table(rows, labels)
+    return rows, labels
 
 
 def _raw_rows(kind: Features, n: int, d: int, rng: np.random.Generator) -> Floats:

@@ -8,8 +8,8 @@ from functools import singledispatch
 from dpadmm import __version__
 from dpadmm.algorithms.method import Topology, by_name
 from dpadmm.datasets.schema import Schema
-from dpadmm.engines.history import PublicRound
-from dpadmm.planning.plan import Outcome, Plan
+from dpadmm.engines.private import PublicRound
+from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
@@ -55,7 +55,7 @@ def _(loss: Huber) -> str:
 
 
 def saved_model(
-    outcome: Outcome, schema: Schema, names: Sequence[str], title: str, spending: Spending | None = None
+    outcome: PlanOutcome, schema: Schema, names: Sequence[str], title: str, spending: Spending | None = None
 ) -> SavedModel:
     """Return the model of an outcome with everything that may be told about it."""
     plan, guarantee = outcome.plan, guarantee_of(outcome)
@@ -93,7 +93,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def guarantee_of(outcome: Outcome) -> Guarantee:
+def guarantee_of(outcome: PlanOutcome) -> Guarantee:
     """Return what the run's statement certifies at the task's delta."""
     said, delta = outcome.statement, outcome.plan.task.target.delta
     claims, reason = claims_of(outcome.plan, outcome.noise_plan)
@@ -154,7 +154,7 @@ def choice_of(plan: Plan) -> Choice:
     )
 
 
-def _noise_curves(outcome: Outcome, protected: Protection) -> tuple[Curve, ...]:
+def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[Curve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
     for release in outcome.noise_plan:

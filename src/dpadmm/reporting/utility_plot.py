@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from dpadmm.planning.curve import UtilityPoint
-from dpadmm.planning.forecast import Score
+from dpadmm.planning.plan import ScoreKind
+from dpadmm.planning.planner import UtilityPoint
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 _BAR = 30
@@ -51,7 +51,7 @@ def draw_utility(points: Sequence[UtilityPoint], epsilon: float, path: Path) -> 
     from matplotlib.figure import Figure
 
     score = points[0].expected.score.value
-    simplest = "majority class" if points[0].expected.score is Score.ACCURACY else "mean"
+    simplest = "majority class" if points[0].expected.score is ScoreKind.ACCURACY else "mean"
     x = [point.epsilon for point in points]
     mean = [point.expected.mean for point in points]
     low = [point.expected.mean - point.expected.spread for point in points]

@@ -28,8 +28,7 @@ from dpadmm.algorithms.method import About, Method, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.noise.schedules import Custom
+from dpadmm.noise.promises import Custom, Family, Promise, Row
 from dpadmm.privacy.calibration import optimal_gaussian_shape
 from dpadmm.privacy.certificates import fixed_point_mean_record, fixed_point_mean_user
 from dpadmm.privacy.certificates.fixed_point import relaxation_of

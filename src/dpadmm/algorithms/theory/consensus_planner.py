@@ -20,8 +20,7 @@ from dpadmm.algorithms.consensus_neighbours import Neighbours, StarFacts
 from dpadmm.algorithms.theory.consensus import Star, gaussian_energy, laplace_energy, released_error
 from dpadmm.algorithms.theory.labels import Bound
 from dpadmm.errors import InputError
-from dpadmm.noise.promises import Family
-from dpadmm.noise.schedules import Custom
+from dpadmm.noise.promises import Custom, Family
 from dpadmm.privacy.calibration import (
     PureTarget,
     Target,

@@ -20,6 +20,9 @@ from dpadmm.errors import InputError
 
 FORMAT = 1
 
+_ADDED = {"slope_bound": 1.0, "tail_power": 0.0}
+"""Terms that the first version did not have; left out of the text at these values, so that older digests stay."""
+
 
 class Missing(Enum):
     """What a federation does about a silo that does not answer in time."""
@@ -62,6 +65,8 @@ class Agreement:
     rounds, epsilon, delta: what is spent at most; delta 0 for the methods with pure epsilon.
     participants: at least two silos, in the order of their numbers. edges: pairs of numbers (graph methods).
     loss, mu, weighting, ridge, l1: the problem `sum w_i f_i + g`; loss by name.
+    slope_bound: greatest slope of the loss, where it can be chosen (huber's threshold, capped-logistic's cap).
+    tail_power: how the noise grows in the second half of the rounds (`noise.Tail`); 0 leaves it to the method.
     schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies.
     coordinator: public key that requests are signed with.
     noise: secure for releases; test noise, seeded by `seed`, protects nobody and is for rehearsals.
@@ -100,6 +105,8 @@ class Agreement:
     left: tuple[str, ...] = ()
     spent_m: float = 0.0
     spent_epsilon: float = 0.0
+    slope_bound: float = 1.0
+    tail_power: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every number on its own; whether they fit together is for `terms.agreed_run`."""
@@ -118,9 +125,9 @@ class Agreement:
         self._check_people()
         checks.count("dimension", self.dimension)
         _key("coordinator", self.coordinator)
-        for name in ("row_norm", "tolerance", "wait_seconds", "largest"):
+        for name in ("row_norm", "tolerance", "wait_seconds", "largest", "slope_bound"):
             checks.positive(name, getattr(self, name))
-        for name in ("mu", "ridge", "l1", "spent_m", "spent_epsilon"):
+        for name in ("mu", "ridge", "l1", "spent_m", "spent_epsilon", "tail_power"):
             checks.non_negative(name, getattr(self, name))
         checks.count("seed", self.seed, least=0)
         checks.count("least_silos", self.least_silos, least=2)
@@ -152,6 +159,7 @@ class Agreement:
     def as_json(self) -> str:
         """Return the terms as canonical JSON: equal terms give equal text."""
         plain = asdict(self) | {"noise": self.noise.value, "missing": self.missing.value, "format": FORMAT}
+        plain = {name: value for name, value in plain.items() if name not in _ADDED or value != _ADDED[name]}
         return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @property
@@ -224,7 +232,7 @@ def read_federation(path: Path) -> Agreement:
     if graph is not None:
         if "edges" in plain:
             raise InputError(f"{path}: give edges or a graph by name, not both.")
-        plain["edges"] = _named_edges(str(graph), len(plain.get("participants", ())))
+        plain["edges"] = named_edges(str(graph), len(plain.get("participants", ())))
     return Agreement.from_plain(plain)
 
 
@@ -245,7 +253,8 @@ def _settings(given: Any) -> tuple[tuple[str, float], ...]:
     return tuple(sorted((str(name), checks.finite(str(name), value) + 0.0) for name, value in pairs))
 
 
-def _named_edges(graph: str, n: int) -> list[tuple[int, int]]:
+def named_edges(graph: str, n: int) -> list[tuple[int, int]]:
+    """Return the edges of a common graph of n silos; a ring of two is a path."""
     shapes = {
         "ring": [(i, (i + 1) % n) for i in range(n)] if n > 2 else [(0, 1)],
         "path": [(i, i + 1) for i in range(n - 1)],

@@ -16,16 +16,13 @@ import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation import durable, messages
-from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation.agreement import Agreement, Missing
 from dpadmm.engines.federation.inbox import read_step
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.messages import Join, Joined, Refused, Step
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal, printable
 from dpadmm.engines.federation.terms import AgreedRun, agreed_run
 from dpadmm.errors import InputError
-from dpadmm.noise.plan import PlannedNoise
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.problems.arrays import Floats
 
 APPLICATION = 0x64704132
@@ -351,11 +348,8 @@ class Coordinator:
         answers, agreement = self._answered(k), self.agreement
         asked = self.terms.asked(k)
         vectors = np.stack([read_step(answers[agent], agreement, agent, k).vector for agent in asked])[:, :, None]
-        secure = agreement.noise is NoiseOrigin.SECURE
-        sampler = SecureSampler() if secure else SimulatedSampler(seed=agreement.seed)
-        noise = PlannedNoise(self.terms.plan, sampler)
-        exchange = self.terms.algorithm.exchange
-        inbox = exchange(k, self.terms.problem, self.terms.network, self._inbox(k - 1), vectors, noise)
+        exchange, before = self.terms.algorithm.exchange, self._inbox(k - 1)
+        inbox = exchange(k, self.terms.problem, self.terms.network, before, vectors, self.terms.noise())
         # On a graph every broadcast is public and their mean stands for the run; otherwise the coordinator's own.
         estimate = vectors.mean(axis=0)[:, 0] if self.terms.is_graph else inbox[0, :, 0]
         with durable.exclusive(self._connection):

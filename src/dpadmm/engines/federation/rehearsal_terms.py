@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.datasets.screening import Screening
-from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.errors import InputError
 
@@ -55,8 +55,6 @@ def p_admm_terms(
     """Return the builder of the terms: P-ADMM on a ring (a path for two) at delta 1e-5 with test noise."""
 
     def build(people: Sequence[Participant], coordinator: str, digest: str) -> Agreement:
-        n = len(people)
-        pairs = [(i, i + 1) for i in range(n - 1)] + ([(0, n - 1)] if n > 2 else [])
         return Agreement(
             run=run,
             method=PADMM.about.name,
@@ -69,7 +67,7 @@ def p_admm_terms(
             schema=digest,
             dimension=schema.dimension,
             row_norm=schema.row_norm,
-            edges=tuple(pairs),
+            edges=tuple(named_edges("ring", len(people))),
             mu=mu,
             noise=NoiseOrigin.TEST,
             seed=7,

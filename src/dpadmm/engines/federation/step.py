@@ -3,13 +3,10 @@
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents
-from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.inbox import checked_vector
 from dpadmm.engines.federation.silo_files import Records
 from dpadmm.engines.federation.terms import AgreedRun, loss_of
-from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
@@ -18,7 +15,8 @@ from dpadmm.solvers.prepare import prepare
 from dpadmm.solvers.solution import one_blas_thread
 
 State = tuple[Floats, ...]
-_SECURE = SecureSampler()
+
+SecureSampler()  # loads OpenDP, before a round is paid for as well
 
 
 def seat(terms: AgreedRun, agent: int, records: Records) -> Agents:
@@ -47,10 +45,8 @@ def make_step(
     silos skip rounds have nothing to finish (`update` returns the state).
     """
     agreement, algorithm = terms.agreement, terms.algorithm
-    is_secure = agreement.noise is NoiseOrigin.SECURE
-    if is_secure:
+    if terms.is_secure:
         algorithm = algorithm.with_secret(secret)
-    noise = PlannedNoise(terms.plan, _SECURE if is_secure else SimulatedSampler(seed=agreement.seed))
     with one_blas_thread():
         state, first = algorithm.start(agents, 1)
         here = first if inbox is None else inbox
@@ -58,6 +54,6 @@ def make_step(
             state = type(state)(*saved)
         if last is not None and last == k - 1:
             state = algorithm.update(last, agents, state, here)
-        state, message = algorithm.local_step(k, agents, state, here, noise)
+        state, message = algorithm.local_step(k, agents, state, here, terms.noise())
     vector = np.ascontiguousarray(message[0, :, 0])
     return tuple(state), checked_vector(vector, agreement, "this silo's own step")

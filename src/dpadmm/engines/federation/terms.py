@@ -7,31 +7,40 @@ public constants, so the problem used here has the right sizes and empty tables.
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, singledispatch
 from typing import Any
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import check_fit
 from dpadmm.algorithms.method import Common, Method, Topology, federated
-from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.private import Course, RunSetting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.plan import NoisePlan, calibrated
-from dpadmm.noise.promises import Family
+from dpadmm.noise.plan import NoisePlan, PlannedNoise
+from dpadmm.noise.promises import Family, Tail
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import NoisyRelease
-from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.regularisers import ElasticNet, NoRegulariser, Regulariser, Ridge
+from dpadmm.problems.regularisers import L1, ElasticNet, NoRegulariser, Regulariser, Ridge
 from dpadmm.problems.risk import PublicFunctions
 
-LOSSES: dict[str, Loss] = {"logistic": Logistic(), "smoothed-hinge": SmoothedHinge(), "huber": Huber(1.0)}
+LOSSES: dict[str, type[Any]] = {
+    "logistic": Logistic,
+    "smoothed-hinge": SmoothedHinge,
+    "huber": Huber,
+    "capped-logistic": CappedLogistic,
+}
+"""The losses that terms can name."""
+
+_CHOSEN_SLOPE = (Huber, CappedLogistic)  # their only number is the slope bound
 
 # A person's total must be strictly within the budget after sums are rounded up.
 _ROOM = 1 - 1e-11
@@ -42,10 +51,23 @@ class AgreedRun:
     """An agreement with everything that follows from it; made by `agreed_run`."""
 
     agreement: Agreement
-    algorithm: Any
-    problem: Problem
-    network: Network | None
+    course: Course
     plan: NoisePlan
+
+    @property
+    def algorithm(self) -> Any:
+        """The method with its numbers."""
+        return self.course.algorithm
+
+    @property
+    def problem(self) -> Problem:
+        """The problem as far as it is agreed: sizes and constants, no values."""
+        return self.course.setting.problem
+
+    @property
+    def network(self) -> Network | None:
+        """The graph, None where there is a coordinator."""
+        return self.course.setting.network
 
     @property
     def is_graph(self) -> bool:
@@ -56,6 +78,15 @@ class AgreedRun:
     def sends_bare(self) -> bool:
         """Whether the silos' own messages carry no noise: the coordinator adds it to what it broadcasts."""
         return bool(self.algorithm.about.trusts_coordinator)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether this is a release, not a rehearsal."""
+        return self.agreement.noise is NoiseOrigin.SECURE
+
+    def noise(self) -> PlannedNoise:
+        """Return what draws one party's planned noise in one round."""
+        return PlannedNoise(self.plan, SecureSampler() if self.is_secure else SimulatedSampler(self.agreement.seed))
 
     def rounds_of(self, agent: int) -> list[int]:
         """Return the rounds in which a silo is asked."""
@@ -147,10 +178,12 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
         graph = Network(len(agreement.participants), np.array(agreement.edges, dtype=np.int64).reshape(-1, 2))
     common = Common(agreement.rounds, len(agreement.participants), graph, agreement.seed)
     algorithm: Any = method.agreed(common, **agreement.numbers())
-    network = graph if algorithm.needs_network else None
-    problem = _public_problem(agreement)
-    check_fit(algorithm, problem, network)
-    return AgreedRun(agreement, algorithm, problem, network, _plan(agreement, algorithm, problem, network))
+    people = Protection(records_per_person=agreement.records_per_person, silos_per_person=agreement.silos_per_person)
+    network, tolerance = graph if algorithm.needs_network else None, agreement.tolerance
+    setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, people)
+    schedule = Tail(agreement.tail_power) if agreement.tail_power else None
+    course = Course(algorithm, setting, _target(agreement), schedule)
+    return AgreedRun(agreement, course, course.noise_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
 
 
 def _check_settings(agreement: Agreement, method: type[Method]) -> None:
@@ -161,6 +194,9 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
             f"{agreement.method} takes the settings {', '.join(sorted(known))}; "
             f"unknown: {sorted(given - set(known))}, missing: {sorted(lacking)}."
         )
+    if method.about.is_pure != (agreement.delta == 0):
+        need = "delta = 0 (its noise is Laplace)" if method.about.is_pure else "a delta above 0 (its noise is Gaussian)"
+        raise InputError(f"{agreement.method} needs {need}, got delta = {agreement.delta!r}.")
     if agreement.missing is Missing.WITHOUT and Family.SAMPLED in method.about.noise:
         raise InputError(
             f"{agreement.method} cannot go on without a silo: sampled releases are planned as a whole. Use 'wait'."
@@ -180,7 +216,49 @@ def loss_of(agreement: Agreement) -> Loss:
     """Return the loss that the terms name."""
     if agreement.loss not in LOSSES:
         raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {agreement.loss!r}.")
-    return LOSSES[agreement.loss]
+    loss = _loss(LOSSES[agreement.loss], agreement.slope_bound)
+    if loss.slope_bound != agreement.slope_bound:
+        raise InputError(f"{agreement.loss} has slopes up to {loss.slope_bound:g}; got {agreement.slope_bound!r}.")
+    return loss
+
+
+def loss_words(loss: Loss) -> tuple[str, float]:
+    """Return the terms `loss` and `slope_bound` that stand for this loss."""
+    for name, kind in LOSSES.items():
+        if kind is type(loss) and _loss(kind, loss.slope_bound) == loss:
+            return name, loss.slope_bound
+    raise InputError(f"Terms have no words for {loss}; they know {', '.join(LOSSES)}.")
+
+
+def _loss(kind: type[Any], slope_bound: float) -> Loss:
+    made: Loss = kind(slope_bound) if kind in _CHOSEN_SLOPE else kind()
+    return made
+
+
+@singledispatch
+def penalty_words(penalty: Regulariser) -> tuple[float, float]:
+    """Return the terms `l1` and `ridge` that stand for this penalty."""
+    raise InputError(f"Terms have no words for the penalty {penalty}; they know l1 and ridge weights.")
+
+
+@penalty_words.register
+def _(penalty: NoRegulariser) -> tuple[float, float]:
+    return 0.0, 0.0
+
+
+@penalty_words.register
+def _(penalty: Ridge) -> tuple[float, float]:
+    return 0.0, penalty.strength
+
+
+@penalty_words.register
+def _(penalty: L1) -> tuple[float, float]:
+    return penalty.strength, 0.0
+
+
+@penalty_words.register
+def _(penalty: ElasticNet) -> tuple[float, float]:
+    return penalty.l1, penalty.l2
 
 
 def _weighting(agreement: Agreement) -> Weighting:
@@ -194,26 +272,6 @@ def _penalty(agreement: Agreement) -> Regulariser:
     if agreement.l1:
         return ElasticNet(l1=agreement.l1, l2=agreement.ridge)
     return Ridge(agreement.ridge) if agreement.ridge else NoRegulariser()
-
-
-def _plan(agreement: Agreement, algorithm: Any, problem: Problem, network: Network | None) -> NoisePlan:
-    """Calibrate the noise to what is left of the budget."""
-    setting = Setting(
-        problem,
-        agreement.rounds,
-        agreement.tolerance,
-        network,
-        Protection(records_per_person=agreement.records_per_person, silos_per_person=agreement.silos_per_person),
-    )
-    promises = algorithm.promises(setting)
-    is_gaussian = {promise.family for promise in promises} <= {Family.GAUSSIAN, Family.SAMPLED}
-    if is_gaussian != (agreement.delta > 0):
-        need = "a delta above 0 (its noise is Gaussian)" if is_gaussian else "delta = 0 (its noise is Laplace)"
-        raise InputError(f"{agreement.method} needs {need}, got delta = {agreement.delta!r}.")
-    # Exact sampling exists for Gaussian noise (C8); Laplace noise is drawn in floating point and labelled so.
-    grid = agreement.dimension if is_gaussian and agreement.noise is NoiseOrigin.SECURE else None
-    silos = agreement.silos_per_person
-    return calibrated(promises, _target(agreement), silos_per_person=silos, secure_dimension=grid)
 
 
 def _target(agreement: Agreement) -> Target | PureTarget:

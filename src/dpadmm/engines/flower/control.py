@@ -12,7 +12,7 @@ from dpadmm.engines.flower.processes import FlowerError
 
 
 @dataclass(frozen=True)
-class Control:
+class SuperLinkControl:
     """Whoever reaches this API can register nodes and start apps; silos therefore run no app that is sent to them."""
 
     address: str

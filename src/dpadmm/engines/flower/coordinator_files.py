@@ -10,7 +10,7 @@ from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.keys import SigningKey, need_extra
 from dpadmm.engines.flower import processes
-from dpadmm.engines.flower.control import Control
+from dpadmm.engines.flower.control import SuperLinkControl
 from dpadmm.engines.flower.processes import Process
 from dpadmm.engines.flower.runtime import Runtime, auth_secret
 from dpadmm.engines.flower.tls import certified_hosts, create_certificates
@@ -138,9 +138,9 @@ class CoordinatorFiles:
         (self.directory / "address").write_text(f"[{near}]:{port}" if ":" in near else f"{near}:{port}")
         return superlink
 
-    def control(self) -> Control:
+    def control(self) -> SuperLinkControl:
         """Return the control API of the SuperLink that was started last."""
-        return Control(self._address(), self.ca)
+        return SuperLinkControl(self._address(), self.ca)
 
     def runtime(self) -> Runtime:
         """Return the runtime API of the SuperLink that was started last."""

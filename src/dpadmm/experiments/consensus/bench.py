@@ -25,8 +25,7 @@ from dpadmm.algorithms.theory.labels import Bound, Version
 from dpadmm.experiments.table import Reading, Rows
 from dpadmm.experiments.trials import Trial, run_trials
 from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
-from dpadmm.noise.promises import Promise
-from dpadmm.noise.schedules import CaoOptimal
+from dpadmm.noise.promises import CaoOptimal, Promise
 from dpadmm.privacy.calibration import PureTarget
 from dpadmm.privacy.claims import ClaimedSensitivity
 from dpadmm.privacy.claims import consensus as claims

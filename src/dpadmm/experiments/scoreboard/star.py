@@ -20,7 +20,7 @@ from dpadmm.experiments.style import canvas, draw_curve, finish
 from dpadmm.experiments.table import Reading, Rows, Table, chosen
 from dpadmm.experiments.trials import Trial, run_trials
 from dpadmm.noise.plan import NoisePlan, calibrated
-from dpadmm.noise.schedules import CaoOptimal
+from dpadmm.noise.promises import CaoOptimal
 from dpadmm.privacy.calibration import PureTarget, Target
 
 EPSILONS = (0.1, 0.5, 1.0, 5.0, 10.0)

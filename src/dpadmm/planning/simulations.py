@@ -1,0 +1,283 @@
+"""Simulations in canonical units, each small enough to take a fraction of a second, and remembered on disk.
+
+What noise does to a descent depends on tau, the total time T and the ridge (see `candidates`). Records, silos, row
+norms and label scales enter through these alone, so tasks of one kind share their simulations:
+
+    rows of norm R, labels of scale S:   mu' = mu/R^2,   T' = T R^2,   tau' = tau/(R S),   rows of norm 1, scale 1.
+
+Methods in which every silo adds its noise are one descent with one noise for the mean model; they are simulated as
+fixed-point ADMM with one silo (the tests compare). tau' is taken from a grid of ratio sqrt(2), n and d from powers of
+two: worlds differ far more among each other than tasks within such a cell.
+
+Results are kept in the folder `dpadmm` of the user's cache (`XDG_CACHE_HOME`, by default `~/.cache`). They are about
+synthetic data only: nothing private, nothing that could not be made again. Whatever cannot be read is simulated again.
+"""
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, singledispatch
+from pathlib import Path
+
+import numpy as np
+
+from dpadmm.algorithms.fixed_point import CentralisedADMM
+from dpadmm.algorithms.method import Method
+from dpadmm.engines.private import simulate
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.planning.candidates import Settings, margin_scale, unit_noise
+from dpadmm.planning.plan import course_of
+from dpadmm.planning.task import Task
+from dpadmm.planning.worlds import SyntheticWorld, draw
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import ONE_RECORD, Protection, View
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, Loss
+from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.silos import Silos
+
+_VERSION = 2  # of what is remembered; changes whenever worlds, scores or methods do
+_LEAST_RECORDS, _MOST_RECORDS, _MOST_WIDTH, _MOST_ROUNDS = 64, 2048, 64, 40
+_TEST_ROWS = 2048
+_RUNS = 6
+_SEED = 0
+_TOLERANCE = 1e-5  # of the gradient bound
+_BUDGET = Target(1.0, 1e-5)  # any: the noise is then brought to the simulation's own
+_HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """All that a simulation depends on but the world, in canonical units.
+
+    is_ample: there are far more records than are simulated, so that fitting them too well is no danger; models are
+    then scored on the records they were trained on, else on fresh ones.
+    """
+
+    loss: Loss
+    method: type[Method]
+    n_records: int
+    dimension: int
+    rounds: int
+    tau: float
+    time: float
+    mu: float
+    is_ample: bool
+
+
+@dataclass(frozen=True)
+class SimulatedScores:
+    """How models did in a world, on rows they have not seen; means over runs.
+
+    score: accuracy or R^2, spread: its standard deviation over runs. best: without privacy. trivial: the majority
+    class, or the mean label. loss...: mean losses of the same three. norm: of the private models.
+    """
+
+    score: float
+    spread: float
+    best: float
+    trivial: float
+    loss: float
+    loss_best: float
+    loss_trivial: float
+    norm: float
+
+    @property
+    def kept(self) -> float:
+        """The part of the learnable loss that survives the noise; 1 is all, below 0 worse than nothing learned."""
+        return (self.loss_trivial - self.loss) / max(self.loss_trivial - self.loss_best, 1e-12)
+
+
+def simulation_of(task: Task, settings: Settings) -> Simulation:
+    """Return the simulation that tries these settings."""
+    size, scale = task.row_norm, margin_scale(task.loss)
+    tau = unit_noise(task, settings.method, settings.rounds) / (size * scale)
+    time, mu = settings.step * settings.rounds * size**2, settings.mu / size**2
+    cell = 2.0 ** (round(2 * math.log2(tau)) / 2)
+    return Simulation(
+        loss=canonical(task.loss),
+        method=CentralisedADMM if settings.method.about.is_one_descent else settings.method,
+        n_records=_power_of_two(task.n_records, _LEAST_RECORDS, _MOST_RECORDS),
+        dimension=_power_of_two(task.dimension, 2, _MOST_WIDTH),
+        rounds=min(settings.rounds, _MOST_ROUNDS),
+        tau=_short(cell),
+        time=_short(time * tau / cell),  # what is left on a prediction, tau T, stays
+        mu=_short(mu * cell / tau),
+        is_ample=task.n_records > 2 * _MOST_RECORDS,
+    )
+
+
+def _power_of_two(number: int, least: int, most: int) -> int:
+    return int(min(max(2 ** round(math.log2(number)), least), most))
+
+
+def _short(x: float) -> float:
+    return float(f"{x:.3e}")
+
+
+@singledispatch
+def canonical(loss: Loss) -> Loss:
+    """Return the loss on its own scale."""
+    return loss
+
+
+@canonical.register
+def _(loss: Huber) -> Loss:
+    return Huber(1.0)
+
+
+@singledispatch
+def judged_by(loss: Loss) -> Loss:
+    """Return the loss by which a fit of `loss` is judged."""
+    return loss
+
+
+@judged_by.register
+def _(loss: CappedLogistic) -> Loss:
+    return Logistic()
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticData:
+    """A world's table, split into silos and rows to be scored on, with the best model without privacy."""
+
+    silos: Silos
+    rows: Floats
+    labels: Floats
+    best: Floats
+
+
+@lru_cache(maxsize=32)
+def synthetic_data(
+    world: SyntheticWorld, loss: Loss, n_records: int, dimension: int, n_silos: int, mu: float
+) -> SyntheticData:
+    """Draw the world's table; the same whenever it is asked for."""
+    rng = np.random.default_rng((_SEED, *world.name.encode()))
+    rows, labels = draw(world, n_records + _TEST_ROWS, dimension, loss, rng)
+    parts = np.array_split(np.arange(n_records), n_silos)
+    silos = Silos.from_parts([rows[p] for p in parts], [labels[p] for p in parts], row_norm=1.0)
+    whole = Silos.from_parts([rows[:n_records]], [labels[:n_records]], row_norm=1.0)
+    best = best_model(EmpiricalRisk(whole, judged_by(loss), mu))
+    return SyntheticData(silos, rows[n_records:], labels[n_records:], best)
+
+
+def best_model(risk: EmpiricalRisk, steps: int = 50) -> Floats:
+    """Return a minimiser (d,) of one silo's empirical risk with a ridge, by Newton steps, halved until it falls."""
+    w = np.zeros((risk.dimension, 1))
+    value = float(risk.value(w[None])[0, 0])
+    for _ in range(steps):
+        gradient = risk.gradient(w[None])[0]
+        move = np.linalg.solve(risk.hessian(0, w[:, 0]), gradient)
+        for halving in range(_HALVINGS):
+            after = w - 0.5**halving * move
+            now = float(risk.value(after[None])[0, 0])
+            if now < value:
+                break
+        else:
+            return w[:, 0]
+        w, value = after, now
+    return w[:, 0]
+
+
+def run_simulation(simulation: Simulation, world: SyntheticWorld) -> SimulatedScores:
+    """Run the simulation in a world and score its models."""
+    method, loss = simulation.method, simulation.loss
+    n_silos = method.about.least_silos
+    ridge = (0.02 if simulation.is_ample else 1.0) / simulation.n_records
+    data = synthetic_data(world, loss, simulation.n_records, simulation.dimension, n_silos, ridge)
+    protection = ONE_RECORD if View.EAVESDROPPER in method.about.views else Protection(view=View.PUBLIC)
+    sizes = tuple(data.silos.sizes.tolist())
+    task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=_BUDGET, protection=protection)
+    settings = Settings(method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu)
+    course = course_of(task, settings)
+    exact = replace(course, setting=replace(course.setting, tolerance=1e-12))
+    noise = scaled(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
+    problem = replace(course.setting.problem, functions=task.risk(data.silos, settings.mu))
+    course = replace(course, setting=replace(course.setting, tolerance=_TOLERANCE * loss.slope_bound / n_silos))
+    models = simulate(course, problem, _RUNS, _SEED, noise)
+    if simulation.is_ample:
+        return score_models(judged_by(loss), models, data.best, data.silos.features, data.silos.labels)
+    return score_models(judged_by(loss), models, data.best, data.rows, data.labels)
+
+
+def scaled(plan: NoisePlan, factor: float) -> NoisePlan:
+    """Return the plan with all noise multiplied; its statement says nothing any more."""
+    return NoisePlan({key: {agent: r.louder(factor) for agent, r in row.items()} for key, row in plan.releases.items()})
+
+
+def score_models(loss: Loss, models: Floats, best: Floats, rows: Floats, labels: Floats) -> SimulatedScores:
+    """Score private models (d, runs) and the best one (d,) on rows with their labels."""
+    predictions = rows @ np.column_stack([models, best])
+    if loss.target is LabelKind.SIGNS:
+        losses = loss.value(predictions * labels[:, None]).mean(axis=0)
+        scores = (predictions * labels[:, None] > 0).mean(axis=0)
+        share = float((labels > 0).mean())
+        constants = np.linspace(-3.0, 3.0, 121)
+        flat = share * loss.value(constants) + (1 - share) * loss.value(-constants)
+        trivial, loss_trivial = max(share, 1 - share), float(flat.min())
+    else:
+        losses = loss.value(predictions - labels[:, None]).mean(axis=0)
+        errors = ((predictions - labels[:, None]) ** 2).mean(axis=0)
+        scores = 1 - errors / max(float(labels.var()), 1e-12)
+        trivial, loss_trivial = 0.0, float(loss.value(labels.mean() - labels).mean())
+    return SimulatedScores(
+        score=float(scores[:-1].mean()),
+        spread=float(scores[:-1].std()),
+        best=float(scores[-1]),
+        trivial=trivial,
+        loss=float(losses[:-1].mean()),
+        loss_best=float(losses[-1]),
+        loss_trivial=loss_trivial,
+        norm=float(np.linalg.norm(models, axis=0).mean()),
+    )
+
+
+def remembered(simulation: Simulation, world: SyntheticWorld) -> SimulatedScores:
+    """Return the scores of a simulation in the world, from the cache or by running it."""
+    file = folder() / f"{key_of(simulation, world)}.json"
+    known = _read(file)
+    if known is not None:
+        return known
+    scores = run_simulation(simulation, world)
+    _write(file, scores)
+    return scores
+
+
+def folder() -> Path:
+    """Return where scores are kept."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "dpadmm" / "plans"
+
+
+def key_of(simulation: Simulation, world: SyntheticWorld) -> str:
+    """Return a name for everything that decides the scores; what the classes are called does not enter."""
+    told = vars(simulation) | {"method": simulation.method.about.name}
+    first, second = (", ".join(f"{name}={value!r}" for name, value in each.items()) for each in (told, vars(world)))
+    return hashlib.sha256(f"{_VERSION} Bench({first}) World({second})".encode()).hexdigest()[:32]
+
+
+def _read(file: Path) -> SimulatedScores | None:
+    try:
+        plain = json.loads(file.read_text())
+        scores = SimulatedScores(**plain)
+        return scores if all(math.isfinite(value) for value in asdict(scores).values()) else None
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write(file: Path, scores: SimulatedScores) -> None:
+    """Write to a new file and move it into place; a cache that cannot be written is no reason to stop."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
+        try:
+            with os.fdopen(handle, "w") as stream:
+                json.dump(asdict(scores), stream)
+            Path(name).replace(file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise

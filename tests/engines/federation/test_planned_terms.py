@@ -1,0 +1,133 @@
+"""A plan becomes the terms of a federation: the same releases, the same certified epsilon, the same model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
+from dpadmm.engines.federation.outcome import outcome_of
+from dpadmm.engines.federation.terms import agreed_run, loss_of
+from dpadmm.errors import InputError
+from dpadmm.networks import path
+from dpadmm.noise import SimulatedSampler
+from dpadmm.planning import Task, carry_out, plan, planner
+from dpadmm.planning.simulations import SimulatedScores
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.regularisers import L1, Box, ElasticNet, Ridge
+from dpadmm.problems.silos import Silos
+
+SIZES = (60, 40, 50)
+PEOPLE = tuple(Participant(f"s{i}", n, f"{i}" * 64) for i, n in enumerate(SIZES))
+PUBLIC = Protection(view=View.PUBLIC)
+
+
+@pytest.fixture(autouse=True)
+def _instant_forecasts(monkeypatch):
+    scores = SimulatedScores(
+        score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
+    )
+    monkeypatch.setattr(planner, "remembered", lambda *_: scores)
+
+
+def planned(method=None, rounds=6, **facts):
+    facts = {"sizes": SIZES, "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)} | facts
+    made = plan(Task(**facts), method=method)
+    return replace(made, setting=replace(made.setting, rounds=rounds))
+
+
+def terms_of(made, **choices):
+    return made.terms("planned", PEOPLE, "a" * 64, "b" * 64, **choices)
+
+
+@pytest.mark.parametrize(
+    ("method", "facts"),
+    [
+        ("p-admm", {}),
+        ("p-admm", {"regulariser": Ridge(0.02), "network": path(3)}),
+        ("p-admm-recycled", {}),
+        ("dvp", {}),
+        ("m-admm", {}),
+        ("r-admm", {}),
+        ("fp-federated", {"regulariser": L1(0.001)}),
+        ("fp-federated", {"regulariser": ElasticNet(0.001, 0.01)}),
+        ("fp-coordinator", {"protection": PUBLIC}),
+    ],
+)
+def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(worlds, tmp_path, method, facts):
+    world = worlds.make(tmp_path, method, approves=False)
+    made, known = planned(method, **facts), world.agreement
+    people = (known.participants, known.coordinator, known.schema)
+    terms = made.terms("planned", *people, noise=NoiseOrigin.TEST, seed=5)
+    world.approve(terms)
+    coordinator = world.coordinator(terms)
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    records = [silo._records() for silo in world.silos.values()]
+    silos = Silos.from_parts([r.features for r in records], [r.labels for r in records], 1.0)
+    here = carry_out(made, silos, SimulatedSampler(seed=5), progress=False)
+    # Terms keep 1e-11 of a pure budget back, for sums that are rounded up.
+    np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
+    said = made.statement().curve.epsilon(terms.delta)
+    assert said == pytest.approx(1.0, rel=1e-6)
+    assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-9)
+    if terms.delta:  # a ledger's delta is that of the terms
+        assert world.statement("s0").spent_epsilon == pytest.approx(outcome.silos[0].epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", list(NoiseOrigin))
+@pytest.mark.parametrize(
+    ("loss", "fitted"),
+    [(Logistic(), CappedLogistic(0.7)), (Huber(0.3), Huber(0.3)), (SmoothedHinge(), SmoothedHinge())],
+)
+def test_every_release_is_the_plans(loss, fitted, noise):
+    made = planned(loss=loss, protection=Protection(records_per_person=3, silos_per_person=2))
+    terms = terms_of(made, noise=noise)
+    assert loss_of(terms) == made.task.loss == fitted
+    assert list(agreed_run(terms).plan) == list(made.noise_plan(is_secure=noise is NoiseOrigin.SECURE))
+
+
+def test_planned_terms_are_written_and_read(tmp_path):
+    terms = terms_of(planned(loss=Huber(0.3)))
+    write_federation(tmp_path / "federation.toml", terms)
+    assert read_federation(tmp_path / "federation.toml") == terms == Agreement.from_json(terms.as_json())
+
+
+@pytest.mark.parametrize(
+    ("method", "facts", "message"),
+    [
+        (None, {"sizes": (60, 40, 51)}, "participants hold others"),
+        (None, {"protection": Protection(unit=Unit.USER)}, "hides records"),
+        ("fp-federated", {"regulariser": Box(-1.0, 1.0)}, "no words for the penalty Box"),
+        (None, {"loss": SmoothedHinge(0.3)}, "no words for SmoothedHinge"),
+        ("dp-gd", {}, "method must be one of"),
+    ],
+)
+def test_a_plan_that_no_terms_describe_is_refused(method, facts, message):
+    with pytest.raises(InputError, match=message):
+        terms_of(planned(method, **facts))
+
+
+def test_problems_that_share_rows_are_refused():
+    with pytest.raises(InputError, match="one problem"):
+        terms_of(replace(planned(), times=3))
+
+
+def test_terms_of_earlier_versions_keep_their_digest():
+    people = (Participant("north", 60, "a" * 64), Participant("south", 40, "b" * 64))
+    numbers = {"settings": (("eta", 0.05),), "rounds": 4, "epsilon": 1.0, "delta": 1e-5, "dimension": 3, "mu": 0.01}
+    keys = {"participants": people, "coordinator": "c" * 64, "schema": "d" * 64, "edges": ((0, 1),)}
+    terms = Agreement(run="june", method="p-admm", **numbers, **keys)
+    assert terms.digest == "647118dc8a9ccae5254e4121bad3edf6ebfaf2c0f8f48322f7bf2c5e44839945"
+    assert replace(terms, slope_bound=0.5).digest != terms.digest != replace(terms, tail_power=0.25).digest
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"slope_bound": 0.5}, {"slope_bound": 0.0}, {"tail_power": 1.5}, {"tail_power": -0.1}, {"loss": "hinge"}]
+)
+def test_slopes_and_shapes_that_do_not_exist_are_refused(wrong):
+    terms = terms_of(planned(loss=SmoothedHinge()))
+    with pytest.raises(InputError):
+        agreed_run(replace(terms, **wrong))
