@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.reporting.facts import Basis
 from dpadmm.reporting.model_file import load_model

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpadmm.cli.fit import ELSEWHERE
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.reporting import model_file
@@ -330,7 +330,7 @@ def test_people_are_numbered_before_anything_can_name_them(study):
     from dpadmm.cli.options import TaskWords
     from dpadmm.cli.tables import SiloTable
     from dpadmm.cli.training import Books, Training
-    from dpadmm.datasets.screening import Screening
+    from dpadmm.datasets.tables import Screening
     from dpadmm.privacy.records import Protection, Unit
 
     training = Training(

@@ -87,7 +87,7 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
     from dpadmm.cli.tables import read_silos
     from dpadmm.cli.training import Books, Training
-    from dpadmm.datasets.screening import Screening
+    from dpadmm.datasets.tables import Screening
     from dpadmm.reporting.model_file import save_model, write_file
     from dpadmm.reporting.page import report_page
 

@@ -77,7 +77,7 @@ def evaluate(
         from dpadmm.cli.figures import print_json, print_line
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, prepare
-        from dpadmm.datasets.screening import Screening
+        from dpadmm.datasets.tables import Screening
         from dpadmm.reporting.codec import encode
         from dpadmm.reporting.model_file import check_writable, load_model, save_model
         from dpadmm.reporting.places import check_apart

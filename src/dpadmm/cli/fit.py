@@ -72,7 +72,7 @@ def fit(
     with clear_failures():
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, Training
-        from dpadmm.datasets.screening import Screening
+        from dpadmm.datasets.tables import Screening
         from dpadmm.privacy.records import Unit
         from dpadmm.reporting.model_file import check_writable
         from dpadmm.reporting.places import check_apart

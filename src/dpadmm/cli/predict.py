@@ -29,8 +29,7 @@ def predict(
     with clear_failures():
         from dpadmm.cli.figures import print_json, print_line
         from dpadmm.cli.scoring import predictions
-        from dpadmm.datasets.screening import Screening
-        from dpadmm.datasets.tables import read_table
+        from dpadmm.datasets.tables import Screening, read_table
         from dpadmm.reporting.model_file import check_writable, load_model, write_file
         from dpadmm.reporting.places import check_apart
 

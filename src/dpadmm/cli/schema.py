@@ -39,7 +39,7 @@ def init(
     """
     with clear_failures():
         from dpadmm.cli.figures import print_line
-        from dpadmm.datasets.draft import Task, column_types, draft_schema
+        from dpadmm.datasets.draft import column_types, draft_schema
         from dpadmm.datasets.schema import unfilled
         from dpadmm.reporting.model_file import check_writable, write_file
         from dpadmm.reporting.places import check_apart
@@ -50,7 +50,7 @@ def init(
         tables = {str(file): column_types(file, has_header=header) for file in files}
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
         types = _common(tables, apart, has_header=header)
-        draft = draft_schema(types, target, Task(predict))
+        draft = draft_schema(types, target, is_number=predict == "number")
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         if header:
             typer.echo(
@@ -94,7 +94,7 @@ def check(
         if files:
             from dpadmm.cli.tables import read_silos
             from dpadmm.cli.training import prepare
-            from dpadmm.datasets.screening import Screening
+            from dpadmm.datasets.tables import Screening
 
             tables = read_silos(files, split_by, has_header=header)
             # Values of a column may be names of people, so they are counted and not shown.

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from dpadmm.cli.options import TaskWords
 from dpadmm.datasets.columns import Label, RealLabel
-from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.datasets.tables import Screening, encode_table
 from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import NoLedgerWarning

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpadmm.cli.options import TaskWords
 from dpadmm.cli.tables import SiloTable, check_no_copies, ledger_data
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.datasets.tables import Screening, encode_table
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler

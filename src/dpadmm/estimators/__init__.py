@@ -12,15 +12,15 @@ from dpadmm.estimators.notices import (
     PipelineWarning,
     SimulatedNoiseWarning,
 )
-from dpadmm.estimators.pipelines import Finding, PipelineCheck, check_pipeline
+from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.estimators.statement import NoiseSummary, PrivacyStatement
 
 __all__ = [
     "AssumedBoundsWarning",
-    "Finding",
     "HopelessPlanWarning",
     "LargeDeltaWarning",
+    "LearningStep",
     "NoLedgerWarning",
     "NoiseSummary",
     "PipelineCheck",
