@@ -10,7 +10,7 @@ from scipy.special import expit
 from dpadmm.datasets.columns import RealLabel, ThresholdLabel
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import encode_table
-from dpadmm.reporting.model_file import load_model
+from dpadmm.reporting.model import ReleasedModel
 
 
 def test_predictions_are_those_of_the_coefficients(cli, study, trained, tmp_path):
@@ -18,7 +18,7 @@ def test_predictions_are_those_of_the_coefficients(cli, study, trained, tmp_path
     frame.to_csv(tmp_path / "new.csv", index=False)
     found = pd.read_csv(io.StringIO(cli.run("predict", str(trained.model), str(tmp_path / "new.csv")).stdout))
     features = encode_table(Schema.load(study.schema), frame, is_labelled=False).features
-    scores = features @ np.array(load_model(trained.model).coefficients)
+    scores = features @ np.array(ReleasedModel.load(trained.model).coefficients)
     np.testing.assert_allclose(found["probability"], expit(scores), rtol=1e-12)
     assert found["sick"].tolist() == np.where(scores > 0, "yes", "no").tolist()
     said = cli.ask("predict", str(trained.model), str(tmp_path / "new.csv"))

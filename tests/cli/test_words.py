@@ -10,7 +10,7 @@ import pytest
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.methods import PAdmm
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.model_file import load_model
+from dpadmm.reporting.model import ReleasedModel
 
 BAD = os.fsdecode(b"\xff")
 
@@ -40,7 +40,7 @@ def test_brackets_in_names_are_no_markup(cli, study, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "a[/b]/m[x].json" in result.stdout
     assert "r[x].html" in result.stdout
-    assert load_model(folder / "m[x].json")
+    assert ReleasedModel.load(folder / "m[x].json")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpadmm.privacy.records import Origin, View
-from dpadmm.reporting.facts import Basis, Custody
+from dpadmm.reporting.model import Basis, Custody
 from dpadmm.reporting.page import best_guess, merged, report_page
 from dpadmm.reporting.views import observers
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpadmm.datasets.schema import Schema
-    from dpadmm.reporting.facts import SavedModel
+    from dpadmm.reporting.model import ReleasedModel
 
 PUBLIC = "the four hospitals' own records: a published data set, so accuracy may be shown"
 
@@ -78,17 +78,18 @@ def _schema() -> "Schema":
     return replace(SCHEMA, columns=columns, row_norm=0.6)
 
 
-def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[SavedModel, Path]":
+def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[ReleasedModel, Path]":
     from dataclasses import replace
 
     from rich.console import Console
     from rich.markup import escape
 
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
+    from dpadmm.cli.scoring import labelled_rows
     from dpadmm.cli.tables import read_silos
     from dpadmm.cli.training import Books, Training
     from dpadmm.datasets.tables import Screening
-    from dpadmm.reporting.model_file import save_model, write_file
+    from dpadmm.reporting.files import write_file
     from dpadmm.reporting.page import report_page
 
     console = Console(highlight=False, quiet=is_json)
@@ -120,10 +121,9 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
     console.print("\n[bold]The plan[/bold], made from public facts alone:")
     console.print(plan.describe(), soft_wrap=True, markup=False)
     model, place = training.carry_out(prepared, plan)
-    model = replace(
-        model, measurements=(public_measurement(model, prepared, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),)
-    )
-    save_model(model, place)
+    rows = labelled_rows(model, tables.values(), Screening())
+    model = replace(model, measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),))
+    model.save(place)
     page = folder / "report.html"
     write_file(page, report_page(model, place=place.name).encode())
     if not is_json:
@@ -131,7 +131,7 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
     return model, page
 
 
-def _tell(model: "SavedModel", page: Path) -> None:
+def _tell(model: "ReleasedModel", page: Path) -> None:
     from rich.console import Console
     from rich.markup import escape
 

@@ -15,8 +15,9 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.cli.tables import SiloTable
-    from dpadmm.cli.training import Books, Prepared
-    from dpadmm.reporting.facts import Measurement, SavedModel
+    from dpadmm.cli.training import Books
+    from dpadmm.datasets.tables import Screened
+    from dpadmm.reporting.model import Measurement, ReleasedModel
 
 
 class Declared(Enum):
@@ -75,25 +76,24 @@ def evaluate(
     """
     with clear_failures():
         from dpadmm.cli.figures import print_json, print_line
+        from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.tables import read_silos
-        from dpadmm.cli.training import Books, prepare
+        from dpadmm.cli.training import Books
         from dpadmm.datasets.tables import Screening
-        from dpadmm.reporting.codec import encode
-        from dpadmm.reporting.model_file import check_writable, load_model, save_model
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart, check_writable, encode
+        from dpadmm.reporting.model import ReleasedModel
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)
-        saved = load_model(model)
+        saved = ReleasedModel.load(model)
         if record:
             check_writable(model, may_replace=True)
         check_apart({"MODEL": model if record else None}, files, ledger)
         tables = read_silos(files, split_by, has_header=header)
-        names = [f"silo {place}" for place in range(1, len(tables) + 1)]  # values of --split-by may be persons
         policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:
             _check_apart(saved, tables, ledger)
             said = DECLARATIONS[declare] if declare is not None else ""
-            found = public_measurement(saved, prepare(saved.schema, tables, policies, names), public, said)
+            found = public_measurement(saved, labelled_rows(saved, tables.values(), policies), public, said)
         else:
             books = Books(path=ledger, budget=budget)
             books.check()
@@ -102,8 +102,8 @@ def evaluate(
                 delta=delta or 0.0,
                 protection=options.protection_of(ledger, None, None, records_per_person, silos_per_person),
             )
-            found = _private(saved, prepare(saved.schema, tables, policies, names), tables, words, books)
-        place = save_model(_with(saved, found), model) if record else None
+            found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
+        place = _with(saved, found).save(model) if record else None
         if json:
             print_json({"command": "evaluate", "recorded_in": place and str(place)} | encode(found))
         else:
@@ -146,7 +146,7 @@ def _check_basis(
         raise InputError("Rows that are published need no ledger: leave --ledger out, or declare them held-out.")
 
 
-def _check_apart(model: "SavedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
+def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
     """Refuse tables that the training ledger knows as its own; parts and other orders of rows it does not recognise."""
     from dpadmm.cli.tables import ledger_data
     from dpadmm.privacy.ledger.reading import open_for_reading
@@ -165,17 +165,17 @@ def _check_apart(model: "SavedModel", tables: "Mapping[str, SiloTable]", ledger:
             )
 
 
-def public_measurement(model: "SavedModel", prepared: "Prepared", why: str, apart: str) -> "Measurement":
+def public_measurement(model: "ReleasedModel", rows: "Screened", why: str, apart: str) -> "Measurement":
     """Return the exact score on data that are declared public, with the reason, and how they relate to the training."""
     from dpadmm.cli.scoring import public_score
-    from dpadmm.reporting.facts import Basis, Measurement
+    from dpadmm.reporting.model import Basis, Measurement
     from dpadmm.reporting.outcome import now
 
-    score = public_score(model, prepared.silos, prepared.blank)
+    score = public_score(model, rows)
     return Measurement(
         score=score.name,
         value=score.value,
-        records=int((~prepared.blank).sum()),
+        records=int((~rows.blank).sum()),
         on=why.strip(),
         basis=Basis.PUBLIC,
         epsilon=0.0,
@@ -187,18 +187,18 @@ def public_measurement(model: "SavedModel", prepared: "Prepared", why: str, apar
 
 
 def _private(
-    model: "SavedModel",
-    prepared: "Prepared",
+    model: "ReleasedModel",
+    rows: "Screened",
     tables: "Mapping[str, SiloTable]",
     words: options.TaskWords,
     books: "Books",
 ) -> "Measurement":
     from dpadmm.cli.scoring import private_score
-    from dpadmm.reporting.facts import Basis, Measurement
+    from dpadmm.reporting.model import Basis, Measurement
     from dpadmm.reporting.outcome import now
 
     with books.open(tables, words) as ledger:
-        name, score = private_score(model, prepared.silos, words, ledger)
+        name, score = private_score(model, rows, words, ledger)
     return Measurement(
         score=name,
         value=score.value,
@@ -212,7 +212,7 @@ def _private(
     )
 
 
-def _with(model: "SavedModel", found: "Measurement") -> "SavedModel":
+def _with(model: "ReleasedModel", found: "Measurement") -> "ReleasedModel":
     return replace(model, measurements=(*model.measurements, found))
 
 

@@ -42,8 +42,7 @@ def federate(
     """Run the terms to their end, from where they stopped: live progress, the public model, each silo's cost."""
     with clear_federation_failures():
         from dpadmm.errors import InputError
-        from dpadmm.reporting.model_file import check_writable
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart, check_writable
 
         if (local is None) == (federation is None):
             raise InputError("Give a FEDERATION.toml, or --local N for a rehearsal on this machine.")
@@ -97,7 +96,7 @@ def _show(progress: "Progress") -> None:
 def _finish(
     outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
-    from dpadmm.reporting.model_file import write_file
+    from dpadmm.reporting.files import write_file
 
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
@@ -111,8 +110,8 @@ def _finish(
     if out is not None:
         write_file(out, f"{outcome.as_json()}\n".encode(errors="backslashreplace"))
     if page is not None and schema is not None:
-        from dpadmm.reporting.facts import Custody
         from dpadmm.reporting.federation import federation_page
+        from dpadmm.reporting.model import Custody
 
         custody = Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED
         write_file(page, federation_page(outcome, schema, custody).encode(errors="replace"))

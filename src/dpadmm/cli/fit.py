@@ -11,7 +11,7 @@ from dpadmm.errors import InputError, without_controls
 
 if TYPE_CHECKING:
     from dpadmm.cli.training import Training
-    from dpadmm.reporting.facts import SavedModel
+    from dpadmm.reporting.model import ReleasedModel
 
 ELSEWHERE = 3
 """Exit code: the run is done and paid for, but the model could not be written where it should be."""
@@ -74,8 +74,7 @@ def fit(
         from dpadmm.cli.training import Books, Training
         from dpadmm.datasets.tables import Screening
         from dpadmm.privacy.records import Unit
-        from dpadmm.reporting.model_file import check_writable
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart, check_writable
 
         check_apart({"--out": out, "--report": report}, [*files, schema], ledger)
         words = options.TaskWords(
@@ -134,7 +133,7 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
 
     from dpadmm.cli.figures import print_json, print_line, print_warning
     from dpadmm.cli.results import model_json, print_model
-    from dpadmm.reporting.model_file import write_file
+    from dpadmm.reporting.files import write_file
     from dpadmm.reporting.page import report_page
 
     prepared = training.check()
@@ -153,7 +152,7 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
     _end(training, model, place, print_warning, is_json=is_json)
 
 
-def _end(training: "Training", model: "SavedModel", place: Path, warn: Any, *, is_json: bool) -> None:
+def _end(training: "Training", model: "ReleasedModel", place: Path, warn: Any, *, is_json: bool) -> None:
     if place != training.out:
         lost = f"Error: {training.out} could not be written after the run, which is paid for."
         typer.echo(without_controls(f"{lost} The model is in {place}: copy it to a safe place now."), err=True)

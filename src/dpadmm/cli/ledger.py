@@ -55,7 +55,7 @@ def export(
 ) -> None:
     """Write the statement and every entry as readable JSON, for people without this package."""
     with clear_failures():
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart
 
         check_apart({"OUT.json": out}, [], file)
     with clear_failures(), _open(file, expected_head) as ledger:

@@ -72,7 +72,7 @@ def plan(
 
 
 def _check_plot(plot: Path, force: bool) -> None:
-    from dpadmm.reporting.model_file import check_writable
+    from dpadmm.reporting.files import check_writable
 
     if plot.suffix not in (".svg", ".png"):
         raise InputError(f"--plot must end in .svg or .png, got {str(plot)!r}.")

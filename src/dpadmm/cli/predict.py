@@ -27,18 +27,24 @@ def predict(
     Predictions follow from the released model, so they cost the training records nothing.
     """
     with clear_failures():
+        import pandas as pd
+
         from dpadmm.cli.figures import print_json, print_line
-        from dpadmm.cli.scoring import predictions
         from dpadmm.datasets.tables import Screening, read_table
-        from dpadmm.reporting.model_file import check_writable, load_model, write_file
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart, check_writable, write_file
+        from dpadmm.reporting.model import ReleasedModel
 
         check_apart({"--out": out}, [model, file])
-        saved = load_model(model)
+        released = ReleasedModel.load(model)
         if out is not None:
             check_writable(out, may_replace=force)
         policies = Screening.of(missing, unlisted, out_of_range)
-        table = predictions(saved, read_table(file, has_header=header), str(file), policies)
+        scores = released.scores(read_table(file, has_header=header), where=str(file), screening=policies)
+        table = pd.DataFrame({released.schema.label.name: released.answers(scores)})
+        if released.has_probabilities:
+            chances, classes = released.probabilities(scores), released.schema.label.classes
+            names = ["probability"] if len(classes) == 2 else [f"probability of {name}" for name in classes]
+            table[names] = chances[:, -len(names) :]
         text = table.to_csv(index=False)
         if out is not None:
             write_file(out, text.encode())

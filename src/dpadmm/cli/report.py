@@ -10,7 +10,7 @@ from dpadmm.cli.failures import clear_failures
 from dpadmm.cli.predict import Model
 
 if TYPE_CHECKING:
-    from dpadmm.reporting.facts import SavedModel
+    from dpadmm.reporting.model import ReleasedModel
 
 
 def report(
@@ -28,15 +28,14 @@ def report(
     """
     with clear_failures():
         from dpadmm.cli.figures import print_json, print_line
-        from dpadmm.reporting.codec import encode
-        from dpadmm.reporting.model_file import check_writable, load_model, write_file
+        from dpadmm.reporting.files import check_apart, check_writable, encode, write_file
+        from dpadmm.reporting.model import ReleasedModel
         from dpadmm.reporting.outcome import spending_of
         from dpadmm.reporting.page import report_page
-        from dpadmm.reporting.places import check_apart
 
         place = out if out is not None or json else model.with_suffix(".html")
         check_apart({"--out": place}, [model], ledger)
-        saved = load_model(model)
+        saved = ReleasedModel.load(model)
         spending = saved.spending
         if ledger is not None:
             from dpadmm.privacy.ledger.reading import open_for_reading
@@ -54,7 +53,7 @@ def report(
             print_line(f"Wrote {place}: open it in a browser, or print it.")
 
 
-def _check_ledger(model: "SavedModel", ledger: Path) -> None:
+def _check_ledger(model: "ReleasedModel", ledger: Path) -> None:
     """Refuse a ledger that does not know the training of this model, which would show what other data have spent."""
     from dpadmm.errors import InputError, LedgerError
     from dpadmm.privacy.ledger.reading import open_for_reading, runs_of

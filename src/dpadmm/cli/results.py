@@ -9,18 +9,18 @@ from rich.table import Table
 
 from dpadmm.cli.figures import cell
 from dpadmm.privacy.records import covers
-from dpadmm.reporting.codec import encode
-from dpadmm.reporting.facts import SavedModel
+from dpadmm.reporting.files import encode
+from dpadmm.reporting.model import ReleasedModel
 
 
-def model_json(model: SavedModel) -> dict[str, Any]:
+def model_json(model: ReleasedModel) -> dict[str, Any]:
     """Return everything about the model but its curves and schema, with what is covered and protected in words."""
     document = encode(model)
     words = {"covers": covers("the model"), "protects": str(model.guarantee.protected)}
     return words | {key: value for key, value in document.items() if key not in ("noise", "history", "schema")}
 
 
-def print_model(model: SavedModel, place: Path, report: Path | None) -> None:
+def print_model(model: ReleasedModel, place: Path, report: Path | None) -> None:
     """Print what was released, for whom it is safe, and what to do next."""
     said, console = model.guarantee, Console(highlight=False)
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))

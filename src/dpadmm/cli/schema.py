@@ -41,8 +41,7 @@ def init(
         from dpadmm.cli.figures import print_line
         from dpadmm.datasets.draft import column_types, draft_schema
         from dpadmm.datasets.schema import unfilled
-        from dpadmm.reporting.model_file import check_writable, write_file
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart, check_writable, write_file
 
         check_apart({"--out": out}, files)
         if out is not None:

@@ -21,9 +21,9 @@ from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.records import Unit
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.facts import SavedModel, Spending
-from dpadmm.reporting.model_file import check_room, check_writable, checked_suffix, save_model
-from dpadmm.reporting.outcome import public_names, saved_model, spending_of
+from dpadmm.reporting.files import check_room, check_writable, checked_suffix
+from dpadmm.reporting.model import ReleasedModel, Spending
+from dpadmm.reporting.outcome import public_names, released_model, spending_of
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,11 @@ class Training:
             typer.echo(f"Warning: the model is paid for and saved, but its ledger cannot be read: {problem}", err=True)
             return None
 
-    def carry_out(self, prepared: Prepared, plan: Plan) -> tuple[SavedModel, Path]:
+    def carry_out(self, prepared: Prepared, plan: Plan) -> tuple[ReleasedModel, Path]:
         """Reserve, run and save; return the model and where it is."""
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         with self.books.open(self.tables, self.words) as ledger:
             outcome = carry_out(plan, prepared.silos, sampler, ledgers=ledger, progress=self.has_progress)
             spending = None if ledger is None else self._spending(ledger)
-        model = saved_model(outcome, self.schema, prepared.silos.names, self.title, spending)
-        return model, save_model(model, self.out)
+        model = released_model(outcome, self.schema, prepared.silos.names, self.title, spending)
+        return model, model.save(self.out)

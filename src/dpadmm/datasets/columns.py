@@ -95,7 +95,7 @@ class Label(Protocol):
         ...
 
     @property
-    def classes(self) -> tuple[Category, ...]:
+    def classes(self) -> tuple[Category | float, ...]:
         """What is predicted for -1 and for +1, in words; nothing for a number."""
         ...
 
@@ -157,7 +157,7 @@ class Numeric:
         """Scale by the public bounds; an empty cell has the typical value, or the middle of the bounds."""
         usual = 0.5 * (self.lower + self.upper) if self.typical is None else self.typical
         origin = self.lower if self.typical is None else self.typical
-        found = _numbers(cells, usual, self.lower, self.upper)
+        found = number_cells(cells, usual, self.lower, self.upper)
         return replace(found, values=(found.values - origin) / (self.upper - self.lower))
 
     def describe(self) -> str:
@@ -200,7 +200,7 @@ class Categorical:
 
     def read(self, cells: pd.Series) -> Cells:
         """Look every cell up in the list; an empty or unlisted one has code -1."""
-        return _listed(cells, self.categories)
+        return listed_cells(cells, self.categories)
 
     def describe(self) -> str:
         """Say the list."""
@@ -243,7 +243,7 @@ class BinaryLabel:
 
     def read(self, cells: pd.Series) -> Cells:
         """Return -1 or +1 per row."""
-        found = _listed(cells, self.positive + self.negative)
+        found = listed_cells(cells, self.positive + self.negative)
         return replace(found, values=np.where(found.codes < len(self.positive), 1.0, -1.0))
 
     def describe(self) -> str:
@@ -281,7 +281,7 @@ class ThresholdLabel:
 
     def read(self, cells: pd.Series) -> Cells:
         """Return -1 or +1 per row."""
-        found = _numbers(cells, self.threshold, -np.inf, np.inf)
+        found = number_cells(cells, self.threshold, -np.inf, np.inf)
         return replace(found, values=np.where(found.values > self.threshold, 1.0, -1.0))
 
     def describe(self) -> str:
@@ -318,7 +318,7 @@ class RealLabel:
 
     def read(self, cells: pd.Series) -> Cells:
         """Return numbers in [-1, 1]."""
-        found = _numbers(cells, self.lower, self.lower, self.upper)
+        found = number_cells(cells, self.lower, self.lower, self.upper)
         return replace(found, values=2.0 * (found.values - self.lower) / (self.upper - self.lower) - 1.0)
 
     def decode(self, scores: Floats) -> Floats:
@@ -375,7 +375,7 @@ def _empty(cells: pd.Series, listed: frozenset[str] = frozenset()) -> Mask:
     return absent | np.array([text in words for text in _texts(cells)], dtype=bool)
 
 
-def _numbers(cells: pd.Series, usual: float, lower: float, upper: float) -> Cells:
+def number_cells(cells: pd.Series, usual: float, lower: float, upper: float) -> Cells:
     """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
     missing, numbers = _empty(cells), numbers_of(cells)
     strange = ~np.isfinite(numbers) & ~missing
@@ -385,7 +385,7 @@ def _numbers(cells: pd.Series, usual: float, lower: float, upper: float) -> Cell
     return Cells(np.zeros(len(numbers), dtype=np.intp), np.clip(numbers, lower, upper), missing, none, outside, strange)
 
 
-def _listed(cells: pd.Series, categories: Sequence[Category]) -> Cells:
+def listed_cells(cells: pd.Series, categories: Sequence[Category | float]) -> Cells:
     """Return the position of every cell in `categories`, by its text or else by its number."""
     listed = pd.Series(categories, dtype=object)
     by_text = {text: place for place, text in reversed(list(enumerate(_texts(listed))))}

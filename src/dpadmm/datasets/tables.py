@@ -315,24 +315,42 @@ def encode_table(
     >>> done.features.tolist(), done.labels.tolist(), done.blank.tolist()
     ([[0.5], [0.0]], [1.0, 1.0], [False, True])
     """
-    _check_columns(schema, frame, where, is_labelled)
+    found = screen_cells(schema.columns, schema.label if is_labelled else None, frame, where, screening)
+    return Screened(_side_by_side(schema, found.cells, found.blank), found.labels, found.blank, found.notes)
+
+
+@dataclass(frozen=True)
+class ScreenedCells:
+    """The columns as they were read, the labels (empty without), which rows are to be blanked, and notes."""
+
+    cells: Sequence[Cells] = field(repr=False)
+    labels: Floats = field(repr=False)
+    blank: Mask = field(repr=False)
+    notes: tuple[str, ...]
+
+
+def screen_cells(
+    columns: Sequence[Column], label: Label | None, frame: pd.DataFrame, where: str, screening: Screening
+) -> ScreenedCells:
+    """Read every column, and the label if there is one, and apply the policies for awkward cells."""
+    _check_columns([*(each.name for each in columns), *([label.name] if label else [])], frame, where)
     findings = _Findings(where, _row_numbers(frame))
-    cells = [column.read(frame[column.name]) for column in schema.columns]
+    cells = [column.read(frame[column.name]) for column in columns]
     blank = np.zeros(len(frame), dtype=bool)
-    for column, found in zip(schema.columns, cells, strict=True):
+    for column, found in zip(columns, cells, strict=True):
         blank |= _apply(column, found, screening, findings, is_label=False)
     labels = np.empty(0)
-    if is_labelled:
-        read = schema.label.read(frame[schema.label.name])
-        blank |= _apply(schema.label, read, screening, findings, is_label=True)
+    if label is not None:
+        read = label.read(frame[label.name])
+        blank |= _apply(label, read, screening, findings, is_label=True)
         # A row without features: a real target of 0 has no residual, a sign no gradient either way.
-        labels = np.where(blank, 0.0 if schema.label.is_real else 1.0, read.values)
+        labels = np.where(blank, 0.0 if label.is_real else 1.0, read.values)
     findings.check()
     if blank.all():
         raise InputError(f"{where}: every row would be blanked, so nothing is left to learn from. Repair the table.")
     if blank.any():
         findings.notes.append(f"{where}: {blank.sum()} of {len(blank)} row(s) blanked: counted, but all features 0")
-    return Screened(_side_by_side(schema, cells, blank), labels, blank, tuple(findings.notes))
+    return ScreenedCells(cells, labels, blank, tuple(findings.notes))
 
 
 def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
@@ -341,10 +359,9 @@ def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(frame.index if whole else np.arange(len(frame)), dtype=np.int64) + 1
 
 
-def _check_columns(schema: Schema, frame: pd.DataFrame, where: str, is_labelled: bool) -> None:
+def _check_columns(needed: Sequence[str], frame: pd.DataFrame, where: str) -> None:
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"{where} must be a pandas DataFrame, got {type(frame).__name__}.")
-    needed = [*schema.column_names, *([schema.label.name] if is_labelled else [])]
     if any(name not in frame.columns for name in needed):
         raise InputError(f"{lacks(where, needed, frame.columns)} {names_remedy(where, needed, frame.columns)}")
     twice = [name for name in needed if (frame.columns == name).sum() > 1]

@@ -8,6 +8,7 @@ from dpadmm.noise.distributions import distribution_of
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.records import Origin, Protection, Relation, Release, Strength, Unit, View, covers
+from dpadmm.reporting.words import statement_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,20 +122,21 @@ class PrivacyStatement:
 
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
-        lines = [
-            f"Covers      {self.covers}",
-            f"Certified   epsilon {self.certified:.6g} at delta {self.delta:.3g} for {self.subject}",
-            f"Protects    {self.protected} from the {self.view.value}",
-            f"Persons     {self.protected.people}",
-            f"Certificate {self.certificate}; {self.strength.value}",
-            f"Noise       {self.noise}; from: {self.origin.source}",
-        ]
+        details = [("Noise", f"{self.noise}; from: {self.origin.source}")]
         if self.problems > 1:
-            lines.append(f"Shared by   {self.problems} one-vs-rest problems: the figure covers all of them together")
-        lines += [f"Claimed     {claim}" for claim in self.claimed]
-        if not self.is_private_release:
-            lines.insert(0, "NO PRIVATE RELEASE: simulated noise; keep the result to yourself")
-        return "\n".join([*lines, "Assumes", *(f"  - {text}" for text in self.assumptions)])
+            details.append(
+                ("Shared by", f"{self.problems} one-vs-rest problems: the figure covers all of them together")
+            )
+        return statement_text(
+            subject=self.subject,
+            epsilon=self.certified,
+            delta=self.delta,
+            protection=self.protected,
+            proof=f"{self.certificate}; {self.strength.value}",
+            is_release=self.is_private_release,
+            details=[*details, *(("Claimed", str(claim)) for claim in self.claimed)],
+            assumptions=self.assumptions,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the statement as plain values."""

@@ -10,7 +10,7 @@ from dpadmm.algorithms.registry import by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.facts import Choice, Curve, Custody, Guarantee, SavedModel, Silo, Wiring
+from dpadmm.reporting.model import Custody, Guarantee, MethodChoice, ReleasedModel, RoundCurve, SiloFacts, Wiring
 from dpadmm.reporting.outcome import now
 from dpadmm.reporting.page import report_page
 
@@ -31,12 +31,12 @@ def federation_page(outcome: FederationOutcome, schema: Schema, custody: Custody
     return f"{head}{_sections(outcome.silos, custody)}{end}{tail}"
 
 
-def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> SavedModel:
+def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:
     """Return the facts about a federation's model in the form the report takes."""
     terms, silos = outcome.agreement, outcome.silos
     worst = max(silos, key=lambda silo: silo.epsilon)
     ks = tuple(range(1, outcome.rounds + 1))
-    return SavedModel(
+    return ReleasedModel(
         title=f"Federation {terms.run}",
         created=now(),
         package=f"dpadmm {__version__}",
@@ -44,7 +44,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         loss=_LOSS_WORDS.get(terms.loss, terms.loss),
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
-        silos=tuple(Silo(name=silo.name, records=silo.records) for silo in silos),
+        silos=tuple(SiloFacts(name=silo.name, records=silo.records) for silo in silos),
         wiring=_wiring(outcome),
         guarantee=Guarantee(
             epsilon=worst.epsilon,
@@ -60,7 +60,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
             origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
             no_claim="figures of papers are not part of a federation's terms",
         ),
-        choice=Choice(
+        choice=MethodChoice(
             method=terms.method,
             summary=by_name()[terms.method].about.summary,
             rounds=outcome.rounds,
@@ -87,13 +87,13 @@ def _wiring(outcome: FederationOutcome) -> Wiring:
     return Wiring(words="every silo with a coordinator", has_coordinator=True)
 
 
-def _history(outcome: FederationOutcome, ks: tuple[int, ...]) -> tuple[Curve, ...]:
+def _history(outcome: FederationOutcome, ks: tuple[int, ...]) -> tuple[RoundCurve, ...]:
     if len(ks) < 2:
         return ()
     steps = outcome.estimates[1:] - outcome.estimates[:-1]
     moved = tuple(math.sqrt(float(step @ step)) for step in steps)
     meaning = "how far the public estimate moved since the round before"
-    return (Curve(name="movement", meaning=meaning, rounds=ks[1:], values=moved),)
+    return (RoundCurve(name="movement", meaning=meaning, rounds=ks[1:], values=moved),)
 
 
 def _sections(silos: Sequence[SiloOutcome], custody: Custody) -> str:

@@ -13,22 +13,22 @@ from markupsafe import Markup
 
 from dpadmm.privacy.records import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
-from dpadmm.reporting.facts import Basis, Curve, Custody, Measurement, SavedModel, Spending
+from dpadmm.reporting.model import Basis, Custody, Measurement, ReleasedModel, RoundCurve, Spending
 from dpadmm.reporting.picture import network_picture
 from dpadmm.reporting.views import FROM_WHOM, observers
 
 
 @dataclass(frozen=True)
-class Figure:
+class ChartPanel:
     """A chart with its heading, its caption and the curves its legend names."""
 
     heading: str
     caption: str
     picture: Markup
-    legend: tuple[Curve, ...]
+    legend: tuple[RoundCurve, ...]
 
 
-def report_page(model: SavedModel, spending: Spending | None = None, place: str = "model.json") -> str:
+def report_page(model: ReleasedModel, spending: Spending | None = None, place: str = "model.json") -> str:
     """Return the page as HTML text.
 
     Parameters
@@ -79,7 +79,7 @@ _HISTORY_WORDS = (
 )
 
 
-def _message_words(model: SavedModel) -> str:
+def _message_words(model: ReleasedModel) -> str:
     """Return what the envelopes are, and where the records were."""
     is_noisy = COVERED[View(model.guarantee.view)] == frozenset(View)
     envelopes = "noisy messages" if is_noisy else "messages; only the published values carry noise"
@@ -149,14 +149,14 @@ def _span(numbers: Sequence[str]) -> str:
     return f"{low:.3g}" if low == high else f"{low:.3g} ... {high:.3g}"
 
 
-def _figure(heading: str, caption: str, curves: Sequence[Curve]) -> Figure | None:
+def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPanel | None:
     drawn = tuple(curve for curve in curves if curve.rounds)
     if not drawn:
         return None
-    return Figure(heading, caption, line_chart(f"{heading}, by round", drawn), drawn)
+    return ChartPanel(heading, caption, line_chart(f"{heading}, by round", drawn), drawn)
 
 
-def _scores(model: SavedModel) -> Markup | None:
+def _scores(model: ReleasedModel) -> Markup | None:
     """Return what simulations showed and what was measured on one scale.
 
     The majority class of the synthetic data is left out: it would be taken for that of the records.
@@ -182,12 +182,15 @@ def _measured_words(measurement: Measurement) -> str:
     return "measured (public data)" if measurement.basis is Basis.PUBLIC else "measured (accounted)"
 
 
-def _largest_weights(model: SavedModel, most: int = 12) -> tuple[tuple[str, float], ...]:
-    pairs = zip(model.schema.feature_names, model.coefficients, strict=True)
+def _largest_weights(model: ReleasedModel, most: int = 12) -> tuple[tuple[str, float], ...]:
+    names: Sequence[str] = model.schema.feature_names
+    if model.rows.problems > 1:
+        names = [f"{name} (for {each})" for each in model.schema.label.classes for name in names]
+    pairs = zip(names, model.coefficients, strict=True)
     return tuple(sorted(pairs, key=lambda pair: -abs(pair[1]))[:most])
 
 
-def _commands(model: SavedModel, spending: Spending | None, place: str) -> tuple[tuple[str, str], ...]:
+def _commands(model: ReleasedModel, spending: Spending | None, place: str) -> tuple[tuple[str, str], ...]:
     guarantee = model.guarantee
     target = f"--epsilon {guarantee.epsilon:.6g} --delta {guarantee.delta:g}"
     rows = [

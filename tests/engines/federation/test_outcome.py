@@ -9,8 +9,8 @@ import pytest
 
 from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.outcome import outcome_of
-from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.federation import federation_page
+from dpadmm.reporting.model import Custody
 
 
 def loaded_by(statement: str) -> set[str]:
