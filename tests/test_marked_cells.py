@@ -810,7 +810,7 @@ def test_many_more_awkward_cells_are_not_shown(book: Ledger, fitted: dict[str, A
 def test_objects_that_hold_records_do_not_print_them() -> None:
     from dpadmm.datasets.dataset import Dataset
     from dpadmm.datasets.tables import Screening, encode_table
-    from dpadmm.estimators.validation import Layout
+    from dpadmm.estimators.data import Layout
     from dpadmm.problems.silos import Silos
 
     schema = Schema((Numeric("age", 0, 2e6),), RealLabel("dose", 0, 1e18), row_norm=3.0)

@@ -123,14 +123,14 @@ class TaskWords:
 
     def method_name(self) -> str | None:
         """Return the registry's name of the method, None where the planner chooses."""
-        from dpadmm.estimators.validation import method_name
+        from dpadmm.estimators.wishes import method_name
 
         return method_name(self.method)
 
     def task(self, sizes: tuple[int, ...], dimension: int, row_norm: float, is_real: bool) -> "Task":
         """Return the task for silos of these sizes; `is_real` says that the target is a number."""
         from dpadmm import checks
-        from dpadmm.estimators.validation import penalty_of
+        from dpadmm.estimators.wishes import penalty_of
         from dpadmm.planning.task import Task
         from dpadmm.privacy.calibration import Target
 
@@ -147,7 +147,7 @@ class TaskWords:
         )
 
     def _network(self, n_silos: int) -> "Network | None":
-        from dpadmm.estimators.validation import network_of
+        from dpadmm.estimators.wishes import network_of
 
         if self.topology != "auto" and n_silos < 2:
             raise InputError(f"--topology {self.topology} needs at least 2 silos, got 1. Leave it out.")
@@ -162,8 +162,8 @@ def protection_of(
     silos_per_person: int | None,
 ) -> "Protection":
     """Return what the options say about people and observers; what they leave out is the ledger's, if it is there."""
-    from dpadmm.estimators.bookkeeping import protection_of as kept_in
-    from dpadmm.estimators.training import protection_from
+    from dpadmm.estimators.wishes import protection_from
+    from dpadmm.estimators.wishes import protection_of as kept_in
 
     book = ledger if ledger is not None and ledger.exists() else None
     return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person)

@@ -66,12 +66,24 @@ def _check_header(path: Path, names: Sequence[str], frame: pd.DataFrame) -> None
 
 def _is_value(name: str, cells: pd.Series) -> bool:
     text = name.strip()
+    return is_like_a_value(text) or bool(
+        cells.astype(object).map(lambda cell: isinstance(cell, str) and cell.strip() == text).any()
+    )
+
+
+def is_like_a_value(name: str) -> bool:
+    """Return whether a column's name looks like a cell: a number, a date, nothing, or what begins with a digit.
+
+    >>> is_like_a_value("age"), is_like_a_value("39"), is_like_a_value("-0,5")
+    (False, True, True)
+    """
+    text = name.strip()
     if not text or text[0].isdigit() or text.startswith(UNNAMED) or _DATE.fullmatch(text):
         return True
     try:
         float(text.replace(",", "."))
     except ValueError:
-        return bool((cells.astype(object).map(lambda cell: isinstance(cell, str) and cell.strip() == text)).any())
+        return False
     return True
 
 

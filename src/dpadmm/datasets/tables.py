@@ -15,14 +15,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpadmm.checks import shown
+from dpadmm import checks
 from dpadmm.datasets.columns import EMPTY_WORDS, Cells, Column, Label, Mask
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError, raise_alone
@@ -43,8 +43,6 @@ _LINE = re.compile(r"(?:line|row) (\d+)")
 SPARSE_WIDTH = 32
 SPARSE_SHARE = 0.25
 _MOST_FINDINGS = 8
-
-Word = TypeVar("Word", bound=Enum)
 
 
 def read_table(path: Path, *, has_header: bool = True) -> pd.DataFrame:
@@ -243,20 +241,13 @@ class Screening:
         <EmptyCells.FILL: 'fill'>
         """
         return cls(
-            missing=_word("missing", missing, EmptyCells),
-            unlisted=_word("unlisted", unlisted, UnlistedCells),
-            out_of_range=_word("out_of_range", out_of_range, OutOfRange),
+            missing=checks.member("missing", missing, EmptyCells),
+            unlisted=checks.member("unlisted", unlisted, UnlistedCells),
+            out_of_range=checks.member("out_of_range", out_of_range, OutOfRange),
         )
 
 
 _STRICT = Screening()
-
-
-def _word(name: str, value: Any, kind: type[Word]) -> Word:
-    known = {member.value: member for member in kind}
-    if not isinstance(value, str) or value not in known:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {shown(value)}.")
-    return known[value]
 
 
 @dataclass(frozen=True)

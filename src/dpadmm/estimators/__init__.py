@@ -1,8 +1,8 @@
 """The scikit-learn face: estimators that train with certified privacy from a stated epsilon and delta."""
 
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
-from dpadmm.estimators.bookkeeping import ledger_data
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,

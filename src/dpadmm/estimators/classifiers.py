@@ -1,18 +1,21 @@
 """Private classifiers: logistic regression and a linear support vector machine."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
+from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.validation import class_list, one_hot_signs, own_words, training_data
+from dpadmm.estimators.data import TrainingRows, class_list, column_names, one_hot_signs, own_words, training_data
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 _CLASSES_READ = "the set of classes was read off y and is taken to be public; name it with classes= to be sure"
 _CLASSES_GIVEN = "the classes were named by the user without looking at y"
@@ -24,15 +27,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     classes_: NDArray[Any]
     classes: Any
 
-    def _loss(self) -> Loss:
-        raise NotImplementedError
-
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Train on the rows of X with labels y; `groups` (n,) names the silo of each record, None is one silo.
-
-        Everything is checked and, with a ledger, recorded before anything is computed from the data.
-        """
-        wishes, loss = self._wishes(), self._loss()
+    def _array_rows(self, X: Any, y: Any, groups: Any) -> TrainingRows:
         table, labels = training_data(self, X, y, is_numeric=False)
         with own_words(self):
             check_classification_targets(labels)
@@ -41,27 +36,30 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         targets = one_hot_signs(labels, classes)
         if len(targets) > 1:
             notes.append(f"{len(targets)} one-vs-rest problems read every record; the figure is for all of them")
-        done, encoding = self._train(wishes, loss, table, labels, targets, groups, notes)
-        decoded = [encoding.decode(model) for model in done.models]
-        self.coef_ = np.array([coef for coef, _ in decoded])
-        self.intercept_ = np.array([intercept for _, intercept in decoded])
-        self.classes_ = classes
-        return self
+        encoding = RowEncoding.of(table.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
+        columns = PlainColumns.of(encoding, column_names(self), PlainLabel(classes=tuple(classes.tolist())))
+        return TrainingRows.of_array(columns, table, labels, targets, groups, notes, classes)
+
+    def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
+        super()._keep(model, rows)
+        self.classes_ = rows.classes
 
     def decision_function(self, X: Any) -> Floats:
         """Return the signed scores: (n,) for two classes, (n, classes) for more."""
-        scores = self._linear(X)
+        scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class with the highest score."""
-        scores = self.decision_function(X)
-        which = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[which]
+        """Return the class with the highest score; None for a blanked row of a table."""
+        scores = self._scores(X)
+        found = self.released_.answers(scores)
+        return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on these data. It has no noise: for private records there is `private_accuracy`."""
         with own_words(self):
+            if self.has_schema:
+                return self._table_score(accuracy_score, X, y, sample_weight)
             return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
@@ -128,6 +126,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         l1_ratio: float = 0.0,
         slope_cap: float | None = None,
         fit_intercept: bool = True,
+        schema: Any = None,
+        missing: str = "error",
+        unlisted: str = "error",
+        out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
         unit: str | None = None,
@@ -146,6 +148,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
             alpha=alpha,
             l1_ratio=l1_ratio,
             fit_intercept=fit_intercept,
+            schema=schema,
+            missing=missing,
+            unlisted=unlisted,
+            out_of_range=out_of_range,
             feature_bounds=feature_bounds,
             row_norm=row_norm,
             unit=unit,
@@ -165,13 +171,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1."""
-        scores = self._linear(X)
-        if scores.shape[1] == 1:
-            return np.hstack([expit(-scores), expit(scores)])
-        chances = expit(scores)
-        total = chances.sum(axis=1, keepdims=True)
-        even = np.full_like(chances, 1 / chances.shape[1])
-        return np.divide(chances, total, out=even, where=total > 0)
+        scores = self._scores(X)
+        return self.released_.probabilities(scores)
 
 
 class PrivateLinearSVC(PrivateLinearClassifier):
@@ -197,6 +198,10 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         l1_ratio: float = 0.0,
         hinge_width: float = 0.5,
         fit_intercept: bool = True,
+        schema: Any = None,
+        missing: str = "error",
+        unlisted: str = "error",
+        out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
         unit: str | None = None,
@@ -215,6 +220,10 @@ class PrivateLinearSVC(PrivateLinearClassifier):
             alpha=alpha,
             l1_ratio=l1_ratio,
             fit_intercept=fit_intercept,
+            schema=schema,
+            missing=missing,
+            unlisted=unlisted,
+            out_of_range=out_of_range,
             feature_bounds=feature_bounds,
             row_norm=row_norm,
             unit=unit,
