@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.cli.fit import ELSEWHERE
+from dpadmm.cli.options import ELSEWHERE
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.reporting import model as model_module
+from dpadmm.reporting import files
 from dpadmm.reporting.model import Custody, ReleasedModel
 
 
@@ -217,7 +217,7 @@ def test_a_disk_that_fills_up_during_the_run_does_not_lose_the_model(cli, study,
     def failing(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(model_module, "write_file", failing)
+    monkeypatch.setattr(files, "write_file", failing)
     result = cli.run("fit", *study.words, "--simulate", "1", "--out", str(tmp_path / "m.json"), "--json")
     assert result.exit_code == ELSEWHERE
     place = Path(json.loads(result.stdout)["model"])

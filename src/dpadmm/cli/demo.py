@@ -89,8 +89,6 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Rel
     from dpadmm.cli.tables import read_silos
     from dpadmm.cli.training import Books, Training
     from dpadmm.datasets.tables import Screening
-    from dpadmm.reporting.files import write_file
-    from dpadmm.reporting.page import report_page
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -125,7 +123,7 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Rel
     model = replace(model, measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),))
     model.save(place)
     page = folder / "report.html"
-    write_file(page, report_page(model, place=place.name).encode())
+    model.report(page, name=place.name)
     if not is_json:
         _tell(model, page)
     return model, page

@@ -10,7 +10,6 @@ import typer
 
 from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
-from dpadmm.cli.predict import Model
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ DECLARATIONS = {
 
 
 def evaluate(
-    model: Model,
+    model: options.ModelFile,
     files: options.Files,
     public: Annotated[
         str | None,
@@ -53,6 +52,7 @@ def evaluate(
         typer.Option(help="With --epsilon: the ledger of these data. With --public: the ledger of the training data."),
     ] = None,
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
+    schema: options.OutcomeSchema = None,
     split_by: options.SplitBy = None,
     header: options.Header = True,
     records_per_person: options.RecordsPerPerson = None,
@@ -81,13 +81,12 @@ def evaluate(
         from dpadmm.cli.training import Books
         from dpadmm.datasets.tables import Screening
         from dpadmm.reporting.files import check_apart, check_writable, encode
-        from dpadmm.reporting.model import ReleasedModel
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)
-        saved = ReleasedModel.load(model)
+        saved = options.released(model, schema)
         if record:
             check_writable(model, may_replace=True)
-        check_apart({"MODEL": model if record else None}, files, ledger)
+        check_apart({"MODEL": model if record else None}, [*files, schema], ledger)
         tables = read_silos(files, split_by, has_header=header)
         policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:
@@ -153,10 +152,12 @@ def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledg
 
     if ledger is None:
         return
-    if model.spending is None:
+    if model.has_ledgers_of_silos:
+        model.verify(ledger=ledger)
+    elif model.spending is None:
         raise InputError("The model was trained without a ledger, so there is none to compare with. Leave it out.")
     with open_for_reading(ledger) as book:
-        if not book.has_head(model.spending.head):
+        if model.spending is not None and not book.has_head(model.spending.head):
             raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
         if book.is_about(ledger_data(tables)):
             raise InputError(

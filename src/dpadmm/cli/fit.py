@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from dpadmm.cli.training import Training
     from dpadmm.reporting.model import ReleasedModel
 
-ELSEWHERE = 3
-"""Exit code: the run is done and paid for, but the model could not be written where it should be."""
-
 _OUTPUT, _PRIVACY = "Output", "Privacy"
 
 
@@ -133,8 +130,6 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
 
     from dpadmm.cli.figures import print_json, print_line, print_warning
     from dpadmm.cli.results import model_json, print_model
-    from dpadmm.reporting.files import write_file
-    from dpadmm.reporting.page import report_page
 
     prepared = training.check()
     options.print_notes(prepared.notes)
@@ -144,7 +139,7 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
         print_line(plan.describe())
     model, place = training.carry_out(prepared, plan)
     if report is not None:
-        write_file(report, report_page(model, place=place.name).encode(errors="replace"))
+        model.report(report, name=place.name)
     if is_json:
         print_json({"command": "fit", "model": str(place), "report": report and str(report)} | model_json(model))
     else:
@@ -156,6 +151,6 @@ def _end(training: "Training", model: "ReleasedModel", place: Path, warn: Any, *
     if place != training.out:
         lost = f"Error: {training.out} could not be written after the run, which is paid for."
         typer.echo(without_controls(f"{lost} The model is in {place}: copy it to a safe place now."), err=True)
-        raise typer.Exit(ELSEWHERE)
+        raise typer.Exit(options.ELSEWHERE)
     if not model.guarantee.is_release and not is_json:
         warn("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from dpadmm.planning.task import Task
     from dpadmm.privacy.records import Protection
     from dpadmm.problems.losses import Loss
+    from dpadmm.reporting.model import ReleasedModel
 
 _CELLS, _PRIVACY, _MODEL, _OUTPUT = "Awkward cells", "Privacy", "Model", "Output"
+
+ELSEWHERE = 3
+"""Exit code: the run is done and paid for, but the model could not be written where it should be."""
 
 Files = Annotated[
     list[Path], typer.Argument(metavar="FILE...", help="CSV or Parquet tables, one per silo (or one with --split-by).")
@@ -61,6 +65,15 @@ Header = Annotated[
         help="Whether the first line of a CSV file names the columns. Without: column1, column2, ... from the left.",
     ),
 ]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model of `dpadmm fit`, of `dpadmm federate` or of an estimator.")
+]
+OutcomeSchema = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema", help="Only for a federation's outcome of an earlier version: the schema that the silos approved."
+    ),
+]
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", help="Public bounds and categories; draft one with `dpadmm schema init`."),
@@ -100,6 +113,18 @@ OutOfRangeWord = Annotated[
     Literal["clip", "error"],
     typer.Option(help="A number outside its bounds: move it to the nearest bound; refuse.", rich_help_panel=_CELLS),
 ]
+
+
+def released(model: Path, schema: Path | None) -> "ReleasedModel":
+    """Read a model; with a schema, the outcome of a federation as it was written before it held the schema itself."""
+    from dpadmm.datasets.schema import Schema
+    from dpadmm.reporting.model import ReleasedModel
+
+    if schema is None:
+        return ReleasedModel.load(model)
+    from dpadmm.reporting.federation import earlier_federation_model
+
+    return earlier_federation_model(model, Schema.load(schema))
 
 
 def print_notes(notes: Iterable[str]) -> None:

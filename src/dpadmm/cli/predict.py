@@ -8,13 +8,12 @@ import typer
 from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `dpadmm fit` wrote.")]
-
 
 def predict(
-    model: Model,
+    model: options.ModelFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows to predict, CSV or Parquet.")],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; else they are printed.")] = None,
+    schema: options.OutcomeSchema = None,
     header: options.Header = True,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
@@ -32,10 +31,9 @@ def predict(
         from dpadmm.cli.figures import print_json, print_line
         from dpadmm.datasets.tables import Screening, read_table
         from dpadmm.reporting.files import check_apart, check_writable, write_file
-        from dpadmm.reporting.model import ReleasedModel
 
-        check_apart({"--out": out}, [model, file])
-        released = ReleasedModel.load(model)
+        check_apart({"--out": out}, [model, file, schema])
+        released = options.released(model, schema)
         if out is not None:
             check_writable(out, may_replace=force)
         policies = Screening.of(missing, unlisted, out_of_range)

@@ -1,5 +1,6 @@
 """A schema: what a table may hold, stated in public before anybody looks at the private rows; and its JSON form."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -123,6 +124,11 @@ class Schema:
             "columns": [record_of(column) for column in self.columns],
         }
         return json.dumps(record, indent=2, ensure_ascii=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the JSON text, by which the terms of a federation name it."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @classmethod
     def from_json(cls, text: str, *, origin: str = "the schema") -> "Schema":

@@ -145,6 +145,18 @@ def write_file(path: Path, content: bytes) -> None:
         raise
 
 
+def write_or_keep(path: Path, content: bytes) -> Path:
+    """Write what is paid for and must not be lost: if not there, in the folder for temporary files. Return where."""
+    try:
+        write_file(path, content)
+        return path
+    except (OSError, InputError):
+        handle, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=path.suffix)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        return Path(name)
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -322,6 +334,11 @@ def checked_facts(place: Path, content: bytes, coefficients: Floats | None = Non
         whole = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place} is not a model of this package, or it is damaged: no valid JSON in it.") from error
+    if isinstance(whole, dict) and {"agreement", "tail_average"} <= set(whole):
+        raise InputError(
+            f"{place} is the outcome of a federation as an earlier version wrote it, without the schema. Give the "
+            "schema that the silos have approved: --schema FILE."
+        )
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise InputError(f"{place} is not a model of this package. Give the file of a model.")
     if whole.get("version") not in READ_VERSIONS:

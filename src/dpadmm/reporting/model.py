@@ -6,7 +6,6 @@ be handed out under the guarantee they state.
 """
 
 import os
-import tempfile
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -22,7 +21,16 @@ from dpadmm.datasets.tables import Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.records import Origin, Protection, Relation, Unit, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.files import checked_suffix, decode, digest_of, encode, read_facts, to_bytes, write_file
+from dpadmm.reporting.files import (
+    checked_suffix,
+    decode,
+    digest_of,
+    encode,
+    read_facts,
+    to_bytes,
+    write_file,
+    write_or_keep,
+)
 from dpadmm.reporting.rows import PlainColumns, RowScores, SchemaRows
 from dpadmm.reporting.words import statement_text
 
@@ -267,6 +275,11 @@ class ReleasedModel:
         """Number of records of all silos together."""
         return sum(silo.records for silo in self.silos)
 
+    @property
+    def has_ledgers_of_silos(self) -> bool:
+        """Whether every silo paid from a ledger of its own."""
+        return self.custody is Custody.FEDERATED
+
     @cached_property
     def rows(self) -> RowScores:
         """How rows become scores."""
@@ -361,17 +374,16 @@ class ReleasedModel:
             assumptions=said.assumptions,
         )
 
-    def report(self, path: Place | None = None, *, ledger: Any = None, name: str = "model.json") -> str:
+    def report(self, path: Place | None = None, *, spending: Spending | None = None, name: str | None = None) -> str:
         """Return the report as one HTML page, and write it to `path` if that is given.
 
         Parameters
         ----------
-        ledger: path of the ledger it was trained with: the page shows what that says now, not what it said then.
-        name: the model's file, as the commands on the page name it.
+        spending: what the ledger says now, see `spending_now`; without, what it said when the model was trained.
+        name: the model's file, as the commands on the page name it; None if there is none.
         """
         from dpadmm.reporting.page import report_page
 
-        spending = None if ledger is None else self.spending_now(ledger)
         page = report_page(self, spending, name)
         if path is not None:
             write_file(Path(path), page.encode(errors="replace"))
@@ -423,15 +435,7 @@ class ReleasedModel:
         paid for must not be lost. Compare the returned path with the one given.
         """
         place = checked_suffix(Path(path))
-        content = to_bytes(encode(self), place.suffix)
-        try:
-            write_file(place, content)
-            return place
-        except (OSError, InputError):
-            handle, name = tempfile.mkstemp(prefix=f"{place.stem}-", suffix=place.suffix)
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            return Path(name)
+        return write_or_keep(place, to_bytes(encode(self), place.suffix))
 
     @classmethod
     def load(cls, path: Place) -> "ReleasedModel":

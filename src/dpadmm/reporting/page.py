@@ -28,13 +28,13 @@ class ChartPanel:
     legend: tuple[RoundCurve, ...]
 
 
-def report_page(model: ReleasedModel, spending: Spending | None = None, place: str = "model.json") -> str:
+def report_page(model: ReleasedModel, spending: Spending | None = None, place: str | None = None) -> str:
     """Return the page as HTML text.
 
     Parameters
     ----------
     spending: what the ledger says now; left out, what it said when the model was trained.
-    place: the model's file, as the commands on the page name it.
+    place: the model's file, as the commands on the page name it; None if there is none.
     """
     guarantee, view = model.guarantee, View(model.guarantee.view)
     now = spending if spending is not None else model.spending
@@ -53,6 +53,8 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         guess=best_guess(guarantee.epsilon, guarantee.delta),
         one_in=_one_in(guarantee.delta),
         spending=now,
+        silos=[silo for silo in model.silos if silo.cost is not None],
+        kept="its process kept them" if model.custody is Custody.FEDERATED else "rehearsed on one machine",
         budget_bar=None if now is None else share_bar("Budget spent and left", now.spent_epsilon, now.budget_epsilon),
         noise=_figure("Noise against signal", _NOISE_WORDS, model.noise),
         history=_figure("Convergence, as the messages show it", _HISTORY_WORDS, model.history),
@@ -190,7 +192,7 @@ def _largest_weights(model: ReleasedModel, most: int = 12) -> tuple[tuple[str, f
     return tuple(sorted(pairs, key=lambda pair: -abs(pair[1]))[:most])
 
 
-def _commands(model: ReleasedModel, spending: Spending | None, place: str) -> tuple[tuple[str, str], ...]:
+def _commands(model: ReleasedModel, spending: Spending | None, place: str | None) -> tuple[tuple[str, str], ...]:
     guarantee = model.guarantee
     target = f"--epsilon {guarantee.epsilon:.6g} --delta {guarantee.delta:g}"
     rows = [
@@ -199,8 +201,13 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str) -> tu
             "Attack the method many times on made-up records and compare what is learned with the certificate. "
             "Needs no data.",
         ),
-        (f"dpadmm report {place} --json", "Print every figure of this page as data; refuses a file that was changed."),
     ]
+    if place is not None:
+        words = "Print every figure of this page as data; refuses a file that was changed."
+        rows.append((f"dpadmm report {place} --json", words))
+    if place is not None and spending is None and model.has_ledgers_of_silos:
+        words = "In each silo, with its own directory for SILO: refuses a ledger that does not know this run."
+        rows.append((f"dpadmm report {place} --ledger SILO/ledger --json", words))
     if spending is not None:
         ledger = Path(spending.ledger).name
         rows.append(

@@ -1,6 +1,5 @@
 """The directory of a silo: policy, keys, ledger, state; and the private table it stands for."""
 
-import hashlib
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,7 +112,7 @@ def schema_digest(path: Path) -> str:
     """Return the SHA-256 of a schema's canonical text, by which agreements name it."""
     from dpadmm.datasets.schema import Schema
 
-    return hashlib.sha256(Schema.load(path).to_json().encode()).hexdigest()
+    return Schema.load(path).digest
 
 
 def read_records(data: Path, schema: Path, screening: "Screening", has_header: bool = True) -> Records:
@@ -125,6 +124,5 @@ def read_records(data: Path, schema: Path, screening: "Screening", has_header: b
     public = Schema.load(schema)
     frame = read_table(data, has_header=has_header)
     encoded = encode_table(public, frame, str(data), screening)
-    digest = hashlib.sha256(public.to_json().encode()).hexdigest()
     table = SiloColumns.of_frame("this silo", frame)
-    return Records(encoded.features, encoded.labels, public.row_norm, digest, table, encoded.notes)
+    return Records(encoded.features, encoded.labels, public.row_norm, public.digest, table, encoded.notes)
