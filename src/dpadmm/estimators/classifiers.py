@@ -86,6 +86,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
         needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them.
     fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest).
+    schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
+        the words of its label. It states bounds, norm, classes and (by `constant`) the intercept, so feature_bounds,
+        row_norm and classes are refused beside it. Tables are read, screened and encoded as by `dpadmm fit`.
+    missing: "error", "fill" or "blank"; unlisted: "error", "zero" or "blank"; out_of_range: "clip" or "error". What to
+        do with awkward cells of a table with a schema, see `Screening`; also for predictions.
     feature_bounds: public (low, high), numbers or one per feature; features are clipped to them and scaled to -1..1.
     row_norm: public bound on the norm of a row (of the scaled row, with feature_bounds; default sqrt(d/3)); longer rows
         are shortened. With neither, rows are divided by sqrt(d) and shortened to norm 1, with a warning: bounds are
@@ -102,7 +107,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X. privacy_: the `PrivacyStatement`.
+    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X; with a schema, of its encoded features.
+    released_: the `ReleasedModel`, to save, report and verify. privacy_: the `PrivacyStatement`.
     plan_: what was planned and why. history_: per problem and round, what the released messages show.
 
     Guarantees
@@ -115,6 +121,17 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     >>> model = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
     >>> model.fit(X, y).privacy_.certified <= 5.0
     True
+
+    With a schema:
+
+    >>> import pandas as pd
+    >>> from dpadmm.datasets import BinaryLabel, Categorical, Numeric, Schema
+    >>> columns = (Numeric("age", 0, 120), Categorical("sex", ("F", "M")))
+    >>> schema = Schema(columns, BinaryLabel("sick", positive=("yes",), negative=("no",)), constant=0.5)
+    >>> table = pd.DataFrame({"sex": ["F", "M"] * 250, "age": rng.integers(20, 90, 500)})
+    >>> model = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, schema=schema)
+    >>> model.fit(table, np.where(table["age"] > 55, "yes", "no")).coef_.shape
+    (1, 3)
     """
 
     def __init__(

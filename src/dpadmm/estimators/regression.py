@@ -30,13 +30,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     Parameters
     ----------
     target_bounds: public (low, high) of y; targets outside are clipped. Without, y is clipped to (-1, 1), with a
-        warning: bounds are never read off the data.
+        warning: bounds are never read off the data. A schema's label states its own.
     huber_threshold: > 0, in units of half the target range. Smaller means less noise and more weight on the median.
     alpha, l1_ratio, and all others: as in `PrivateLogisticRegression`; l1_ratio = 1 is the lasso.
 
     Attributes
     ----------
-    coef_ (d,), intercept_: in the units of X and y. privacy_, plan_, history_: as there.
+    coef_ (d,), intercept_: in the units of X and y. released_, privacy_, plan_, history_: as there.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (500, 2))
