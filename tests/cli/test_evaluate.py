@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.reporting.model import Basis, ReleasedModel
+from dpadmm.reporting.measurement import Basis
+from dpadmm.reporting.model import ReleasedModel
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpadmm.cli.terminal import ELSEWHERE
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.reporting import files
@@ -326,9 +326,8 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
 
 
 def test_people_are_numbered_before_anything_can_name_them(study):
-    from dpadmm.cli.training import Books, TaskWords, Training
-    from dpadmm.datasets.screening import Screening
-    from dpadmm.datasets.tables import SiloTable
+    from dpadmm.cli.training import Books, SiloTable, TaskWords, Training
+    from dpadmm.datasets.tables import Screening
     from dpadmm.privacy.records import Protection, Unit
 
     training = Training(

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from dpadmm.datasets.columns import RealLabel, ThresholdLabel
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.reporting.model import ReleasedModel
 
 

@@ -15,7 +15,7 @@ import pytest
 from scipy import optimize, sparse
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared, Target
+from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
@@ -70,7 +70,7 @@ def _(functions: EmpiricalRisk, agent, x):
     features, labels = functions.silos.part(agent)
     rows = (features.toarray() if sparse.issparse(features) else features).astype(x.dtype)
     labels = labels.astype(x.dtype)
-    if functions.loss.target is Target.SIGNS:
+    if functions.loss.target is LabelKind.SIGNS:
         slopes = labels * plain_slope(functions.loss, labels * (rows @ x))
     else:
         slopes = plain_slope(functions.loss, rows @ x - labels)
@@ -122,7 +122,7 @@ def risk(loss, sizes, d, *, mu=0.05, is_sparse=False, seed=0, row_norm=1.0):
     rng = np.random.default_rng(seed)
     parts = [rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.67) for n in sizes]
     parts = [row_norm * part / np.maximum(1, np.linalg.norm(part, axis=1, keepdims=True)) for part in parts]
-    signs = loss.target is Target.SIGNS
+    signs = loss.target is LabelKind.SIGNS
     labels = [rng.choice([-1.0, 1.0], n) if signs else 2 * rng.normal(size=n) for n in sizes]
     if is_sparse:
         parts = [sparse.csr_array(part) for part in parts]

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.datasets.tables import Screening, encode_table
 from dpadmm.errors import InputError
 
 AGE = Numeric("age", 0, 100)

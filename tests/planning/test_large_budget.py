@@ -9,8 +9,7 @@ from dpadmm.noise import SecureSampler
 from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import Protection, View
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-from dpadmm.problems.losses import Target as Labels
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, ElasticNet, Ridge
 
 TARGET = Target(1e6, 1e-5)
@@ -24,7 +23,7 @@ def central_optimum(silos, loss, ridge=0.0, l1=0.0):
     def objective(parts):
         w = parts[:d] - parts[d:]
         t = rows @ w
-        if loss.target is Labels.SIGNS:
+        if loss.target is LabelKind.SIGNS:
             t, fold = t * y, y
         else:
             t, fold = t - y, np.ones_like(y)
@@ -64,7 +63,7 @@ ONE, FOUR = (1000,), (400, 300, 200, 100)
     ids=str,
 )
 def test_the_central_optimum_is_found(make_silos, sizes, loss, regulariser, ridge, l1):
-    silos = make_silos(sizes, dimension=4, is_regression=loss.target is Labels.REALS)
+    silos = make_silos(sizes, dimension=4, is_regression=loss.target is LabelKind.REALS)
     task = Task(sizes=sizes, dimension=4, loss=loss, target=TARGET, regulariser=regulariser)
     done = carry_out(plan(task), silos, SecureSampler(), progress=False)
     optimum = central_optimum(silos, loss, ridge, l1)

@@ -8,7 +8,7 @@ from scipy import special
 from tests.contracts.loss_contract import POINTS, LossContract
 
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared, Target
+from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge, Squared
 
 
 class TestLogistic(LossContract):
@@ -25,7 +25,7 @@ class TestLogistic(LossContract):
 
     def test_declares(self):
         loss = Logistic()
-        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (Target.SIGNS, 1.0, 0.25)
+        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (LabelKind.SIGNS, 1.0, 0.25)
 
     def test_prox_against_bisection(self):
         """Among them t = -3, step = 26, where Newton kept inside its bracket alone jumps to and fro."""
@@ -75,7 +75,7 @@ class TestSquared(LossContract):
 
     def test_has_no_slope_bound(self):
         assert Squared().slope_bound == math.inf
-        assert Squared().target is Target.REALS
+        assert Squared().target is LabelKind.REALS
 
 
 class TestHuber(LossContract):
@@ -95,7 +95,7 @@ class TestHuber(LossContract):
 
     def test_declares(self):
         loss = Huber(0.3)
-        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (Target.REALS, 0.3, 1.0)
+        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (LabelKind.REALS, 0.3, 1.0)
 
 
 class TestSmoothedHinge(LossContract):
@@ -118,7 +118,7 @@ class TestSmoothedHinge(LossContract):
 
     def test_declares(self):
         loss = SmoothedHinge(0.25)
-        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (Target.SIGNS, 1.0, 4.0)
+        assert (loss.target, loss.slope_bound, loss.curvature_bound) == (LabelKind.SIGNS, 1.0, 4.0)
 
 
 def test_losses_of_equal_parameters_are_equal():

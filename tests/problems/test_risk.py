@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared, Target
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.risk import EmpiricalRisk, gram, scaled_rows
 from dpadmm.problems.silos import Silos
 
@@ -25,7 +25,7 @@ def make(loss, mu=0.3, is_sparse=False, seed=0, sizes=SIZES, d=4, row_norm=1.0):
     rng = np.random.default_rng(seed)
     parts = [rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7) for n in sizes]
     parts = [row_norm * p / np.maximum(1, np.linalg.norm(p, axis=1, keepdims=True)) for p in parts]
-    labels = [rng.choice([-1.0, 1.0], n) if loss.target is Target.SIGNS else rng.normal(size=n) for n in sizes]
+    labels = [rng.choice([-1.0, 1.0], n) if loss.target is LabelKind.SIGNS else rng.normal(size=n) for n in sizes]
     if is_sparse:
         parts = [sparse.csr_array(part) for part in parts]
     return EmpiricalRisk(Silos.from_parts(parts, labels, row_norm), loss, mu)
@@ -39,7 +39,7 @@ def records(risk, agent):
 
 def number(loss, a, y, x):
     """The number t that the loss is a function of, from its definition."""
-    return y * (a @ x) if loss.target is Target.SIGNS else a @ x - y
+    return y * (a @ x) if loss.target is LabelKind.SIGNS else a @ x - y
 
 
 def plain_value(risk, agent, x):
@@ -68,7 +68,7 @@ class TestEvaluation:
                 total = risk.mu * w[i, :, r]
                 for a, y in zip(features, labels, strict=True):
                     slope = loss.slope(np.array([number(loss, a, y, w[i, :, r])]))[0]
-                    total = total + slope * (y * a if loss.target is Target.SIGNS else a) / len(labels)
+                    total = total + slope * (y * a if loss.target is LabelKind.SIGNS else a) / len(labels)
                 np.testing.assert_allclose(gradient[i, :, r], total, rtol=1e-12, atol=1e-14)
 
     def test_gradient_is_the_derivative_of_value(self, loss, is_sparse):
@@ -133,7 +133,7 @@ def test_constants_are_never_beaten(loss, row_norm, mu, spread, seed):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(6, 3))
     rows *= row_norm * np.array([1, 1, 1, 0.5, 0.1, 0])[:, None] / np.linalg.norm(rows, axis=1, keepdims=True)
-    labels = rng.choice([-1.0, 1.0], 6) if loss.target is Target.SIGNS else 3 * rng.normal(size=6)
+    labels = rng.choice([-1.0, 1.0], 6) if loss.target is LabelKind.SIGNS else 3 * rng.normal(size=6)
     w = spread * rng.normal(size=(1, 3, 4)) / row_norm
     bare = EmpiricalRisk(Silos.one_record_each(rows, labels, row_norm), loss, 0.0)
     pooled = EmpiricalRisk(Silos.from_parts([rows], [labels], row_norm), loss, mu)
@@ -153,7 +153,7 @@ def test_constants_are_attained(loss):
     """One record of full norm: the bounds are not only true but as small as they can be."""
     a = np.array([[1.2, -1.6]])
     risk = EmpiricalRisk(Silos.from_parts([a], [np.ones(1)], 2.0), loss, 0.25)
-    far = -a[0] * 1e3 if loss.target is Target.SIGNS else a[0] * 1e3
+    far = -a[0] * 1e3 if loss.target is LabelKind.SIGNS else a[0] * 1e3
     if math.isfinite(loss.slope_bound):
         steepest = np.linalg.norm(risk.gradient(far[None, :, None])[0, :, 0] - 0.25 * far)
         assert steepest == pytest.approx(risk.constants.record_gradient, rel=1e-9)

@@ -6,12 +6,11 @@ import pytest
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.schema import Schema
 from dpadmm.privacy.records import Origin
+from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import (
-    Basis,
     Claim,
     Expected,
     Guarantee,
-    Measurement,
     MethodChoice,
     ReleasedModel,
     RoundCurve,

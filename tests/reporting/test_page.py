@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dpadmm.privacy.records import Origin, View
-from dpadmm.reporting.model import Basis, Custody
+from dpadmm.reporting.measurement import Basis
+from dpadmm.reporting.model import Custody
 from dpadmm.reporting.page import best_guess, merged, report_page
 from dpadmm.reporting.views import observers
 

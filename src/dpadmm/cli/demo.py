@@ -88,9 +88,8 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
 
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
     from dpadmm.cli.scoring import labelled_rows
-    from dpadmm.cli.training import Books, Training
-    from dpadmm.datasets.screening import Screening
-    from dpadmm.datasets.tables import read_silos
+    from dpadmm.cli.training import Books, Training, read_silos
+    from dpadmm.datasets.tables import Screening
 
     console = Console(highlight=False, quiet=is_json)
     files = []

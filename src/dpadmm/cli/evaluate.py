@@ -13,10 +13,10 @@ from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.cli.training import Books, TaskWords
-    from dpadmm.datasets.screening import Screened
-    from dpadmm.datasets.tables import SiloTable
-    from dpadmm.reporting.model import Measurement, ReleasedModel
+    from dpadmm.cli.training import Books, SiloTable, TaskWords
+    from dpadmm.datasets.tables import Screened
+    from dpadmm.reporting.measurement import Measurement
+    from dpadmm.reporting.model import ReleasedModel
 
 
 class Declared(Enum):
@@ -77,9 +77,8 @@ def evaluate(
     with clear_failures():
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.cli.training import Books, TaskWords, protection_of
-        from dpadmm.datasets.screening import Screening
-        from dpadmm.datasets.tables import read_silos
+        from dpadmm.cli.training import Books, TaskWords, protection_of, read_silos
+        from dpadmm.datasets.tables import Screening
         from dpadmm.reporting.files import check_apart, check_writable, encode
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)
@@ -169,7 +168,7 @@ def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledg
 def public_measurement(model: "ReleasedModel", rows: "Screened", why: str, apart: str) -> "Measurement":
     """Return the exact score on data that are declared public, with the reason, and how they relate to the training."""
     from dpadmm.cli.scoring import public_score
-    from dpadmm.reporting.model import Basis, Measurement
+    from dpadmm.reporting.measurement import Basis, Measurement
     from dpadmm.reporting.outcome import now
 
     score = public_score(model, rows)
@@ -195,7 +194,7 @@ def _private(
     books: "Books",
 ) -> "Measurement":
     from dpadmm.cli.scoring import private_score
-    from dpadmm.reporting.model import Basis, Measurement
+    from dpadmm.reporting.measurement import Basis, Measurement
     from dpadmm.reporting.outcome import now
 
     with books.open(tables, words) as ledger:

@@ -39,7 +39,7 @@ def init(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
-        from dpadmm.datasets.draft import Task, column_types, draft_schema
+        from dpadmm.datasets.draft import column_types, draft_schema
         from dpadmm.datasets.schema import unfilled
         from dpadmm.reporting.files import check_apart, check_writable, write_file
 
@@ -49,7 +49,7 @@ def init(
         tables = {str(file): column_types(file, has_header=header) for file in files}
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
         types = _common(tables, apart, has_header=header)
-        draft = draft_schema(types, target, Task(predict))
+        draft = draft_schema(types, target, is_number=predict == "number")
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         if header:
             typer.echo(
@@ -91,9 +91,8 @@ def check(
         filled = Schema.load(schema)
         sizes = {}
         if files:
-            from dpadmm.cli.training import prepare
-            from dpadmm.datasets.screening import Screening
-            from dpadmm.datasets.tables import read_silos
+            from dpadmm.cli.training import prepare, read_silos
+            from dpadmm.datasets.tables import Screening
 
             tables = read_silos(files, split_by, has_header=header)
             # Values of a column may be names of people, so they are counted and not shown.

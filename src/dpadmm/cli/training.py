@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
 import typer
 
 from dpadmm import checks
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screening, encode_table
-from dpadmm.datasets.tables import SiloTable
+from dpadmm.datasets.tables import Screening, encode_table, read_table, split_table
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators.bookkeeping import protection_of as kept_in
-from dpadmm.estimators.training import protection_from
-from dpadmm.estimators.validation import method_name, network_of, penalty_of
+from dpadmm.estimators.wishes import method_name, network_of, penalty_of, protection_from
+from dpadmm.estimators.wishes import protection_of as kept_in
 from dpadmm.networks.graph import Network
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
@@ -29,6 +28,54 @@ from dpadmm.problems.silos import Silos
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel, Spending
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
+
+
+@dataclass(frozen=True)
+class SiloTable:
+    """The rows of one silo; their index counts the rows of the file they came from, which `where` names."""
+
+    frame: pd.DataFrame = field(repr=False)
+    where: str
+
+
+def read_silos(files: Sequence[Path], split_by: str | None, *, has_header: bool = True) -> dict[str, SiloTable]:
+    """Return one table per silo: a file each, or one file split by the values of a column, which are public names."""
+    if not files:
+        raise InputError("At least one file is needed: one per silo, or one with --split-by COLUMN.")
+    if split_by is None:
+        names = _names(files)
+        tables = (SiloTable(read_table(file, has_header=has_header), str(file)) for file in files)
+        return dict(zip(names, tables, strict=True))
+    if len(files) != 1:
+        raise InputError(f"--split-by takes one file, got {len(files)}. Without it, each file is a silo.")
+    frame = read_table(files[0], has_header=has_header)
+    parts = split_table(frame, split_by, str(files[0]), has_header=has_header)
+    return {name: SiloTable(part.drop(columns=split_by), str(files[0])) for name, part in parts.items()}
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    stems = [path.name.split(".")[0] for path in files]
+    if len({path.resolve() for path in files}) < len(files):
+        raise InputError("The same file is given twice. A record may be counted once only: give each file once.")
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
+
+
+def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
+    """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
+    seen: dict[frozenset[bytes], str] = {}
+    for silo in ledger_data(tables):
+        where = tables[silo.name].where
+        first = seen.setdefault(frozenset(silo.digests.values()), where)
+        if first != where:
+            raise InputError(
+                f"The same rows are in two files, {first} and {where}. Give one of them; or, if people really are in "
+                "both, say --silos-per-person 2 or more, so that their records are counted together."
+            )
+
+
+def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
+    """Return the tables as the silos that a ledger is made for: every column, used or not."""
+    return tuple(SiloColumns.of_frame(silo, table.frame) for silo, table in tables.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,24 +188,6 @@ class Books:
             confirmed = ledger.confirm(data)
             confirmed.check_protection(words.protection)
             yield confirmed
-
-
-def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
-    """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
-    seen: dict[frozenset[bytes], str] = {}
-    for silo in ledger_data(tables):
-        where = tables[silo.name].where
-        first = seen.setdefault(frozenset(silo.digests.values()), where)
-        if first != where:
-            raise InputError(
-                f"The same rows are in two files, {first} and {where}. Give one of them; or, if people really are in "
-                "both, say --silos-per-person 2 or more, so that their records are counted together."
-            )
-
-
-def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
-    """Return the tables as the silos that a ledger is made for: every column, used or not."""
-    return tuple(SiloColumns.of_frame(silo, table.frame) for silo, table in tables.items())
 
 
 def prepare(

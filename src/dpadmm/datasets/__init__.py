@@ -11,7 +11,7 @@ from dpadmm.datasets.heart import load_heart
 from dpadmm.datasets.nist_acs import load_nist_acs
 from dpadmm.datasets.random_quadratics import random_quadratics
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import EmptyCells, OutOfRange, Screened, Screening, UnlistedCells, encode_table
+from dpadmm.datasets.tables import EmptyCells, OutOfRange, Screened, Screening, UnlistedCells, encode_table
 
 __all__ = [
     "BinaryLabel",

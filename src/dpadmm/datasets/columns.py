@@ -2,7 +2,7 @@
 
 A cell is what it says, not how it is stored: 1, 1.0, "1", " 1" and "01" are the same number, True and "true" are 1, a
 day is its date. So the same table is encoded alike from CSV, from Parquet and from memory. Nothing here refuses a cell:
-awkward ones are marked, row by row, and `screening` decides by the user's policies.
+awkward ones are marked, row by row, and `tables.encode_table` decides by the user's policies.
 """
 
 import math
@@ -347,18 +347,6 @@ def numbers_of(cells: pd.Series) -> Floats:
         return np.asarray(cells.astype(float).to_numpy())
     # Cell by cell: pandas reads a column as a whole, and one person's cell would change how another's is read.
     return np.array([_number_of(cell) for cell in cells.astype(object)], dtype=float)
-
-
-def as_numbers(name: str, cells: pd.Series) -> Floats:
-    """Return the cells as finite floats, or say how many are no numbers."""
-    numbers = numbers_of(cells)
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        raise InputError(
-            f"Column {name!r} must hold finite numbers; {bad.sum()} of {len(bad)} cells are something else (first in "
-            f"row {np.argmax(bad) + 1}). Convert them."
-        )
-    return numbers
 
 
 def _number_of(cell: Any) -> float:

@@ -54,7 +54,7 @@ class Schema:
     are shortened to the bound, short rows stay. With `constant = k` a last feature of value k is added for an
     intercept, and the other features keep `sqrt(R^2 - k^2)` instead of R, so the whole row still keeps R.
     Nothing here depends on the data: bounds, categories and norm are stated, not fitted, so encoding one row
-    (`screening.encode_table`) does not depend on another and needs no privacy budget.
+    (`tables.encode_table`) does not depend on another and needs no privacy budget.
 
     Parameters
     ----------

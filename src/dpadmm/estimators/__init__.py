@@ -1,8 +1,8 @@
 """The scikit-learn face: estimators that train with certified privacy from a stated epsilon and delta."""
 
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
-from dpadmm.estimators.bookkeeping import ledger_data
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
@@ -12,15 +12,15 @@ from dpadmm.estimators.notices import (
     PipelineWarning,
     SimulatedNoiseWarning,
 )
-from dpadmm.estimators.pipelines import Finding, PipelineCheck, check_pipeline
+from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.estimators.statement import NoiseSummary, PrivacyStatement
 
 __all__ = [
     "AssumedBoundsWarning",
-    "Finding",
     "HopelessPlanWarning",
     "LargeDeltaWarning",
+    "LearningStep",
     "NoLedgerWarning",
     "NoiseSummary",
     "PipelineCheck",

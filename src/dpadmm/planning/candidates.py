@@ -24,7 +24,7 @@ from dpadmm.planning.settings import Settings, left_regulariser, own_ridge, why_
 from dpadmm.planning.task import Task
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.records import Unit
-from dpadmm.problems.losses import Loss, Target
+from dpadmm.problems.losses import LabelKind, Loss
 
 NOISE_RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """The values of c that are compared."""
@@ -131,7 +131,7 @@ def ridge_of(task: Task) -> float:
 
 def margin_scale(loss: Loss) -> float:
     """Return S: how much noise on a prediction begins to matter."""
-    return loss.slope_bound if loss.target is Target.REALS else 1.0
+    return loss.slope_bound if loss.target is LabelKind.REALS else 1.0
 
 
 def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:

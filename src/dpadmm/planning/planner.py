@@ -170,7 +170,7 @@ def try_all(task: Task, candidate: Candidate) -> Tried:
 def forecast(task: Task, trials: Sequence[Trial]) -> Forecast:
     """Sum the trials up."""
     scores = np.array([trial.score for trial in trials])
-    is_signs = task.loss.target is losses.Target.SIGNS
+    is_signs = task.loss.target is losses.LabelKind.SIGNS
     return Forecast(
         score=Score.ACCURACY if is_signs else Score.R2,
         mean=float(scores.mean()),

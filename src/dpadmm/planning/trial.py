@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Loss, Target
+from dpadmm.problems.losses import LabelKind, Loss
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Trial:
 def score_models(loss: Loss, models: Floats, best: Floats, rows: Floats, labels: Floats) -> Trial:
     """Score private models (d, runs) and the best one (d,) on rows with their labels."""
     predictions = rows @ np.column_stack([models, best])
-    if loss.target is Target.SIGNS:
+    if loss.target is LabelKind.SIGNS:
         losses = loss.value(predictions * labels[:, None]).mean(axis=0)
         scores = (predictions * labels[:, None] > 0).mean(axis=0)
         share = float((labels > 0).mean())

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Loss, Target
+from dpadmm.problems.losses import LabelKind, Loss
 
 
 class Features(Enum):
@@ -77,7 +77,7 @@ def draw(world: World, n_rows: int, dimension: int, loss: Loss, rng: np.random.G
     signal /= max(float(signal.std()), 1e-12)
     norms = np.maximum(np.linalg.norm(raw, axis=1, keepdims=True), 1e-12)
     rows = raw * np.minimum(1.0, 1.0 / norms)
-    if loss.target is Target.REALS:
+    if loss.target is LabelKind.REALS:
         noise = rng.standard_normal(n_rows)
         share = world.variance_share
         labels = 0.5 * loss.slope_bound * (np.sqrt(share) * signal + np.sqrt(1 - share) * noise)

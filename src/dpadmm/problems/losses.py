@@ -16,7 +16,7 @@ from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 
 
-class Target(Enum):
+class LabelKind(Enum):
     """What the labels are."""
 
     SIGNS = "labels -1 and +1"
@@ -52,7 +52,7 @@ class Loss(Protocol):
     """A convex loss of one number."""
 
     @property
-    def target(self) -> Target:
+    def target(self) -> LabelKind:
         """What the labels must be."""
         ...
 
@@ -97,7 +97,7 @@ class Logistic:
     """
 
     # Not arguments: a caller's own bound would make every constant and certificate built on it false.
-    target: Target = field(default=Target.SIGNS, init=False, repr=False)
+    target: LabelKind = field(default=LabelKind.SIGNS, init=False, repr=False)
     slope_bound: float = field(default=1.0, init=False, repr=False)
     curvature_bound: float = field(default=0.25, init=False, repr=False)
     form: SlopeForm = field(default=SlopeForm(is_logistic=True), init=False, repr=False)
@@ -159,9 +159,9 @@ class CappedLogistic:
         return float(np.log1p(-self.cap) - np.log(self.cap))
 
     @property
-    def target(self) -> Target:
+    def target(self) -> LabelKind:
         """Labels -1 and +1."""
-        return Target.SIGNS
+        return LabelKind.SIGNS
 
     @property
     def slope_bound(self) -> float:
@@ -201,7 +201,7 @@ class CappedLogistic:
 class Squared:
     """`t^2 / 2` of the residual. Its slope has no bound, so no record-level guarantee exists: use `Huber`."""
 
-    target: Target = field(default=Target.REALS, init=False, repr=False)
+    target: LabelKind = field(default=LabelKind.REALS, init=False, repr=False)
     slope_bound: float = field(default=float("inf"), init=False, repr=False)
     curvature_bound: float = field(default=1.0, init=False, repr=False)
     form: SlopeForm = field(default=SlopeForm(), init=False, repr=False)
@@ -234,9 +234,9 @@ class Huber:
         checks.positive("threshold", self.threshold)
 
     @property
-    def target(self) -> Target:
+    def target(self) -> LabelKind:
         """Real labels."""
-        return Target.REALS
+        return LabelKind.REALS
 
     @property
     def slope_bound(self) -> float:
@@ -286,9 +286,9 @@ class SmoothedHinge:
         checks.positive("width", self.width)
 
     @property
-    def target(self) -> Target:
+    def target(self) -> LabelKind:
         """Labels -1 and +1."""
-        return Target.SIGNS
+        return LabelKind.SIGNS
 
     @property
     def slope_bound(self) -> float:

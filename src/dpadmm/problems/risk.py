@@ -9,7 +9,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants
-from dpadmm.problems.losses import Loss, Target
+from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.silos import Silos
 
 
@@ -37,7 +37,7 @@ class EmpiricalRisk:
             raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
         if isinstance(self.loss, type):
             raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
-        if self.loss.target is Target.SIGNS:
+        if self.loss.target is LabelKind.SIGNS:
             found = np.unique(self.silos.labels)
             if not np.isin(found, (-1.0, 1.0)).all():
                 shown = ", ".join(f"{v:g}" for v in found[:6])
@@ -53,7 +53,7 @@ class EmpiricalRisk:
         return folded
 
     def _fold(self) -> Matrix:
-        if self.loss.target is Target.REALS:
+        if self.loss.target is LabelKind.REALS:
             return self.silos.features
         if sparse.issparse(self.silos.features):
             folded = self.silos.features.copy()
@@ -64,7 +64,7 @@ class EmpiricalRisk:
     @property
     def shifts(self) -> Floats:
         """What is subtracted from `rows @ w`: the labels for regression, zero for classification."""
-        if self.loss.target is Target.REALS:
+        if self.loss.target is LabelKind.REALS:
             return self.silos.labels
         return np.zeros_like(self.silos.labels)
 

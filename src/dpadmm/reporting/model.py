@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screening
+from dpadmm.datasets.tables import Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.records import Origin, Protection, Relation, Unit, View
 from dpadmm.problems.arrays import Floats
@@ -31,17 +31,11 @@ from dpadmm.reporting.files import (
     write_file,
     write_or_keep,
 )
+from dpadmm.reporting.measurement import Measurement
 from dpadmm.reporting.rows import PlainColumns, RowScores, SchemaRows
 from dpadmm.reporting.words import statement_text
 
 Place: TypeAlias = str | os.PathLike[str]
-
-
-class Basis(Enum):
-    """What allows a measured figure to be shown."""
-
-    PUBLIC = "data declared public"
-    ACCOUNTED = "accounted private metric"
 
 
 class Custody(Enum):
@@ -210,32 +204,6 @@ class Spending:
     head: str
     runs: tuple[tuple[str, float], ...]
     time: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """A score that may be shown, with the reason why it may.
-
-    `declaration`: for public data, what is known or was declared about their relation to the training records.
-    """
-
-    score: str
-    value: float
-    records: int
-    on: str
-    basis: Basis
-    epsilon: float
-    delta: float
-    time: str
-    uncertainty: float = 0.0
-    baseline: float | None = None
-    declaration: str = ""
-
-    @property
-    def is_unrecorded(self) -> bool:
-        """Whether private records were measured and no ledger knows of it."""
-        is_private = self.basis is Basis.ACCOUNTED and self.on.startswith("private records")
-        return is_private and "recorded in" not in self.on
 
 
 @dataclass(frozen=True, kw_only=True)

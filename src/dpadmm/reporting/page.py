@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from dpadmm.privacy.records import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
-from dpadmm.reporting.model import Basis, Custody, Measurement, ReleasedModel, RoundCurve, Spending
+from dpadmm.reporting.measurement import Basis, Measurement
+from dpadmm.reporting.model import Custody, ReleasedModel, RoundCurve, Spending
 from dpadmm.reporting.picture import network_picture
 from dpadmm.reporting.views import FROM_WHOM, observers
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from dpadmm.datasets.columns import Cells, RealLabel, listed_cells, number_cells
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screened, Screening, encode_table, screen_cells
+from dpadmm.datasets.tables import Screened, Screening, encode_table, screen_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
@@ -30,6 +30,10 @@ class RowScores(Protocol):
 
     def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
         """Return the rows as `scores` takes them, their encoded labels, and which were blanked."""
+        ...
+
+    def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return (coef, intercept), (problems, features) and (problems,)."""
         ...
 
     def scores(self, weights: Floats, features: Matrix) -> Floats:
@@ -55,6 +59,16 @@ class SchemaRows:
     def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
         """Encode by the schema."""
         return encode_table(self.schema, table, where, screening, is_labelled=is_labelled)
+
+    def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the weights of the encoded features and of the constant; for a number, in its own units."""
+        constant, label = self.schema.constant, self.schema.label
+        coef = weights if constant is None else weights[:, :-1]
+        intercept = np.zeros(len(weights)) if constant is None else constant * weights[:, -1]
+        if isinstance(label, RealLabel):
+            half = (label.upper - label.lower) / 2
+            return coef * half, intercept * half + label.lower + half
+        return coef, intercept
 
     def scores(self, weights: Floats, features: Matrix) -> Floats:
         """Return features times weights."""

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.datasets.tables import Screening, encode_table
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.engines.federation.keys import open_envelope

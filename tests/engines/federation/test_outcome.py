@@ -13,7 +13,7 @@ import pytest
 from scipy.special import expit
 
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.outcome import outcome_of, read_outcome
 from dpadmm.errors import InputError

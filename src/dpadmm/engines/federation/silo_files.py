@@ -13,7 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.screening import Screening
+    from dpadmm.datasets.tables import Screening
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
@@ -118,8 +118,7 @@ def schema_digest(path: Path) -> str:
 def read_records(data: Path, schema: Path, screening: "Screening", has_header: bool = True) -> Records:
     """Read and encode the table by its public schema."""
     from dpadmm.datasets.schema import Schema
-    from dpadmm.datasets.screening import encode_table
-    from dpadmm.datasets.tables import read_table
+    from dpadmm.datasets.tables import encode_table, read_table
     from dpadmm.privacy.ledger import SiloColumns
 
     public = Schema.load(schema)
