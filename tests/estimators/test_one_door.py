@@ -18,9 +18,7 @@ with warnings.catch_warnings():
 
     from dpadmm.cli.main import app
 
-from dpadmm.cli.tables import read_silos
-
-from dpadmm.cli.training import prepare
+from dpadmm.cli.training import prepare, read_silos
 from dpadmm.datasets import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
 from dpadmm.engines.federation.silo_files import read_records
 from dpadmm.errors import InputError, LedgerError
