@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.cli.options import ELSEWHERE
+from dpadmm.cli.terminal import ELSEWHERE
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import LedgerError
@@ -326,10 +326,9 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
 
 
 def test_people_are_numbered_before_anything_can_name_them(study):
-    from dpadmm.cli.options import TaskWords
-    from dpadmm.cli.tables import SiloTable
-    from dpadmm.cli.training import Books, Training
-    from dpadmm.datasets.tables import Screening
+    from dpadmm.cli.training import Books, TaskWords, Training
+    from dpadmm.datasets.schema import Screening
+    from dpadmm.datasets.tables import SiloTable
     from dpadmm.privacy.records import Protection, Unit
 
     training = Training(

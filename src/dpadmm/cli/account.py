@@ -54,13 +54,13 @@ def _level(method: "Method", noise_std: float | None, noise_rate: float | None) 
 
 
 def _act(method: "Method", options: dict[str, Any]) -> None:
-    from dpadmm.cli import figures
+    from dpadmm.cli import figures, terminal
 
     delta = checked_delta(method, options["delta"])
     level = _level(method, options.get("noise_std"), options.get("noise_rate"))
     found = figures.figures(method, method.at_level(level, shape_of(method, options["schedule"])), delta)
     if options["json"]:
-        figures.print_json({"command": "account", **figures.as_json(found)})
+        terminal.print_json({"command": "account", **figures.as_json(found)})
     else:
         figures.print_figures(found)
 

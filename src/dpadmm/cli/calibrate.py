@@ -41,7 +41,7 @@ def _target(method: "Method", epsilon: float, delta: float) -> "Target | PureTar
 
 
 def _act(method: "Method", options: dict[str, Any]) -> None:
-    from dpadmm.cli import figures
+    from dpadmm.cli import figures, terminal
 
     target = _target(method, options["epsilon"], options["delta"])
     shape = shape_of(method, options["schedule"])
@@ -52,12 +52,12 @@ def _act(method: "Method", options: dict[str, Any]) -> None:
     if options["json"]:
         budget = {"epsilon": options["epsilon"], "delta": options["delta"]}
         calibration = {"by": "certificates" if schedule is None else "CLAIM", "claim": label, "target": budget}
-        figures.print_json({"command": "calibrate", "calibration": calibration, **figures.as_json(found)})
+        terminal.print_json({"command": "calibrate", "calibration": calibration, **figures.as_json(found)})
         return
     if schedule is None:
-        figures.print_line(f"Calibrated by certificates to epsilon {options['epsilon']:.6g}.")
+        terminal.print_line(f"Calibrated by certificates to epsilon {options['epsilon']:.6g}.")
     else:
-        figures.print_warning(
+        terminal.print_warning(
             f"CLAIMED CALIBRATION {schedule.label}: this noise is NOT certified to give epsilon "
             f"{options['epsilon']:.6g}. Its certified epsilon is {figures.shown(found.epsilon)}."
         )

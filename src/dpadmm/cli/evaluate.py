@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.cli.tables import SiloTable
-    from dpadmm.cli.training import Books
-    from dpadmm.datasets.tables import Screened
+    from dpadmm.cli.training import Books, TaskWords
+    from dpadmm.datasets.tables import Screened, SiloTable
     from dpadmm.reporting.model import Measurement, ReleasedModel
 
 
@@ -75,11 +74,11 @@ def evaluate(
     Example: dpadmm evaluate model.json new.csv --public "released by the registry" --declare held-out
     """
     with clear_failures():
-        from dpadmm.cli.figures import print_json, print_line
         from dpadmm.cli.scoring import labelled_rows
-        from dpadmm.cli.tables import read_silos
-        from dpadmm.cli.training import Books
-        from dpadmm.datasets.tables import Screening
+        from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.cli.training import Books, TaskWords, protection_of
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.datasets.tables import read_silos
         from dpadmm.reporting.files import check_apart, check_writable, encode
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)
@@ -96,10 +95,10 @@ def evaluate(
         else:
             books = Books(path=ledger, budget=budget)
             books.check()
-            words = options.TaskWords(
+            words = TaskWords(
                 epsilon=epsilon or 0.0,
                 delta=delta or 0.0,
-                protection=options.protection_of(ledger, None, None, records_per_person, silos_per_person),
+                protection=protection_of(ledger, None, None, records_per_person, silos_per_person),
             )
             found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
         place = _with(saved, found).save(model) if record else None
@@ -147,7 +146,7 @@ def _check_basis(
 
 def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
     """Refuse tables that the training ledger knows as its own; parts and other orders of rows it does not recognise."""
-    from dpadmm.cli.tables import ledger_data
+    from dpadmm.cli.training import ledger_data
     from dpadmm.privacy.ledger.reading import open_for_reading
 
     if ledger is None:
@@ -191,7 +190,7 @@ def _private(
     model: "ReleasedModel",
     rows: "Screened",
     tables: "Mapping[str, SiloTable]",
-    words: options.TaskWords,
+    words: "TaskWords",
     books: "Books",
 ) -> "Measurement":
     from dpadmm.cli.scoring import private_score

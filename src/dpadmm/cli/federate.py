@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_federation_failures
+from dpadmm.cli.terminal import clear_federation_failures, say_elsewhere
 
 if TYPE_CHECKING:
     from dpadmm.datasets.schema import Schema
@@ -76,7 +76,8 @@ def _run(
 
     if coordinator is None or federation is None:
         raise InputError("Give the coordinator's directory: --coordinator DIR.")
-    terms, public = read_federation(federation), None if schema is None else Schema.load(schema)
+    public = None if schema is None else Schema.load(schema)
+    terms = read_federation(federation)
     if public is not None:
         check_schema(terms, public)  # before the run, which is paid for
     return watch(CoordinatorFiles(coordinator), terms, _show), public
@@ -127,8 +128,5 @@ def _write(
     place = None if out is None else model.save(out)
     if page is not None:
         model.report(page, name=None if place is None else place.name)
-    if place != out:
-        typer.echo(
-            f"Error: {out} could not be written. The model is in {place}: copy it to a safe place now.", err=True
-        )
-        raise typer.Exit(options.ELSEWHERE)
+    if out is not None and place is not None and place != out:
+        say_elsewhere(out, place)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures
 
 
 def predict(
@@ -28,8 +28,9 @@ def predict(
     with clear_failures():
         import pandas as pd
 
-        from dpadmm.cli.figures import print_json, print_line
-        from dpadmm.datasets.tables import Screening, read_table
+        from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.datasets.tables import read_table
         from dpadmm.reporting.files import check_apart, check_writable, write_file
 
         check_apart({"--out": out}, [model, file, schema])

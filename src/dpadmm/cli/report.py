@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures
 
 
 def report(
@@ -24,7 +24,7 @@ def report(
     With --json, print every fact of the page instead and write nothing (unless --out is given).
     """
     with clear_failures():
-        from dpadmm.cli.figures import print_json, print_line
+        from dpadmm.cli.terminal import print_json, print_line
         from dpadmm.reporting.files import check_apart, check_writable, encode
 
         place = out if out is not None or json else model.with_suffix(".html")
