@@ -1,4 +1,4 @@
-"""A schema: what a table may hold, stated in public before anybody looks at the rows, and what to do with other cells."""
+"""A schema: what a table may hold, stated before anybody looks at the private rows, and what to do with other cells."""
 
 import hashlib
 import json
