@@ -809,7 +809,8 @@ def test_many_more_awkward_cells_are_not_shown(book: Ledger, fitted: dict[str, A
 
 def test_objects_that_hold_records_do_not_print_them() -> None:
     from dpadmm.datasets.dataset import Dataset
-    from dpadmm.datasets.tables import Screening, encode_table
+    from dpadmm.datasets.schema import Screening
+    from dpadmm.datasets.tables import encode_table
     from dpadmm.estimators.data import Layout
     from dpadmm.problems.silos import Silos
 

@@ -326,8 +326,9 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
 
 
 def test_people_are_numbered_before_anything_can_name_them(study):
-    from dpadmm.cli.training import Books, SiloTable, TaskWords, Training
-    from dpadmm.datasets.tables import Screening
+    from dpadmm.cli.training import Books, TaskWords, Training
+    from dpadmm.datasets.schema import Screening
+    from dpadmm.datasets.tables import SiloTable
     from dpadmm.privacy.records import Protection, Unit
 
     training = Training(

@@ -18,8 +18,9 @@ with warnings.catch_warnings():
 
     from dpadmm.cli.main import app
 
-from dpadmm.cli.training import prepare, read_silos
+from dpadmm.cli.training import prepare
 from dpadmm.datasets import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
+from dpadmm.datasets.tables import read_silos
 from dpadmm.engines.federation.silo_files import read_records
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import (

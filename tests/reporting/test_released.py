@@ -11,7 +11,8 @@ from scipy import sparse
 from scipy.special import expit
 
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
-from dpadmm.datasets.tables import Screening, encode_table, numbered_names
+from dpadmm.datasets.schema import Screening
+from dpadmm.datasets.tables import encode_table, numbered_names
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.reporting import files

@@ -88,8 +88,9 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
 
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
     from dpadmm.cli.scoring import labelled_rows
-    from dpadmm.cli.training import Books, Training, read_silos
-    from dpadmm.datasets.tables import Screening
+    from dpadmm.cli.training import Books, Training
+    from dpadmm.datasets.schema import Screening
+    from dpadmm.datasets.tables import read_silos
 
     console = Console(highlight=False, quiet=is_json)
     files = []

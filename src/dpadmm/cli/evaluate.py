@@ -13,8 +13,8 @@ from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.cli.training import Books, SiloTable, TaskWords
-    from dpadmm.datasets.tables import Screened
+    from dpadmm.cli.training import Books, TaskWords
+    from dpadmm.datasets.tables import Screened, SiloTable
     from dpadmm.reporting.measurement import Measurement
     from dpadmm.reporting.model import ReleasedModel
 
@@ -77,8 +77,9 @@ def evaluate(
     with clear_failures():
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.cli.training import Books, TaskWords, protection_of, read_silos
-        from dpadmm.datasets.tables import Screening
+        from dpadmm.cli.training import Books, TaskWords, protection_of
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.datasets.tables import read_silos
         from dpadmm.reporting.files import check_apart, check_writable, encode
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)

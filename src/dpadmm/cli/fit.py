@@ -68,8 +68,9 @@ def fit(
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.training import Books, TaskWords, Training, protection_of, read_silos
-        from dpadmm.datasets.tables import Screening
+        from dpadmm.cli.training import Books, TaskWords, Training, protection_of
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.datasets.tables import read_silos
         from dpadmm.privacy.records import Unit
         from dpadmm.reporting.files import check_apart, check_writable
 

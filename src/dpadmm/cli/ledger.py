@@ -120,7 +120,8 @@ def migrate(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
-        from dpadmm.cli.training import ledger_data, read_silos
+        from dpadmm.cli.training import ledger_data
+        from dpadmm.datasets.tables import read_silos
         from dpadmm.privacy.ledger import Ledger
         from dpadmm.privacy.ledger import migrate as carry_over
 

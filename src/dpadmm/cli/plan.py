@@ -96,7 +96,7 @@ def _task(
 
 
 def _sizes(files: list[Path], sizes: str | None, split_by: str | None, *, has_header: bool) -> tuple[int, ...]:
-    from dpadmm.cli.training import read_silos
+    from dpadmm.datasets.tables import read_silos
 
     if (sizes is None) is (not files):
         raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")

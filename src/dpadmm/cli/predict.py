@@ -29,7 +29,8 @@ def predict(
         import pandas as pd
 
         from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.datasets.tables import Screening, read_table
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.datasets.tables import read_table
         from dpadmm.reporting.files import check_apart, check_writable, write_file
 
         check_apart({"--out": out}, [model, file, schema])

@@ -91,8 +91,9 @@ def check(
         filled = Schema.load(schema)
         sizes = {}
         if files:
-            from dpadmm.cli.training import prepare, read_silos
-            from dpadmm.datasets.tables import Screening
+            from dpadmm.cli.training import prepare
+            from dpadmm.datasets.schema import Screening
+            from dpadmm.datasets.tables import read_silos
 
             tables = read_silos(files, split_by, has_header=header)
             # Values of a column may be names of people, so they are counted and not shown.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from dpadmm.cli.training import SiloTable, TaskWords
-from dpadmm.datasets.tables import Screened, Screening
+from dpadmm.cli.training import TaskWords
+from dpadmm.datasets.schema import Screening
+from dpadmm.datasets.tables import Screened, SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import NoLedgerWarning

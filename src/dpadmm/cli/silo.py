@@ -38,7 +38,7 @@ def init(
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory."""
     with clear_federation_failures():
-        from dpadmm.datasets.tables import Screening
+        from dpadmm.datasets.schema import Screening
         from dpadmm.engines.federation.policy import FULLY_CERTIFIED, Policy
         from dpadmm.engines.federation.silo_files import SiloFiles
         from dpadmm.engines.flower.tls import create_node_key

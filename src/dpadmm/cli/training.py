@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
 import typer
 
 from dpadmm import checks
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import Screening, encode_table, read_table, split_table
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import SiloTable, encode_table
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.wishes import method_name, network_of, penalty_of, protection_from
 from dpadmm.estimators.wishes import protection_of as kept_in
@@ -28,36 +27,6 @@ from dpadmm.problems.silos import Silos
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel, Spending
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
-
-
-@dataclass(frozen=True)
-class SiloTable:
-    """The rows of one silo; their index counts the rows of the file they came from, which `where` names."""
-
-    frame: pd.DataFrame = field(repr=False)
-    where: str
-
-
-def read_silos(files: Sequence[Path], split_by: str | None, *, has_header: bool = True) -> dict[str, SiloTable]:
-    """Return one table per silo: a file each, or one file split by the values of a column, which are public names."""
-    if not files:
-        raise InputError("At least one file is needed: one per silo, or one with --split-by COLUMN.")
-    if split_by is None:
-        names = _names(files)
-        tables = (SiloTable(read_table(file, has_header=has_header), str(file)) for file in files)
-        return dict(zip(names, tables, strict=True))
-    if len(files) != 1:
-        raise InputError(f"--split-by takes one file, got {len(files)}. Without it, each file is a silo.")
-    frame = read_table(files[0], has_header=has_header)
-    parts = split_table(frame, split_by, str(files[0]), has_header=has_header)
-    return {name: SiloTable(part.drop(columns=split_by), str(files[0])) for name, part in parts.items()}
-
-
-def _names(files: Sequence[Path]) -> list[str]:
-    stems = [path.name.split(".")[0] for path in files]
-    if len({path.resolve() for path in files}) < len(files):
-        raise InputError("The same file is given twice. A record may be counted once only: give each file once.")
-    return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
 
 
 def check_no_copies(tables: Mapping[str, SiloTable]) -> None:

@@ -13,7 +13,6 @@ import warnings
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpadmm import checks
 from dpadmm.datasets.columns import EMPTY_WORDS, Cells, Column, Label, Mask
-from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Matrix
 
@@ -77,6 +75,36 @@ def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: boo
         )
     groups = frame[column].astype(str)
     return {str(name): frame[groups == name] for name in sorted(groups.unique())}
+
+
+@dataclass(frozen=True)
+class SiloTable:
+    """The rows of one silo; their index counts the rows of the file they came from, which `where` names."""
+
+    frame: pd.DataFrame = field(repr=False)
+    where: str
+
+
+def read_silos(files: Sequence[Path], split_by: str | None, *, has_header: bool = True) -> dict[str, SiloTable]:
+    """Return one table per silo: a file each, or one file split by the values of a column, which are public names."""
+    if not files:
+        raise InputError("At least one file is needed: one per silo, or one with --split-by COLUMN.")
+    if split_by is None:
+        names = _names(files)
+        tables = (SiloTable(read_table(file, has_header=has_header), str(file)) for file in files)
+        return dict(zip(names, tables, strict=True))
+    if len(files) != 1:
+        raise InputError(f"--split-by takes one file, got {len(files)}. Without it, each file is a silo.")
+    frame = read_table(files[0], has_header=has_header)
+    parts = split_table(frame, split_by, str(files[0]), has_header=has_header)
+    return {name: SiloTable(part.drop(columns=split_by), str(files[0])) for name, part in parts.items()}
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    stems = [path.name.split(".")[0] for path in files]
+    if len({path.resolve() for path in files}) < len(files):
+        raise InputError("The same file is given twice. A record may be counted once only: give each file once.")
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
 
 
 def numbered_names(number: int) -> list[str]:
@@ -194,57 +222,6 @@ def _reason(problem: Exception, kind: str) -> str:
         f"{where}, a row has more cells than the first line, a quotation mark is not closed, or the file is damaged. "
         "Give every row as many cells as the first line, and put text with commas in quotation marks."
     )
-
-
-class EmptyCells(Enum):
-    """What to do with an empty cell."""
-
-    ERROR = "error"
-    FILL = "fill"
-    BLANK = "blank"
-
-
-class UnlistedCells(Enum):
-    """What to do with a category that the schema does not list."""
-
-    ERROR = "error"
-    ZERO = "zero"
-    BLANK = "blank"
-
-
-class OutOfRange(Enum):
-    """What to do with a number outside its public bounds."""
-
-    CLIP = "clip"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Screening:
-    """The policies for awkward cells.
-
-    `missing`: refuse; fill (a number becomes its typical value, or the midpoint of its bounds; a category none of the
-    listed ones); or blank the row (all its features 0: it is counted but says nothing). An empty label blanks its row.
-    `unlisted`: refuse; zero (none of the listed categories); or blank the row. An unlisted label blanks its row.
-    `out_of_range`: move the number to the nearest bound, or refuse.
-    """
-
-    missing: EmptyCells = EmptyCells.ERROR
-    unlisted: UnlistedCells = UnlistedCells.ERROR
-    out_of_range: OutOfRange = OutOfRange.CLIP
-
-    @classmethod
-    def of(cls, missing: Any = "error", unlisted: Any = "error", out_of_range: Any = "clip") -> "Screening":
-        """Return the policies that the words of options, parameters and files name.
-
-        >>> Screening.of(missing="fill").missing
-        <EmptyCells.FILL: 'fill'>
-        """
-        return cls(
-            missing=checks.member("missing", missing, EmptyCells),
-            unlisted=checks.member("unlisted", unlisted, UnlistedCells),
-            out_of_range=checks.member("out_of_range", out_of_range, OutOfRange),
-        )
 
 
 _STRICT = Screening()

@@ -14,8 +14,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.datasets.columns import RealLabel
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import Screening
+from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.engines.history import PublicRound
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import TrainingRows, counted, labelled, new_data, opened, own_words

@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 from dpadmm import checks
 from dpadmm.algorithms.registry import by_name, plannable
 from dpadmm.checks import shown
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import Screening
+from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.topologies import complete, path, ring, star

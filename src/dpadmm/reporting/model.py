@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import Screening
+from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.records import Origin, Protection, Relation, Unit, View
 from dpadmm.problems.arrays import Floats

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from dpadmm.datasets.columns import Cells, RealLabel, listed_cells, number_cells
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import Screened, Screening, encode_table, screen_cells
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 

@@ -13,7 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.tables import Screening
+    from dpadmm.datasets.schema import Screening
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
