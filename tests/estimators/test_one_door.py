@@ -189,6 +189,7 @@ def test_a_ledger_of_the_shell_is_one_of_python_and_the_other_way_round(shell, h
     model = PrivateLogisticRegression(1.0, 1e-6, schema=SICK, ledger="shell.ledger", **AWKWARD).fit(X, y, groups)
     assert model.released_.spending.ledger == "shell.ledger"
     assert len(model.released_.spending.runs) == 2
+    private_accuracy(model, X, y, epsilon=0.5, groups=groups, ledger="shell.ledger")
     # The whole table, with columns that the schema does not use, and the label among them.
     clone(model).fit(table, y, groups)
     Ledger.create("python.ledger", ledger_data(table, groups=groups), Budget(epsilon=4.0, delta=1e-5)).close()

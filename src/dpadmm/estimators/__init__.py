@@ -15,7 +15,7 @@ from dpadmm.estimators.notices import (
     SimulatedNoiseWarning,
 )
 from dpadmm.estimators.regression import PrivateLinearRegression
-from dpadmm.estimators.statement import NoiseSummary, PrivacyStatement
+from dpadmm.reporting.statement import NoiseSummary, PrivacyStatement
 
 if TYPE_CHECKING:
     from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline

@@ -27,7 +27,6 @@ from dpadmm.estimators.notices import (
     no_ledger_words,
     warn_once,
 )
-from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.wishes import Wishes, boolean, check_ledger, protection_of
 from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.words import hopeless_words, large_delta_words
@@ -37,6 +36,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.reporting.model import ReleasedModel, Spending
 from dpadmm.reporting.outcome import released_model, spending_of
+from dpadmm.reporting.statement import PrivacyStatement
 
 _FITS = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit"})
 # Rooms of scikit-learn whose functions only pass a call on; their estimators are judged by `check_pipeline`.

@@ -21,7 +21,6 @@ from dpadmm.estimators.notices import (
     no_ledger_words,
     warn_once,
 )
-from dpadmm.estimators.statement import PrivacyStatement
 from dpadmm.estimators.wishes import boolean, check_ledger, protection_from, protection_of, seed_of
 from dpadmm.noise.draws import COORDINATOR, Batch, Draw, Sampler, Slot
 from dpadmm.noise.plan import check_reach
@@ -33,6 +32,7 @@ from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
+from dpadmm.reporting.statement import PrivacyStatement
 
 STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""

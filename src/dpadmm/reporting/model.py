@@ -33,7 +33,7 @@ from dpadmm.reporting.files import (
 )
 from dpadmm.reporting.measurement import Measurement
 from dpadmm.reporting.rows import PlainColumns, RowScores, SchemaRows
-from dpadmm.reporting.words import statement_text
+from dpadmm.reporting.statement import statement_text
 
 Place: TypeAlias = str | os.PathLike[str]
 

@@ -1,4 +1,4 @@
-"""What a fitted estimator says about the privacy of its release."""
+"""What a model, an estimator and a figure say about the privacy of a release: one text for all of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,39 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers
 from dpadmm.privacy.records import Origin, Release
-from dpadmm.reporting.words import statement_text
+
+
+def statement_text(
+    *,
+    subject: str,
+    epsilon: float,
+    delta: float,
+    protection: Protection,
+    proof: str,
+    is_release: bool,
+    details: Sequence[tuple[str, str]] = (),
+    assumptions: Sequence[str] = (),
+) -> str:
+    """Return a statement as a few lines: what is covered, the certified figure, who is protected from whom, the proof.
+
+    `details` are further lines, each a heading of at most 11 letters and its words.
+    """
+    lines = [
+        ("Covers", covers(subject)),
+        ("Certified", f"epsilon {epsilon:.6g} at delta {delta:.3g} for {subject}"),
+        ("Protects", f"{protection} from the {protection.view.value}"),
+        ("Persons", protection.people),
+        ("Certificate", proof),
+        *details,
+    ]
+    return "\n".join(
+        [
+            *([] if is_release else ["NO PRIVATE RELEASE: simulated noise; keep the result to yourself"]),
+            *(f"{heading:<11} {words}" for heading, words in lines),
+            "Assumes",
+            *(f"  - {text}" for text in assumptions),
+        ]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
