@@ -16,6 +16,7 @@ import logistic
 import noise
 import quadratic
 import rank_one
+import starts
 
 PARTS = {
     "quadratic": quadratic,
@@ -23,6 +24,7 @@ PARTS = {
     "noise": noise,
     "logistic": logistic,
     "experiment": experiment,
+    "starts": starts,
 }
 
 

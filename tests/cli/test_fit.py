@@ -329,7 +329,7 @@ def test_people_are_numbered_before_anything_can_name_them(study):
     from dpadmm.cli.training import Books, TaskWords, Training
     from dpadmm.datasets.schema import Screening
     from dpadmm.datasets.tables import SiloTable
-    from dpadmm.privacy.records import Protection, Unit
+    from dpadmm.privacy.protection import Protection, Unit
 
     training = Training(
         schema=Schema.load(study.schema),

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
-from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer, anchor_text
-from dpadmm.privacy.ledger.codec import encode_release
+from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
+from dpadmm.privacy.ledger.store import anchor_text
 from dpadmm.privacy.methods import Dvp, PAdmm
 from dpadmm.privacy.records import Origin
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.solvers import kernels
 
 TARGET = Target(epsilon=1.0, delta=1e-5)
 QUIET = LocalEngine(progress=False, threads=1)
@@ -119,3 +121,12 @@ def test_a_run_with_noise_may_not_stop_by_what_it_hides():
     noise = PlannedNoise(plan, SimulatedSampler(seed=0))
     with pytest.raises(InputError, match="stop by rounds"):
         LocalEngine(progress=False).run(PADMM(eta=0.1), problem, Stopping(rounds=5, residual=1e-3), path(2), noise)
+
+
+def test_kernels_that_cannot_be_loaded_show_before_anything_is_reserved(problem, monkeypatch):
+    """They are imported late, but not so late that a broken installation costs budget."""
+    monkeypatch.setitem(sys.modules, kernels.__name__, None)
+    monkeypatch.delattr("dpadmm.solvers.kernels")
+    monkeypatch.setattr("dpadmm.engines.private._reserve", lambda *_: pytest.fail("reserved"))
+    with pytest.raises(ImportError):
+        run_private(PADMM(eta=0.01), problem, 2, TARGET, SecureSampler(), ring(4), engine=QUIET)

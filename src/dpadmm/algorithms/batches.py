@@ -9,8 +9,9 @@ import math
 import secrets
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import singledispatch
+from functools import cache, singledispatch
 from numbers import Integral
+from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,8 +27,6 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
-from dpadmm.solvers import batch_kernels
-from dpadmm.solvers.kernels import csr_slope_sum
 
 ROUNDING = 1e-10
 """What rounding may add to one gradient before noise; certificates count it (C7). Far above what is seen."""
@@ -157,6 +156,14 @@ def correction_bound(functions: LocalFunctions) -> float:
     return min(2 * functions.constants.record_gradient, functions.constants.gradient_range)
 
 
+@cache
+def _kernels() -> tuple[ModuleType, ModuleType]:
+    """Return the compiled kernels of whole passes and of batches, which are slow to load, at the first gradient."""
+    from dpadmm.solvers import batch_kernels, kernels
+
+    return kernels, batch_kernels
+
+
 @singledispatch
 def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
     return functions.gradient(x)
@@ -168,11 +175,12 @@ def _(functions: EmpiricalRisk, x: Floats) -> Floats:
     if not sparse.issparse(rows):
         return functions.gradient(x)
     # One fused pass over the rows, several times faster than two sparse products.
+    kernels, _ = _kernels()
     form, out, parts = functions.loss.form, np.empty_like(x), (rows.indptr, rows.indices, rows.data, shifts)
     for i in range(functions.n_agents):
         first, last = int(offsets[i]), int(offsets[i + 1])
         xi = np.ascontiguousarray(x[i])
-        out[i] = csr_slope_sum(*parts, first, last, xi, form.numbers, form.is_logistic) / (last - first)
+        out[i] = kernels.csr_slope_sum(*parts, first, last, xi, form.numbers, form.is_logistic) / (last - first)
     return out + functions.mu * x
 
 
@@ -221,6 +229,7 @@ def _(
     task = (bases, base is not None, clip, form.numbers, form.is_logistic, fixed, log_stays)
     stream = (np.uint64(when.round), index, batches.key(when.step), out)
     rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
+    _, batch_kernels = _kernels()
     if sparse.issparse(rows):
         batch_kernels.csr_sums(rows.indptr, rows.indices, rows.data, shifts, offsets, points, *task, *stream)
     else:

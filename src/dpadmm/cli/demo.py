@@ -32,7 +32,7 @@ def demo(
         from dpadmm.cli.fit import model_json
         from dpadmm.cli.terminal import print_json
         from dpadmm.cli.training import TaskWords
-        from dpadmm.privacy.records import ONE_RECORD
+        from dpadmm.privacy.protection import ONE_RECORD
 
         folder = _folder(out)
         model, page = _run(folder, TaskWords(epsilon=epsilon, delta=delta, protection=ONE_RECORD), is_json=json)

@@ -71,7 +71,7 @@ def fit(
         from dpadmm.cli.training import Books, TaskWords, Training, protection_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import read_silos
-        from dpadmm.privacy.records import Unit
+        from dpadmm.privacy.protection import Unit
         from dpadmm.reporting.files import check_apart, check_writable
 
         check_apart({"--out": out, "--report": report}, [*files, schema], ledger)
@@ -150,7 +150,7 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
 
 def model_json(model: "ReleasedModel") -> dict[str, Any]:
     """Return everything about the model but its curves and schema, with what is covered and protected in words."""
-    from dpadmm.privacy.records import covers
+    from dpadmm.privacy.protection import covers
     from dpadmm.reporting.files import encode
 
     document = encode(model)
@@ -163,7 +163,7 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     from rich.console import Console
     from rich.table import Table
 
-    from dpadmm.privacy.records import covers
+    from dpadmm.privacy.protection import covers
 
     said = model.guarantee
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))

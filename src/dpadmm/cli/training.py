@@ -21,7 +21,7 @@ from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns
-from dpadmm.privacy.records import Protection, Unit
+from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix

@@ -13,11 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, check_fit, put, take
@@ -29,6 +27,9 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
 from dpadmm.solvers.solution import available_threads, one_blas_thread
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class Ending(Enum):
@@ -343,14 +344,20 @@ class _Trip:
 
 @contextmanager
 def progress_bar(
-    title: str, total: int, *, done: int = 0, is_wanted: bool = True, console: Console | None = None
+    title: str, total: int, *, done: int = 0, is_wanted: bool = True, console: "Console | None" = None
 ) -> Iterator[Callable[[], None]]:
     """Yield a function that advances the bar; the bar goes to stderr and vanishes when the work ends."""
-    console = console if console is not None else Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    if not (is_wanted and console.is_terminal):  # a disabled bar of some versions of rich prints an empty line
+    if not is_wanted:
         yield lambda: None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = console if console is not None else Console(stderr=True)
+    if not console.is_terminal:  # a disabled bar of some versions of rich prints an empty line
+        yield lambda: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total, completed=done)
         yield lambda: bar.advance(task)

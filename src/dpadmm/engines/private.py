@@ -25,9 +25,9 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.ledger import ConfirmedLedger
-from dpadmm.privacy.ledger.statement import Receipt
-from dpadmm.privacy.records import ONE_RECORD, ObjectiveRelease, Origin, Protection, SampledGaussianRelease
+from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
+from dpadmm.privacy.protection import ONE_RECORD, Protection
+from dpadmm.privacy.records import ObjectiveRelease, Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
@@ -148,6 +148,7 @@ def run_course(
     planned = course.noise_plan(is_secure)
     if is_secure:
         _check_batches(course.algorithm, planned)
+        _load_kernels()
         engine = replace(engine, recording=Recording(every=0))
     everything = planned.repeated(course.times)
     books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes))
@@ -247,6 +248,11 @@ def _apart(sampler: Sampler, number: int) -> Sampler:
     if number == 0 or not isinstance(sampler, SimulatedSampler):
         return sampler
     return replace(sampler, seed=sampler.seed + number * _SEED_STEP)
+
+
+def _load_kernels() -> None:
+    """Load the compiled kernels now: if they cannot be loaded, that must show before a ledger is charged."""
+    from dpadmm.solvers import batch_kernels, kernels  # noqa: F401
 
 
 def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:

@@ -1,5 +1,7 @@
 """The scikit-learn face: estimators that train with certified privacy from a stated epsilon and delta."""
 
+from typing import TYPE_CHECKING, Any
+
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.estimators.data import ledger_data
@@ -12,9 +14,11 @@ from dpadmm.estimators.notices import (
     PipelineWarning,
     SimulatedNoiseWarning,
 )
-from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.estimators.statement import NoiseSummary, PrivacyStatement
+
+if TYPE_CHECKING:
+    from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline
 
 __all__ = [
     "AssumedBoundsWarning",
@@ -38,3 +42,12 @@ __all__ = [
     "private_absolute_error",
     "private_accuracy",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the check of pipelines when it is first asked for: it names classes from all over scikit-learn."""
+    if name not in ("LearningStep", "PipelineCheck", "check_pipeline"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dpadmm.estimators import pipelines
+
+    return getattr(pipelines, name)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.datasets.columns import RealLabel
@@ -33,7 +32,7 @@ from dpadmm.estimators.wishes import Wishes, boolean, check_ledger, protection_o
 from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.words import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.reporting.model import ReleasedModel, Spending
@@ -308,7 +307,7 @@ def _leak_around() -> _Leak | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         room = frame.f_globals.get("__name__", "")
-        if room.startswith("sklearn.model_selection") and not isinstance(_owner(frame), FixedThresholdClassifier):
+        if room.startswith("sklearn.model_selection") and not _is_fixed_threshold(_owner(frame)):
             return _Leak("search", _SEARCH)
         if frame.f_code.co_name in _FITS:
             owner = _owner(frame)
@@ -330,8 +329,15 @@ def _owner(frame: FrameType) -> Any:
     return owner if isinstance(owner, BaseEstimator) and not isinstance(owner, PrivateLinearModel) else None
 
 
+def _is_fixed_threshold(owner: Any) -> bool:
+    """Return whether an estimator is the one of scikit-learn's model selection that only passes rows on."""
+    from sklearn.model_selection import FixedThresholdClassifier
+
+    return isinstance(owner, FixedThresholdClassifier)
+
+
 def _learning_steps(outermost: Any) -> _Leak | None:
-    from dpadmm.estimators.pipelines import check_pipeline  # which knows this class
+    from dpadmm.estimators.pipelines import check_pipeline  # loads much of scikit-learn, which this process has used
 
     found = check_pipeline(outermost).findings
     if not found:

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
@@ -59,6 +58,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         """Return the accuracy on these data. It has no noise: for private records there is `private_accuracy`."""
         with own_words(self):
             if self.has_schema:
+                from sklearn.metrics import accuracy_score
+
                 return self._table_score(accuracy_score, X, y, sample_weight)
             return float(super().score(X, y, sample_weight))
 

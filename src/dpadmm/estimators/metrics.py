@@ -30,17 +30,9 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.words import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
-from dpadmm.privacy.certificates import bounded_sum, secure_grid
-from dpadmm.privacy.records import (
-    Certificate,
-    CoordinateLaplaceRelease,
-    GaussianRelease,
-    Norm,
-    Origin,
-    Protection,
-    Unit,
-    View,
-)
+from dpadmm.privacy.certificates import bounded_sum
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
+from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
 
 STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""
@@ -260,6 +252,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
         silos_per_person=asked.protection.silos_per_person,
     )
     release, std = _release(certificate, asked)
+    sampler = asked.sampler
     check_reach([release], n)
     with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
@@ -268,7 +261,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
             ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=Origin.SECURE)
         # At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.
         total = np.full((1, 1, 1), int(whole.sum()) / STEPS)
-        noisy = asked.sampler.perturb(total, release, Draw(_SLOT, 1, Batch.one(COORDINATOR)))
+        noisy = sampler.perturb(total, release, Draw(_SLOT, 1, Batch.one(COORDINATOR)))
     privacy = PrivacyStatement.of(
         statement([release]),
         [release],

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
 from dpadmm import checks
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
@@ -127,6 +126,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         """Return the R^2 on these data. It has no noise: for private records there is `private_absolute_error`."""
         with own_words(self):
             if self.has_schema:
+                from sklearn.metrics import r2_score
+
                 return self._table_score(r2_score, X, y, sample_weight)
             return float(super().score(X, y, sample_weight))
 

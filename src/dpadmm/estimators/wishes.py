@@ -25,9 +25,8 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
-from dpadmm.privacy.ledger.reading import open_for_reading
-from dpadmm.privacy.records import ONE_RECORD, Protection, Unit, View
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, open_for_reading
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
 

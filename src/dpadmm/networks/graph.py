@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, diags_array
-from scipy.sparse.csgraph import connected_components
 
 from dpadmm import checks
 from dpadmm.checks import shown
@@ -54,6 +53,8 @@ class Network:
 
     def __post_init__(self) -> None:
         """Check the graph and put its edges into canonical order."""
+        from scipy.sparse.csgraph import connected_components  # slow to load; most commands make no network
+
         n = checks.count("n_agents", self.n_agents, least=2)
         edges = _canonical_edges(n, self.edges)
         names = tuple(self.names) or tuple(range(n))
@@ -137,6 +138,8 @@ class Network:
     @cached_property
     def is_bipartite(self) -> bool:
         """Whether the agents split into two groups with edges only between the groups."""
+        from scipy.sparse.csgraph import connected_components
+
         # The double cover joins (i, side) to (j, other side); it falls apart exactly if no odd cycle exists.
         i, j = self.edges.T
         n = self.n_agents

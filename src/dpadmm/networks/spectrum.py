@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, diags_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from dpadmm.errors import SolverError
 
@@ -133,6 +131,8 @@ class _Sparse:
 
     def _top(self, inverse: Callable[[], Apply], direct: Apply) -> FloatArray:
         """Eigenvector of the largest eigenvalue of the inverse, if cheap, or of the direct operator."""
+        from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh  # slow to load; small networks do without
+
         apply = inverse() if self.has_cheap_factors else direct
         operator = LinearOperator((self.n, self.n), matvec=lambda b: apply(np.ravel(b)), dtype=np.float64)
         # A fixed start keeps the result reproducible; a generic one is not orthogonal to any eigenvector.
@@ -176,6 +176,8 @@ def _has_cheap_factors(adjacency: Any) -> bool:
     # Agents of degree one and two are eliminated without fill; what remains has at most 2 (E - N) agents.
     if adjacency.nnz // 2 - n <= 1000:
         return True
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
     place = np.empty(n, dtype=np.int64)
     place[reverse_cuthill_mckee(adjacency, symmetric_mode=True)] = np.arange(n)
     rows = np.repeat(np.arange(n), np.diff(adjacency.indptr))
@@ -185,6 +187,8 @@ def _has_cheap_factors(adjacency: Any) -> bool:
 
 def _factorised(matrix: Any) -> Apply:
     """Return the solver of a symmetric positive definite sparse system."""
+    from scipy.sparse.linalg import splu
+
     factors = splu(
         csc_array(matrix),
         permc_spec="MMD_AT_PLUS_A",

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -90,6 +88,8 @@ def random_geometric(n: int, radius: float, seed: int) -> Network:
     Draws until connected, at most `MAX_TRIES` times; a radius well above sqrt(log(n)/(pi n)) makes success
     likely.
     """
+    from scipy.spatial import cKDTree  # slow to load, and no other network needs it
+
     n = checks.count("n", n, least=2)
     radius = checks.positive("radius", radius)
     _refuse_too_many_edges(f"random_geometric({n}, {radius})", n * (n - 1) / 2 * min(1.0, math.pi * radius**2))
@@ -124,6 +124,8 @@ def _first_connected(
 
 def _is_connected(n: int, edges: IntArray) -> bool:
     """Whether the edges join all n agents."""
+    from scipy.sparse.csgraph import connected_components
+
     # The two cheap necessary conditions spare most hopeless draws the full check.
     if len(edges) < n - 1 or np.bincount(edges.ravel(), minlength=n).min() == 0:
         return False

@@ -10,15 +10,14 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 from scipy.special import gammaln
 
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
@@ -84,6 +83,8 @@ class Gaussian:
 
     def norm_distribution(self, d: int) -> Any:
         """Return std times the chi distribution with d degrees of freedom."""
+        from scipy import stats  # slow to load; sampling and accounting do without
+
         return stats.chi(checks.count("d", d), scale=self.std)
 
     def log_density(self, v: ArrayLike) -> float:
@@ -126,6 +127,8 @@ class SphericalLaplace:
 
     def norm_distribution(self, d: int) -> Any:
         """Return the Gamma distribution of shape d and scale 1/rate."""
+        from scipy import stats
+
         return stats.gamma(checks.count("d", d), scale=1 / self.rate)
 
     def log_density(self, v: ArrayLike) -> float:
@@ -166,6 +169,8 @@ class CoordinateLaplace:
 
     def norm_distribution(self, d: int) -> Any:
         """Return the distribution of the l1 norm: Gamma of shape d and scale `scale`."""
+        from scipy import stats
+
         return stats.gamma(checks.count("d", d), scale=self.scale)
 
     def log_density(self, v: ArrayLike) -> float:

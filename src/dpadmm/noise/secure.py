@@ -4,13 +4,11 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_laplace
-from opendp.metrics import l1_distance, l2_distance
-from opendp.mod import enable_features
 
 from dpadmm import checks
 from dpadmm.checks import shown
@@ -26,9 +24,8 @@ from dpadmm.noise.draws import (
     checked_values,
     promised_noise,
 )
-from dpadmm.privacy.records import Certificate, Origin, Strength
-
-enable_features("contrib")  # OpenDP's noise asks for this consent
+from dpadmm.privacy.protection import Certificate, Strength
+from dpadmm.privacy.records import Origin
 
 LEAST_RATIO = 2**10
 """Least scale/grid: from here on the discrete Gaussian's delta exceeds the continuous one's by less than 2e-6 of it."""
@@ -72,7 +69,8 @@ class SecureSampler:
     certificate.
 
     >>> from dpadmm.noise import Batch, Draw, Slot
-    >>> from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
+    >>> from dpadmm.privacy.protection import Certificate, Unit, View
+    >>> from dpadmm.privacy.records import GaussianRelease
     >>> grid = grid_for(2.0)
     >>> certificate = Certificate(
     ...     bound=1.0 + 2 * grid, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1 + C8",
@@ -83,6 +81,10 @@ class SecureSampler:
     >>> result.is_private_release, result.strength.value, bool(np.all(result.values % grid == 0))
     (True, 'certified', True)
     """
+
+    def __post_init__(self) -> None:
+        """Load OpenDP now: should that fail, nothing has been reserved yet."""
+        _opendp()
 
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
         """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
@@ -170,15 +172,31 @@ def _multiples(values: Values, grid: float) -> NDArray[np.int64]:
     return multiples.astype(np.int64)
 
 
+@cache
+def _opendp() -> ModuleType:
+    """Return OpenDP with what is used of it, loaded when a secure sampler is first made."""
+    import opendp.domains
+    import opendp.measurements
+    import opendp.metrics
+    import opendp.mod
+
+    opendp.mod.enable_features("contrib")  # OpenDP's noise asks for this consent
+    return opendp
+
+
 def _discrete_gaussian(multiples: list[int], scale: float) -> list[int]:
     """Add exact discrete Gaussian noise of parameter `scale`; OpenDP takes the float for the rational number it is."""
-    measurement = make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
+    dp = _opendp()
+    domain = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
+    measurement = dp.measurements.make_gaussian(domain, dp.metrics.l2_distance(T="f64"), scale)
     return list(measurement(multiples))
 
 
 def _discrete_laplace(multiples: list[int], scale: float) -> list[int]:
     """Add exact discrete Laplace noise, probability proportional to exp(-|k|/scale)."""
-    measurement = make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
+    dp = _opendp()
+    domain = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
+    measurement = dp.measurements.make_laplace(domain, dp.metrics.l1_distance(T="i64"), scale)
     return list(measurement(multiples))
 
 

@@ -4,8 +4,10 @@ import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from numbers import Integral
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,6 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise import kernels
 from dpadmm.noise.distributions import CoordinateLaplace, Distribution, Gaussian, SphericalLaplace
 from dpadmm.noise.draws import (
     Draw,
@@ -25,7 +26,8 @@ from dpadmm.noise.draws import (
     checked_values,
     promised_noise,
 )
-from dpadmm.privacy.records import Origin, Strength
+from dpadmm.privacy.protection import Strength
+from dpadmm.privacy.records import Origin
 
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
 _WORTH_A_THREAD = 2**15  # numbers below which a thread costs more than it brings
@@ -44,7 +46,8 @@ class SimulatedSampler:
     threads : number of threads that share the agents of a draw, >= 1.
 
     >>> from dpadmm.noise import Batch, Draw, Slot
-    >>> from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
+    >>> from dpadmm.privacy.protection import Certificate, Unit, View
+    >>> from dpadmm.privacy.records import GaussianRelease
     >>> certificate = Certificate(
     ...     bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("unit-norm records",)
     ... )
@@ -119,16 +122,27 @@ class _Stream:
         return _Stream(self.agents[which], self.replicas, self.keys)
 
 
+@cache
+def _kernels() -> ModuleType:
+    """Return the compiled kernels, which are slow to load, when noise is first drawn."""
+    from dpadmm.noise import kernels
+
+    return kernels
+
+
 def _add_gaussian(values: Values, scales: Values, stream: _Stream, out: Values) -> None:
+    kernels = _kernels()
     kernels.add_noise(kernels.NORMAL, values, scales, stream.agents, stream.replicas, stream.keys[0], out)
 
 
 def _add_laplace(values: Values, scales: Values, stream: _Stream, out: Values) -> None:
+    kernels = _kernels()
     kernels.add_noise(kernels.LAPLACE, values, scales, stream.agents, stream.replicas, stream.keys[0], out)
 
 
 def _add_spherical(values: Values, scales: Values, stream: _Stream, out: Values) -> None:
     """Direction from normals; norm Gamma(d) as a sum of d exponentials of another key."""
+    kernels = _kernels()
     step = max(1, _CHUNK // (values.shape[1] * values.shape[2]))
     for start in range(0, values.shape[0], step):
         which = slice(start, start + step)

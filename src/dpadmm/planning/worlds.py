@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 from dpadmm.problems.arrays import Floats
@@ -82,6 +81,8 @@ def draw(world: World, n_rows: int, dimension: int, loss: Loss, rng: np.random.G
         share = world.variance_share
         labels = 0.5 * loss.slope_bound * (np.sqrt(share) * signal + np.sqrt(1 - share) * noise)
         return Table(rows, labels)
+    from scipy.optimize import brentq  # slow to load, and a plan from the cache draws no world
+
     odds = world.log_odds * signal
     shift = brentq(lambda b: float(expit(odds + b).mean()) - world.positive, -60.0, 60.0)
     labels = np.where(rng.random(n_rows) < expit(odds + shift), 1.0, -1.0)

@@ -18,7 +18,8 @@ from scipy.special import expit
 
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.records import Origin, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.files import (
     checked_suffix,
@@ -376,12 +377,12 @@ class ReleasedModel:
 
     def spending_now(self, ledger: Place) -> Spending:
         """Return what the ledger says now; refuse one that does not know this training, and tells of other data."""
-        from dpadmm.privacy.ledger.reading import open_for_reading, runs_of
+        from dpadmm.privacy.ledger import open_for_reading
         from dpadmm.reporting.outcome import spending_of
 
         head = None if self.spending is None else self.spending.head
         with open_for_reading(ledger) as book:  # its own faults come first, in their own words
-            is_known = head is not None or self.run in {run.run for run in runs_of(book)}
+            is_known = head is not None or self.run in {run.run for run in book.runs()}
             found = spending_of(book, Path(ledger).name)
         try:
             with open_for_reading(ledger, expected_head=head):

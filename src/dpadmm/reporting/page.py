@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from dpadmm.privacy.records import COVERED, View, covers
+from dpadmm.privacy.protection import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import Custody, ReleasedModel, RoundCurve, Spending

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dpadmm.privacy.records import Protection, covers
+from dpadmm.privacy.protection import Protection, covers
 
 
 def statement_text(

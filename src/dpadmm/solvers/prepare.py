@@ -1,4 +1,8 @@
-"""Choose the solver that fits the functions."""
+"""Choose the solver that fits the functions.
+
+The solvers are imported when one is made: their compiled kernels are slow to load, and planning or accounting by closed
+forms needs none of them.
+"""
 
 from functools import singledispatch
 
@@ -10,8 +14,6 @@ from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.losses import Squared
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.risk import EmpiricalRisk
-from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
-from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.solution import Solver
 
 DEFAULT_TOLERANCE = 1e-9
@@ -35,11 +37,16 @@ def prepare(
 
 @prepare.register
 def _(functions: QuadraticAgents, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
+    from dpadmm.solvers.closed_forms import QuadraticSolver
+
     return QuadraticSolver(functions, weights, tolerance, threads)
 
 
 @prepare.register
 def _(functions: EmpiricalRisk, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
+    from dpadmm.solvers.closed_forms import RankOneSolver, SquaredSolver
+    from dpadmm.solvers.majoriser import MajoriserSolver
+
     if np.all(functions.sizes == 1):
         return RankOneSolver(functions, weights, tolerance, threads)
     if functions.loss == Squared():

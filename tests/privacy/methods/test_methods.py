@@ -31,7 +31,8 @@ from dpadmm.privacy.methods import (
     Walk,
 )
 from dpadmm.privacy.methods.objective import largest_rate
-from dpadmm.privacy.records import Strength, Unit, objective_epsilon
+from dpadmm.privacy.protection import Strength, Unit
+from dpadmm.privacy.records import objective_epsilon
 
 GRAPH = {"records": 1000, "degree": 2, "eta": 0.05, "mu": 0.01}
 EXAMPLES = [

@@ -26,7 +26,7 @@ from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.setting import Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Promise
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser

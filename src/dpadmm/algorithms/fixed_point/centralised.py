@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.algorithms.method import About, WorstCase
 from dpadmm.algorithms.setting import Setting
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.problem import Weighting
 

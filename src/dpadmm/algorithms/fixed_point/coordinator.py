@@ -26,7 +26,7 @@ from dpadmm.noise.promises import Promise
 from dpadmm.noise.schedules import Custom
 from dpadmm.privacy.calibration import optimal_gaussian_shape
 from dpadmm.privacy.certificates.fixed_point import relaxation_of
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem, Weighting

@@ -24,7 +24,7 @@ from dpadmm.privacy.certificates import (
     fixed_point_mean_user,
 )
 from dpadmm.privacy.certificates.neighbours import for_silos
-from dpadmm.privacy.records import Certificate, Unit
+from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems.arrays import Ints
 
 

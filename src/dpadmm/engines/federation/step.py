@@ -13,10 +13,12 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
+from dpadmm.solvers import batch_kernels, kernels  # noqa: F401 - loaded before a round is paid for, not in its midst
 from dpadmm.solvers.prepare import prepare
 from dpadmm.solvers.solution import one_blas_thread
 
 State = tuple[Floats, ...]
+_SECURE = SecureSampler()
 
 
 def seat(terms: AgreedRun, agent: int, records: Records) -> Agents:
@@ -48,7 +50,7 @@ def make_step(
     is_secure = agreement.noise is NoiseOrigin.SECURE
     if is_secure:
         algorithm = algorithm.with_secret(secret)
-    noise = PlannedNoise(terms.plan, SecureSampler() if is_secure else SimulatedSampler(seed=agreement.seed))
+    noise = PlannedNoise(terms.plan, _SECURE if is_secure else SimulatedSampler(seed=agreement.seed))
     with one_blas_thread():
         state, first = algorithm.start(agents, 1)
         here = first if inbox is None else inbox

@@ -9,12 +9,11 @@ Given everything broadcast so far this minimises an `s = 2 eta deg_i + w mu` str
 import math
 from dataclasses import replace
 
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpadmm import checks
 from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, edge_curvature, tolerance_of
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 
 _READS_BROADCASTS = "every update, the agent's own included, reads only the noisy broadcasts xt"
 
@@ -44,6 +43,8 @@ def logistic_gradient_gap(norm: float, feature_bound: float = 1.0) -> float:
     >>> tuple(round(logistic_gradient_gap(t), 2) for t in (0, 1, 2, 5, 10))
     (1.0, 1.1, 1.27, 1.62, 1.82)
     """
+    from scipy.optimize import brentq  # slow to load, and only this bound needs a root
+
     size = bounded("feature_bound", feature_bound)
     t = size * checks.non_negative("norm", norm)
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 from dpadmm import checks
 from dpadmm.privacy import certificates
 from dpadmm.privacy.methods.method import Family, RecordMethod, setting
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate, with_spherical_noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,5 +90,5 @@ class OutputPerturbation(RecordMethod):
             )
         )
         if self.family is Family.LAPLACE:
-            certificate = certificates.with_spherical_noise(certificate)
+            certificate = with_spherical_noise(certificate)
         return (certificate,)

@@ -13,7 +13,7 @@ from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedSchedule, ClaimedSensit
 from dpadmm.privacy.claims import consensus as claims
 from dpadmm.privacy.methods.coordinator import CoordinatorMethod, all_silos
 from dpadmm.privacy.methods.method import AnyTarget, Family, Levels, repeated, setting
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate, with_spherical_noise
 
 _WHO = "give gradient_distance to protect an agent's function, or records and gradient_bound to protect a record"
 
@@ -77,7 +77,7 @@ class Consensus(CoordinatorMethod):
         """C3 of every private broadcast."""
         found = self._record_level() if self.is_record_level else self._function_level()
         if self.family is Family.LAPLACE:
-            return tuple(certificates.with_spherical_noise(c) for c in found)
+            return tuple(with_spherical_noise(c) for c in found)
         return found
 
     def _record_level(self) -> tuple[Certificate, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.neighbours import adding_words, for_silos
 from dpadmm.privacy.methods.method import COORDINATOR, RecordMethod
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 
 
 @dataclass(frozen=True, kw_only=True)

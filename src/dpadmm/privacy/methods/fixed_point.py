@@ -26,7 +26,7 @@ from dpadmm.privacy.methods.method import (
     repeated,
     setting,
 )
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 
 
 @dataclass(frozen=True, kw_only=True)

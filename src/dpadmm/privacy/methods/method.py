@@ -26,7 +26,8 @@ from dpadmm.privacy.calibration import (
     optimal_gaussian_shape,
 )
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedNoise, ClaimedSchedule, ClaimedSensitivity, Condition
-from dpadmm.privacy.records import Certificate, GaussianRelease, Release, SphericalLaplaceRelease
+from dpadmm.privacy.protection import Certificate
+from dpadmm.privacy.records import GaussianRelease, Release, SphericalLaplaceRelease
 
 Levels = NDArray[np.float64]
 AnyTarget = Target | PureTarget

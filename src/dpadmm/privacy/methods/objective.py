@@ -25,7 +25,8 @@ from dpadmm.privacy.methods.method import (
     repeated,
     setting,
 )
-from dpadmm.privacy.records import Certificate, ObjectiveRelease, Release, SphericalLaplaceRelease, objective_epsilon
+from dpadmm.privacy.protection import Certificate
+from dpadmm.privacy.records import ObjectiveRelease, Release, SphericalLaplaceRelease, objective_epsilon
 
 
 def _at_least_one(name: str, value: float) -> float:

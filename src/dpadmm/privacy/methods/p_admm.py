@@ -13,7 +13,7 @@ from dpadmm.privacy import certificates
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedSchedule, ClaimedSensitivity
 from dpadmm.privacy.claims import p_admm as claims
 from dpadmm.privacy.methods.method import AnyTarget, Levels, RecordMethod, approximate, repeated, setting
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 
 # Theorem 3 is printed for R < 1 and continuous there: constant noise is its limit.
 _LARGEST_DECAY = math.nextafter(1.0, 0.0)

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -26,14 +25,8 @@ from dpadmm.privacy.methods.method import (
     repeated,
     setting,
 )
-from dpadmm.privacy.records import (
-    Certificate,
-    FixedSizeSampling,
-    GaussianRelease,
-    PoissonSampling,
-    Release,
-    SampledGaussianRelease,
-)
+from dpadmm.privacy.protection import Certificate
+from dpadmm.privacy.records import FixedSizeSampling, GaussianRelease, PoissonSampling, Release, SampledGaussianRelease
 
 _MOST_PASSES = 6
 
@@ -190,6 +183,8 @@ class PsAdmm(SampledMethod):
         """
         if self.split is not None:
             return self.split
+        from scipy.optimize import minimize_scalar  # slow to load, and only this split needs it
+
         full, correction = self._pair()
         rate = self.batch / self.records
 

@@ -1,0 +1,99 @@
+"""What a fresh interpreter does not load: a path imports late what it may not need. (Times are in benchmarks/.)"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "cryptography",
+    "dp_accounting",
+    "flwr",
+    "jinja2",
+    "llvmlite",
+    "matplotlib",
+    "networkx",
+    "numba",
+    "opendp",
+    "pandas",
+    "pyarrow",
+    "rich",
+    "typer",
+    "scipy.optimize",
+    "scipy.stats",
+    "sklearn.compose",
+    "sklearn.linear_model",
+    "sklearn.metrics",
+    "sklearn.model_selection",
+    "sklearn.pipeline",
+    "sklearn.preprocessing",
+}
+"""What is slow to load and not needed before a fit, a plot, a report or a federation."""
+
+_REPORT = "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+_COMMANDS = """
+import sys
+from dpadmm.cli.main import app
+for command in {commands}:
+    sys.argv = ["dpadmm", *command.split(), "--help"]
+    try:
+        app()
+    except SystemExit as end:
+        assert not end.code, command
+"""
+
+
+def loaded_by(program):
+    """Return the names of the modules in a fresh interpreter after the program."""
+    done = subprocess.run([sys.executable, "-c", program + _REPORT], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_importing_the_package_loads_nothing_but_it():
+    loaded = loaded_by("import dpadmm")
+    assert not loaded & (HEAVY | {"numpy", "scipy", "sklearn"})
+    assert {name for name in loaded if name.startswith("dpadmm")} == {"dpadmm"}
+
+
+def test_importing_the_estimators_loads_little_beyond_scikit_learns_base():
+    """scikit-learn itself loads pandas and SciPy's statistics, depending on its version: no part of ours."""
+    ours = loaded_by("import dpadmm.estimators") - loaded_by("import sklearn.base")
+    assert "dpadmm.estimators.classifiers" in ours
+    assert not ours & HEAVY
+    assert "dpadmm.estimators.pipelines" not in ours
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ("",),
+        ("fit", "predict", "evaluate", "plan", "report", "demo", "reproduce", "audit", "federate"),
+        ("ledger", "ledger show", "schema", "schema init", "silo", "coordinator"),
+    ],
+)
+def test_help_loads_no_numbers(commands):
+    loaded = loaded_by(_COMMANDS.format(commands=commands))
+    assert not loaded & ((HEAVY - {"rich", "typer"}) | {"numpy", "scipy", "sklearn"})
+
+
+def test_accounting_loads_neither_solvers_nor_tables():
+    loaded = loaded_by(_COMMANDS.format(commands=("account", "account p-admm", "calibrate", "calibrate p-admm")))
+    assert "numpy" in loaded
+    assert not loaded & (HEAVY - {"rich", "typer"})
+    assert not loaded & {"sklearn", "dpadmm.solvers.kernels", "dpadmm.datasets"}
+
+
+def test_importing_the_planner_loads_nothing_slow():
+    loaded = loaded_by("import dpadmm.planning, dpadmm.engines.private, dpadmm.privacy.ledger, dpadmm.networks")
+    assert "dpadmm.algorithms.registry" in loaded
+    assert not loaded & (HEAVY | {"sklearn", "scipy.linalg", "scipy.sparse.linalg", "scipy.spatial"})
+
+
+def test_the_check_of_pipelines_is_there_when_asked_for():
+    import dpadmm.estimators
+
+    assert {"LearningStep", "PipelineCheck", "check_pipeline"} <= set(dpadmm.estimators.__all__)
+    assert all(hasattr(dpadmm.estimators, name) for name in dpadmm.estimators.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = dpadmm.estimators.nothing
