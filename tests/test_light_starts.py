@@ -93,7 +93,7 @@ def test_importing_the_planner_loads_nothing_slow():
 def test_the_check_of_pipelines_is_there_when_asked_for():
     import dpadmm.estimators
 
-    assert {"Finding", "PipelineCheck", "check_pipeline"} <= set(dpadmm.estimators.__all__)
+    assert {"LearningStep", "PipelineCheck", "check_pipeline"} <= set(dpadmm.estimators.__all__)
     assert all(hasattr(dpadmm.estimators, name) for name in dpadmm.estimators.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = dpadmm.estimators.nothing

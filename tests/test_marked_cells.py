@@ -454,12 +454,12 @@ def test_a_rehearsal_shows_no_cell(ear: Ear, name: str) -> None:
 
 def test_a_fault_of_the_program_is_shown_by_its_place(ear: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a package may say tomorrow: the text of errors that are not ours stays inside."""
-    import dpadmm.datasets.screening as screening
+    import dpadmm.datasets.tables as tables
 
     def stumble(*_args: Any, **_kwargs: Any) -> None:
         raise RuntimeError("".join(["SEC", "RET17"]))
 
-    monkeypatch.setattr(screening, "_check_columns", stumble)
+    monkeypatch.setattr(tables, "_check_columns", stumble)
     heard = ear.run("schema", "check", "schema.json", "good.csv")
     assert ear.exit_code == 1
     assert "RuntimeError" in heard
@@ -811,8 +811,9 @@ def test_many_more_awkward_cells_are_not_shown(book: Ledger, fitted: dict[str, A
 
 def test_objects_that_hold_records_do_not_print_them() -> None:
     from dpadmm.datasets.dataset import Dataset
-    from dpadmm.datasets.screening import Screening, encode_table
-    from dpadmm.estimators.validation import Layout
+    from dpadmm.datasets.schema import Screening
+    from dpadmm.datasets.tables import encode_table
+    from dpadmm.estimators.data import Layout
     from dpadmm.problems.silos import Silos
 
     schema = Schema((Numeric("age", 0, 2e6),), RealLabel("dose", 0, 1e18), row_norm=3.0)

@@ -1,12 +1,15 @@
-"""Checks of plain numbers at the door; each raises `InputError` and returns the value it checked."""
+"""Checks of plain numbers and words at the door; each raises `InputError` and returns the value it checked."""
 
 import math
 from enum import Enum
 from numbers import Real
+from typing import Any, TypeVar
 
 from dpadmm.errors import InputError
 
 _LONGEST = 40
+
+Word = TypeVar("Word", bound=Enum)
 
 
 def shown(value: object) -> str:
@@ -88,3 +91,13 @@ def count(name: str, value: int, *, least: int = 1) -> int:
     if finite(name, value) != int(value) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {shown(value)}.")
     return int(value)
+
+
+def member(name: str, value: Any, kind: type[Word]) -> Word:
+    """Return the enum member that a word (or the member itself) names."""
+    if isinstance(value, kind):
+        return value
+    known = {each.value: each for each in kind}
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {shown(value)}.")
+    return known[value]

@@ -3,7 +3,7 @@
 import json
 
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.reporting.model_file import load_model
+from dpadmm.reporting.model import ReleasedModel
 
 
 def test_the_demonstration_ends_in_a_report(cli, study, tmp_path, monkeypatch):
@@ -11,7 +11,7 @@ def test_the_demonstration_ends_in_a_report(cli, study, tmp_path, monkeypatch):
     result = cli.run("demo")
     assert result.exit_code == 0, result.output
     folder = tmp_path / "dpadmm-demo"
-    model = load_model(folder / "model.json")
+    model = ReleasedModel.load(folder / "model.json")
     assert model.guarantee.is_release
     assert 0.999 < model.guarantee.epsilon <= 1.0 + 1e-9
     assert [silo.records for silo in model.silos] == [228, 171, 113, 57]

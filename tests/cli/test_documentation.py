@@ -40,6 +40,8 @@ def test_every_command_of_the_page_runs(cli, study, tmp_path, monkeypatch):
         result = cli.run(*words[1:])
         assert result.exit_code == 0, f"{' '.join(words)}\n{result.output}"
     assert (tmp_path / "clinic.json").exists()
+    (snippet,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    exec(compile(snippet, str(PAGE), "exec"), {})
 
 
 @pytest.mark.parametrize("name", [name for name, method in by_name().items() if is_accountable(method)])

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.reporting.facts import Basis
-from dpadmm.reporting.model_file import load_model
+from dpadmm.reporting.measurement import Basis
+from dpadmm.reporting.model import ReleasedModel
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def copy(trained, tmp_path):
 
 def true_accuracy(study, model) -> tuple[float, float]:
     encoded = encode_table(Schema.load(study.schema), pd.concat([pd.read_csv(file) for file in study.files]))
-    hits = np.sign(encoded.features @ np.array(load_model(model).coefficients)) == encoded.labels
+    hits = np.sign(encoded.features @ np.array(ReleasedModel.load(model).coefficients)) == encoded.labels
     share = (encoded.labels > 0).mean()
     return float(hits.mean()), float(max(share, 1 - share))
 
@@ -34,7 +34,7 @@ def test_public_data_are_measured_exactly_and_the_report_shows_it(cli, study, co
     accuracy, baseline = true_accuracy(study, model)
     assert (said["value"], said["baseline"]) == (pytest.approx(accuracy), pytest.approx(baseline))
     assert said["basis"] == "data declared public"
-    (kept,) = load_model(model).measurements
+    (kept,) = ReleasedModel.load(model).measurements
     assert (kept.on, kept.basis, kept.epsilon) == ("made up for a test", Basis.PUBLIC, 0.0)
     assert cli.run("report", str(model)).exit_code == 0
     page = model.with_suffix(".html").read_text()
@@ -58,7 +58,7 @@ def test_private_data_are_measured_with_noise_and_recorded(cli, study, copy):
     costly = cli.run(*words[:-5], "3", *words[-4:])
     assert costly.exit_code == 2
     assert "Refused" in costly.stderr
-    assert len(load_model(model).measurements) == 1
+    assert len(ReleasedModel.load(model).measurements) == 1
 
 
 def test_no_record_leaves_the_model_as_it_is(cli, study, copy):

@@ -17,6 +17,7 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Particip
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.engines.flower import processes
+from dpadmm.reporting.model import ReleasedModel
 
 ROWS = "age,dose,result\n" + "".join(f"{20 + i},{i % 7},{(-1) ** i}\n" for i in range(40))
 
@@ -127,13 +128,18 @@ def test_a_graph_by_name(cli, place):
         (["federate", "federation.toml"], "--coordinator DIR"),
         (["federate", "--local", "2", "--data", "north.csv"], "public schema"),
         (["federate", "federation.toml", "--coordinator", "c", "--page", "p.html"], "give --schema FILE"),
-        (["federate", "federation.toml", "--coordinator", "c", "--out", "none/o.json"], "does not exist"),
+        (["federate", "federation.toml", "--coordinator", "c", "--out", "o.json"], "give --schema FILE"),
+        (
+            ["federate", "federation.toml", "--coordinator", "c", "--out", "none/o.json", "--schema", "schema.json"],
+            "does not exist",
+        ),
         (
             ["federate", "federation.toml", "--coordinator", "c", "--page", "p", "--schema", "none"],
             "Cannot read the schema",
         ),
-        (["federate", "--local", "2", "--out", "north.csv"], "is there already"),
-        (["federate", "--local", "2", "--out", "o", "--page", "./o"], "are the same file"),
+        (["federate", "--local", "2", "--page", "north.csv"], "is there already"),
+        (["federate", "--local", "2", "--out", "o"], "ends in .json or .npz"),
+        (["federate", "--local", "2", "--out", "o.json", "--page", "./o.json"], "are the same file"),
         (["silo", "run", "north", "--superlink", "127.0.0.1:1"], "--root-certificates"),
         (["silo", "show", "nowhere"], "cannot be used"),
         (["coordinator", "register", "nowhere", "north.csv", "--name", "x"], "No SuperLink"),
@@ -176,12 +182,12 @@ def test_the_documented_rehearsal(place):
     done = subprocess.run([processes.command("dpadmm"), *words[1:]], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "REHEARSAL, not a private release" in done.stdout
-    outcome = json.loads((place / "outcome.json").read_text())
-    assert outcome["rounds"] == 10
-    assert [silo["epsilon"] for silo in outcome["silos"]] == pytest.approx([1.0] * 4, rel=1e-9)
+    model = ReleasedModel.load(place / "model.json")
+    assert model.choice.rounds == 10
+    assert [silo.cost.epsilon for silo in model.silos] == pytest.approx([1.0] * 4, rel=1e-9)
     page = (place / "report.html").read_text()
     assert "Not a private release" in page
-    assert page.count('<section class="silo">') == 4
+    assert all(f'<th scope="row">{silo.name}</th>' in page for silo in model.silos)
 
 
 CLINICS = ("clinic", "north", "south")
@@ -243,8 +249,11 @@ def test_the_documented_way(place):
     federated = said["federate federation.toml", ""]
     assert "round 10/10" in federated
     assert "(private release)" in federated
-    assert json.loads((place / "outcome.json").read_text())["is_private_release"]
-    assert (place / "report.html").read_text().count('<section class="silo">') == 3
+    model = ReleasedModel.load(place / "model.json")
+    assert model.guarantee.is_release
+    assert [silo.name for silo in model.silos] == list(CLINICS)
+    for name in CLINICS:
+        model.verify(ledger=place / name / "ledger")
     for name in CLINICS:
         assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in said["silo approve", name]
         shown = subprocess.run([processes.command("dpadmm"), "silo", "show", name], capture_output=True, text=True)

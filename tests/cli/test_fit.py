@@ -13,14 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.cli.fit import ELSEWHERE
+from dpadmm.cli.terminal import ELSEWHERE
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.reporting import model_file
-from dpadmm.reporting.facts import Custody
-from dpadmm.reporting.model_file import load_model
+from dpadmm.reporting import files
+from dpadmm.reporting.model import Custody, ReleasedModel
 
 
 def outputs(folder: Path) -> list[str]:
@@ -28,7 +27,7 @@ def outputs(folder: Path) -> list[str]:
 
 
 def test_a_model_is_certified_recorded_and_saved(trained, study):
-    model = load_model(trained.model)
+    model = ReleasedModel.load(trained.model)
     said = model.guarantee
     assert (said.epsilon, said.delta) == (pytest.approx(1.0, rel=1e-6), 1e-5)
     assert said.epsilon <= 1.0 + 1e-9
@@ -65,14 +64,14 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert "no ledger: nothing remembers what these data have spent" in said
     assert "above the majority class there" in said
     assert whom in html.unescape(page.read_text())
-    assert load_model(place).custody is Custody.ONE_PLACE
+    assert ReleasedModel.load(place).custody is Custody.ONE_PLACE
     facts = cli.ask("report", str(place))
     assert facts["custody"] == "simulated in one place"
 
 
 def test_nothing_computed_from_records_is_kept_beside_the_release(trained):
     """Public rounds follow from noisy messages; no loss, residual or accuracy of the training is in the file."""
-    model = load_model(trained.model)
+    model = ReleasedModel.load(trained.model)
     assert {curve.name for curve in model.noise + model.history} <= {
         *("message", "noise", "protected change", "movement", "disagreement"),
     }
@@ -109,7 +108,7 @@ def test_without_noise_to_speak_of_the_model_is_scikit_learns(cli, study, tmp_pa
     words = ("--epsilon", "1e6", "--delta", "1e-5", "--schema", study.schema, "--alpha", "0.01", "--simulate", "1")
     result = cli.run("fit", *study.files, *words, "--out", str(out))
     assert result.exit_code == 0, result.output
-    model = load_model(out)
+    model = ReleasedModel.load(out)
     encoded = encode_table(Schema.load(study.schema), pd.concat([pd.read_csv(file) for file in study.files]))
     n = len(encoded.labels)
     reference = LogisticRegression(C=1 / (0.01 * n), fit_intercept=False, tol=1e-10).fit(
@@ -123,15 +122,15 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
     first = cli.run("fit", *study.words, "--simulate", "7", "--out", str(one))
     assert first.exit_code == 0
     assert "NOT a private release" in first.stdout
-    assert not load_model(one).guarantee.is_release
+    assert not ReleasedModel.load(one).guarantee.is_release
     split = pd.concat([pd.read_csv(f).assign(town=t) for f, t in zip(study.files, ("north", "south"), strict=True)])
     whole = tmp_path / "all.parquet"
     split.to_parquet(whole)
     words = ("--split-by", "town", *study.words[2:], "--simulate", "7", "--out", str(two))
     assert cli.run("fit", str(whole), *words).exit_code == 0
     # The same records with the same noise: files or one table, CSV or Parquet, the model is the same.
-    np.testing.assert_allclose(load_model(one).coefficients, load_model(two).coefficients, rtol=1e-9)
-    assert [silo.name for silo in load_model(two).silos] == ["north", "south"]
+    np.testing.assert_allclose(ReleasedModel.load(one).coefficients, ReleasedModel.load(two).coefficients, rtol=1e-9)
+    assert [silo.name for silo in ReleasedModel.load(two).silos] == ["north", "south"]
     recorded = cli.run("fit", *study.words, "--simulate", "7", "--ledger", str(tmp_path / "l"), "--budget", "1")
     assert recorded.exit_code == 2
     assert "cannot be recorded" in recorded.stderr
@@ -218,13 +217,13 @@ def test_a_disk_that_fills_up_during_the_run_does_not_lose_the_model(cli, study,
     def failing(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(model_file, "write_file", failing)
+    monkeypatch.setattr(files, "write_file", failing)
     result = cli.run("fit", *study.words, "--simulate", "1", "--out", str(tmp_path / "m.json"), "--json")
     assert result.exit_code == ELSEWHERE
     place = Path(json.loads(result.stdout)["model"])
     assert place.parent == tmp_path / "spare"
     assert str(place) in result.stderr
-    assert len(load_model(place).coefficients) == 4
+    assert len(ReleasedModel.load(place).coefficients) == 4
 
 
 def test_files_are_not_replaced_unless_told(cli, study, trained, tmp_path):
@@ -321,16 +320,15 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
     place, page = tmp_path / "m.json", tmp_path / "m.html"
     words = ("--method", method, "--anyway", "--out", str(place), "--report", str(page))
     assert cli.run("fit", *study.words, *words).exit_code == 0
-    saved = load_model(place)
+    saved = ReleasedModel.load(place)
     assert [curve.values for curve in (*saved.noise, *saved.history) if curve.values] == []
     assert "Noise against signal" not in page.read_text()
 
 
 def test_people_are_numbered_before_anything_can_name_them(study):
-    from dpadmm.cli.options import TaskWords
-    from dpadmm.cli.tables import SiloTable
-    from dpadmm.cli.training import Books, Training
-    from dpadmm.datasets.screening import Screening
+    from dpadmm.cli.training import Books, TaskWords, Training
+    from dpadmm.datasets.schema import Screening
+    from dpadmm.datasets.tables import SiloTable
     from dpadmm.privacy.protection import Protection, Unit
 
     training = Training(
@@ -384,4 +382,4 @@ def test_a_paid_model_is_saved_even_if_its_ledger_cannot_be_read_afterwards(cli,
     )
     assert result.exit_code == 0, result.output
     assert "paid for and saved, but its ledger cannot be read: it was moved" in " ".join(result.stderr.split())
-    assert load_model(out).spending is None
+    assert ReleasedModel.load(out).spending is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.reporting.model_file import load_model, save_model
+from dpadmm.reporting.model import ReleasedModel
 
 
 def test_the_page_is_written_once(cli, trained, tmp_path):
@@ -16,7 +16,7 @@ def test_the_page_is_written_once(cli, trained, tmp_path):
     assert result.exit_code == 0
     page = (tmp_path / "m.html").read_text()
     assert "Who is protected from whom" in page
-    assert load_model(model).run in page
+    assert ReleasedModel.load(model).run in page
     assert "is there already" in cli.run("report", str(model)).stderr
     assert cli.run("report", str(model), "--force").exit_code == 0
 
@@ -36,7 +36,7 @@ def test_the_ledger_as_it_stands_now(cli, trained, tmp_path):
     assert cli.run("ledger", "budget", str(folder / "study.ledger"), *words).exit_code == 0
     said = cli.ask("report", str(folder / "model.json"), "--ledger", str(folder / "study.ledger"))
     assert said["spending"]["budget_epsilon"] == 2.5
-    assert said["spending"]["head"] != load_model(trained.model).spending.head
+    assert said["spending"]["head"] != ReleasedModel.load(trained.model).spending.head
     missing = cli.run("report", str(folder / "model.json"), "--ledger", str(tmp_path / "none"))
     assert missing.exit_code == 2
 
@@ -45,8 +45,8 @@ def test_the_ledger_of_other_data_is_refused(cli, trained, tmp_path):
     foreign = tmp_path / "foreign.ledger"
     data = (SiloColumns("clinic", {"x": np.arange(6.0)}),)
     Ledger.create(foreign, data, Budget(epsilon=9.0, delta=1e-5)).close()
-    free = save_model(replace(load_model(trained.model), spending=None), tmp_path / "free.json")
-    other = save_model(replace(load_model(free), run="another"), tmp_path / "other.json")
+    free = replace(ReleasedModel.load(trained.model), spending=None).save(tmp_path / "free.json")
+    other = replace(ReleasedModel.load(free), run="another").save(tmp_path / "other.json")
     for model, ledger in ((trained.model, foreign), (free, foreign), (other, trained.ledger)):
         result = cli.run("report", str(model), "--ledger", str(ledger), "--json")
         assert result.exit_code == 2

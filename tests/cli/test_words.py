@@ -11,7 +11,7 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.cli.public_facts import one_agent
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.model_file import load_model
+from dpadmm.reporting.model import ReleasedModel
 
 BAD = os.fsdecode(b"\xff")
 
@@ -41,7 +41,7 @@ def test_brackets_in_names_are_no_markup(cli, study, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "a[/b]/m[x].json" in result.stdout
     assert "r[x].html" in result.stdout
-    assert load_model(folder / "m[x].json")
+    assert ReleasedModel.load(folder / "m[x].json")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.datasets.columns import Numeric, record_of
-from dpadmm.datasets.draft import ColumnType, Task, column_types, draft_schema
+from dpadmm.datasets.draft import ColumnType, column_types, draft_schema
 from dpadmm.datasets.schema import MARK, Schema, unfilled
 from dpadmm.errors import InputError
 
@@ -47,7 +47,9 @@ def test_a_filled_draft_is_a_schema():
     schema = Schema.from_json(filled(draft_schema(TYPES, "sick")))
     assert schema.feature_names == ("age", "sex=a", "sex=b", "smokes=0", "smokes=1", "constant")
     assert schema.columns[0] == Numeric("age", 0, 9)
-    number = Schema.from_json(filled(draft_schema({"x": ColumnType.NUMBER, "y": ColumnType.NUMBER}, "y", Task.NUMBER)))
+    number = Schema.from_json(
+        filled(draft_schema({"x": ColumnType.NUMBER, "y": ColumnType.NUMBER}, "y", is_number=True))
+    )
     assert number.label.describe() == "y: a number from 0 to 9, mapped onto [-1, 1]"
 
 
@@ -82,16 +84,16 @@ def test_types_are_what_all_cells_say(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("types", "target", "task", "message"),
+    ("types", "target", "is_number", "message"),
     [
-        (TYPES, "none", Task.CLASSES, "no column 'none'"),
-        (TYPES, "sick", Task.NUMBER, "does not hold numbers"),
-        ({"y": ColumnType.TEXT}, "y", Task.CLASSES, "no column to learn from"),
+        (TYPES, "none", False, "no column 'none'"),
+        (TYPES, "sick", True, "does not hold numbers"),
+        ({"y": ColumnType.TEXT}, "y", False, "no column to learn from"),
     ],
 )
-def test_what_cannot_be_drafted(types, target, task, message):
+def test_what_cannot_be_drafted(types, target, is_number, message):
     with pytest.raises(InputError, match=message):
-        draft_schema(types, target, task)
+        draft_schema(types, target, is_number=is_number)
 
 
 def test_typical_values_are_checked_and_kept():

@@ -16,7 +16,7 @@ from dpadmm.datasets import (
 )
 from dpadmm.datasets.adult import SCHEMA
 from dpadmm.datasets.random_quadratics import BLOCK_NUMBERS, random_spd
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 
 AGE = Numeric("age", 0, 100)

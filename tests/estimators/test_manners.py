@@ -91,7 +91,7 @@ def test_missing_bounds_are_announced_not_read_off_the_data(make):
     build, X, y = make
     with pytest.warns(AssumedBoundsWarning, match="feature_bounds"):
         model = build(feature_bounds=None).fit(X, y)
-    assert model.encoding_.is_assumed
+    assert model.released_.schema.encoding.is_assumed
     assert any("square root" in text for text in model.privacy_.assumptions)
 
 
@@ -235,8 +235,7 @@ def test_a_single_class_is_no_matter_when_the_classes_are_public(table):
 def test_extreme_scores_give_proper_chances(table):
     X = table[0]
     model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1)).fit(X, np.arange(300) % 3)
-    model.intercept_ = np.full(3, -1e4)
-    np.testing.assert_allclose(model.predict_proba(X), 1 / 3)
+    np.testing.assert_allclose(model.released_.probabilities(np.full((4, 3), -1e4)), 1 / 3)
 
 
 def test_complaints_about_cells_do_not_quote_them():

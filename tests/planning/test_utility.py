@@ -14,7 +14,7 @@ from sklearn import datasets
 
 from dpadmm.datasets import load_breast_cancer, load_heart
 from dpadmm.datasets.partition import iid
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.engines.private import simulate
 from dpadmm.planning import Task, plan
 from dpadmm.privacy.calibration import Target

@@ -6,34 +6,33 @@ import pytest
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.schema import Schema
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.facts import (
-    Basis,
-    Choice,
+from dpadmm.reporting.measurement import Basis, Measurement
+from dpadmm.reporting.model import (
     Claim,
-    Curve,
     Expected,
     Guarantee,
-    Measurement,
-    SavedModel,
-    Silo,
+    MethodChoice,
+    ReleasedModel,
+    RoundCurve,
+    SiloFacts,
     Spending,
     Wiring,
 )
 
 
-def curve(name: str, values: np.ndarray) -> Curve:
+def curve(name: str, values: np.ndarray) -> RoundCurve:
     rounds = tuple(range(1, len(values) + 1))
-    return Curve(name=name, meaning=f"what {name} means", rounds=rounds, values=tuple(values.tolist()))
+    return RoundCurve(name=name, meaning=f"what {name} means", rounds=rounds, values=tuple(values.tolist()))
 
 
 @pytest.fixture(scope="session")
-def model() -> SavedModel:
+def model() -> ReleasedModel:
     schema = Schema(
         (Numeric("age", 0, 120, typical=50), Categorical("sex", ("F", "M"))),
         BinaryLabel("sick", positive=("yes",), negative=("no",)),
         constant=0.5,
     )
-    return SavedModel(
+    return ReleasedModel(
         title="A study",
         created="2026-01-02 03:04 UTC",
         package="dpadmm 0",
@@ -41,7 +40,7 @@ def model() -> SavedModel:
         loss="logistic regression",
         coefficients=(0.1, -0.2, 1 / 3, 5e-324),
         schema=schema,
-        silos=tuple(Silo(name=name, records=n) for name, n in (("north", 228), ("south", 171), ("west", 57))),
+        silos=tuple(SiloFacts(name=name, records=n) for name, n in (("north", 228), ("south", 171), ("west", 57))),
         wiring=Wiring(words="every silo with every other", edges=((0, 1), (0, 2), (1, 2))),
         guarantee=Guarantee(
             epsilon=1.0,
@@ -57,7 +56,7 @@ def model() -> SavedModel:
             origin=Origin.SECURE,
             claims=(Claim(epsilon=float("inf"), delta=1e-5, label="[claimed: P-ADMM, Theorem 3]"),),
         ),
-        choice=Choice(
+        choice=MethodChoice(
             method="p-admm",
             summary="Gaussian noise on every broadcast",
             rounds=20,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpadmm.reporting.facts import Silo
+from dpadmm.reporting.model import SiloFacts
 from dpadmm.reporting.page import report_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -34,7 +34,7 @@ def browser():
 def page_file(model, tmp_path) -> Path:
     """The page of a model with long names, which must not push the page wider than the screen."""
     long = "a-hospital-with-a-very-long-name-and-no-blank-in-it-at-all" * 2
-    silos = (*model.silos, Silo(name=long, records=9))
+    silos = (*model.silos, SiloFacts(name=long, records=9))
     choice = replace(model.choice, settings=(("algorithm", "PADMM(eta=" + "9" * 80 + ")"),))
     spending = replace(model.spending, runs=((long, 1.0),))
     file = tmp_path / "report.html"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.reporting.charts import Axis, Mark, line_chart, share_bar, short, strip
-from dpadmm.reporting.facts import Curve, Silo, Wiring
+from dpadmm.reporting.model import RoundCurve, SiloFacts, Wiring
 from dpadmm.reporting.picture import MOST_SHOWN, network_picture
 
 NASTY = "<script>alert(1)</script> & \"quotes\" 'x'"
@@ -27,7 +27,9 @@ def parsed(svg: str) -> ET.Element:
 @given(values=st.lists(positive, min_size=1, max_size=60), is_log=st.booleans())
 def test_lines_stay_inside_and_keep_the_order(values, is_log):
     rounds = tuple(range(1, len(values) + 1))
-    root = parsed(line_chart(NASTY, [Curve(name="a", meaning="b", rounds=rounds, values=tuple(values))], is_log=is_log))
+    root = parsed(
+        line_chart(NASTY, [RoundCurve(name="a", meaning="b", rounds=rounds, values=tuple(values))], is_log=is_log)
+    )
     points = root.find("polyline").get("points").split()
     heights = [float(point.split(",")[1]) for point in points]
     assert len(heights) == len(values)
@@ -63,7 +65,7 @@ def test_marks_stand_in_the_order_of_their_values():
 
 
 def network(number: int, **wiring) -> ET.Element:
-    silos = [Silo(name=f"{NASTY} {i}", records=10 + i) for i in range(number)]
+    silos = [SiloFacts(name=f"{NASTY} {i}", records=10 + i) for i in range(number)]
     return parsed(network_picture(silos, Wiring(words="w", **wiring), "eavesdropper"))
 
 

@@ -12,9 +12,8 @@ from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.claims import claims_of
-from dpadmm.reporting.codec import encode
-from dpadmm.reporting.outcome import choice_of, guarantee_of, loss_words, wiring_of
+from dpadmm.reporting.files import encode
+from dpadmm.reporting.outcome import choice_of, claims_of, guarantee_of, loss_words, wiring_of
 
 
 @pytest.fixture(scope="module")

@@ -49,14 +49,14 @@ def _level(agent: "OneAgent", told: dict[str, float | None]) -> float:
 
 
 def _act(described: "Described", options: dict[str, Any]) -> None:
-    from dpadmm.cli import figures
+    from dpadmm.cli import figures, terminal
 
     agent = described.agent
     delta = checked_delta(agent, options["delta"])
     level = _level(agent, {name: options.get(name) for name in _LEVELS})
     found = figures.figures(described, agent.at_level(level, shape_of(agent, options["schedule"])), delta)
     if options["json"]:
-        figures.print_json({"command": "account", **figures.as_json(found)})
+        terminal.print_json({"command": "account", **figures.as_json(found)})
     else:
         figures.print_figures(found)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _write(results: "list[AuditResult]", folder: Path | None, confidence: float,
 
 
 def _print_json(results: "list[AuditResult]", confidence: float) -> None:
-    from dpadmm.cli.figures import print_json
+    from dpadmm.cli.terminal import print_json
 
     print_json({"command": "audit", "confidence": confidence, "results": [_as_json(result) for result in results]})
 
@@ -161,7 +161,7 @@ def _print_table(results: "list[AuditResult]", confidence: float, written: list[
     from rich.console import Console
     from rich.table import Table
 
-    from dpadmm.cli.figures import cell
+    from dpadmm.cli.terminal import cell
 
     console = Console()
     console.print(f"[bold]Audited epsilon[/bold], all bounds together at {100 * confidence:g} %")

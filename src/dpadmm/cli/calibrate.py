@@ -43,7 +43,7 @@ def _target(agent: "OneAgent", epsilon: float, delta: float) -> "Target | PureTa
 
 
 def _act(described: "Described", options: dict[str, Any]) -> None:
-    from dpadmm.cli import figures
+    from dpadmm.cli import figures, terminal
 
     agent = described.agent
     target = _target(agent, options["epsilon"], options["delta"])
@@ -55,12 +55,12 @@ def _act(described: "Described", options: dict[str, Any]) -> None:
     if options["json"]:
         budget = {"epsilon": options["epsilon"], "delta": options["delta"]}
         calibration = {"by": "certificates" if schedule is None else "CLAIM", "claim": label, "target": budget}
-        figures.print_json({"command": "calibrate", "calibration": calibration, **figures.as_json(found)})
+        terminal.print_json({"command": "calibrate", "calibration": calibration, **figures.as_json(found)})
         return
     if schedule is None:
-        figures.print_line(f"Calibrated by certificates to epsilon {options['epsilon']:.6g}.")
+        terminal.print_line(f"Calibrated by certificates to epsilon {options['epsilon']:.6g}.")
     else:
-        figures.print_warning(
+        terminal.print_warning(
             f"CLAIMED CALIBRATION {schedule.label}: this noise is NOT certified to give epsilon "
             f"{options['epsilon']:.6g}. Its certified epsilon is {figures.shown(found.epsilon)}."
         )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dpadmm.cli.failures import clear_federation_failures
+from dpadmm.cli.terminal import clear_federation_failures
 
 app = typer.Typer(help="Bring silos together: certificates, registered nodes, a SuperLink.", no_args_is_help=True)
 

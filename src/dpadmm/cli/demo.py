@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpadmm.cli.training import TaskWords
     from dpadmm.datasets.schema import Schema
-    from dpadmm.reporting.facts import SavedModel
+    from dpadmm.reporting.model import ReleasedModel
 
 PUBLIC = "the four hospitals' own records: a published data set, so accuracy may be shown"
 
@@ -28,12 +29,13 @@ def demo(
 ) -> None:
     """Train one private breast-cancer model over four hospitals, with secure noise, and write the report."""
     with clear_failures():
-        from dpadmm.cli.figures import print_json
-        from dpadmm.cli.results import model_json
+        from dpadmm.cli.fit import model_json
+        from dpadmm.cli.terminal import print_json
+        from dpadmm.cli.training import TaskWords
         from dpadmm.privacy.protection import ONE_RECORD
 
         folder = _folder(out)
-        model, page = _run(folder, options.TaskWords(epsilon=epsilon, delta=delta, protection=ONE_RECORD), is_json=json)
+        model, page = _run(folder, TaskWords(epsilon=epsilon, delta=delta, protection=ONE_RECORD), is_json=json)
         if json:
             print_json({"command": "demo", "folder": str(folder), "report": str(page)} | model_json(model))
 
@@ -78,18 +80,17 @@ def _schema() -> "Schema":
     return replace(SCHEMA, columns=columns, row_norm=0.6)
 
 
-def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[SavedModel, Path]":
+def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedModel, Path]":
     from dataclasses import replace
 
     from rich.console import Console
     from rich.markup import escape
 
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
-    from dpadmm.cli.tables import read_silos
+    from dpadmm.cli.scoring import labelled_rows
     from dpadmm.cli.training import Books, Training
-    from dpadmm.datasets.screening import Screening
-    from dpadmm.reporting.model_file import save_model, write_file
-    from dpadmm.reporting.page import report_page
+    from dpadmm.datasets.schema import Screening
+    from dpadmm.datasets.tables import read_silos
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -120,22 +121,21 @@ def _run(folder: Path, words: options.TaskWords, *, is_json: bool) -> "tuple[Sav
     console.print("\n[bold]The plan[/bold], made from public facts alone:")
     console.print(plan.describe(), soft_wrap=True, markup=False)
     model, place = training.carry_out(prepared, plan)
-    model = replace(
-        model, measurements=(public_measurement(model, prepared, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),)
-    )
-    save_model(model, place)
+    rows = labelled_rows(model, tables.values(), Screening())
+    model = replace(model, measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),))
+    model.save(place)
     page = folder / "report.html"
-    write_file(page, report_page(model, place=place.name).encode())
+    model.report(page, name=place.name)
     if not is_json:
         _tell(model, page)
     return model, page
 
 
-def _tell(model: "SavedModel", page: Path) -> None:
+def _tell(model: "ReleasedModel", page: Path) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from dpadmm.cli.results import print_model
+    from dpadmm.cli.fit import print_model
 
     console, measured = Console(highlight=False), model.measurements[0]
     console.print("\n[bold]The result[/bold], with secure noise:")

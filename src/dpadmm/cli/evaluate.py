@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
-from dpadmm.cli.predict import Model
+from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.cli.tables import SiloTable
-    from dpadmm.cli.training import Books, Prepared
-    from dpadmm.reporting.facts import Measurement, SavedModel
+    from dpadmm.cli.training import Books, TaskWords
+    from dpadmm.datasets.tables import Screened, SiloTable
+    from dpadmm.reporting.measurement import Measurement
+    from dpadmm.reporting.model import ReleasedModel
 
 
 class Declared(Enum):
@@ -33,7 +33,7 @@ DECLARATIONS = {
 
 
 def evaluate(
-    model: Model,
+    model: options.ModelFile,
     files: options.Files,
     public: Annotated[
         str | None,
@@ -52,6 +52,7 @@ def evaluate(
         typer.Option(help="With --epsilon: the ledger of these data. With --public: the ledger of the training data."),
     ] = None,
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
+    schema: options.OutcomeSchema = None,
     split_by: options.SplitBy = None,
     header: options.Header = True,
     records_per_person: options.RecordsPerPerson = None,
@@ -74,36 +75,34 @@ def evaluate(
     Example: dpadmm evaluate model.json new.csv --public "released by the registry" --declare held-out
     """
     with clear_failures():
-        from dpadmm.cli.figures import print_json, print_line
-        from dpadmm.cli.tables import read_silos
-        from dpadmm.cli.training import Books, prepare
-        from dpadmm.datasets.screening import Screening
-        from dpadmm.reporting.codec import encode
-        from dpadmm.reporting.model_file import check_writable, load_model, save_model
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.cli.scoring import labelled_rows
+        from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.cli.training import Books, TaskWords, protection_of
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.datasets.tables import read_silos
+        from dpadmm.reporting.files import check_apart, check_writable, encode
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)
-        saved = load_model(model)
+        saved = options.released(model, schema)
         if record:
             check_writable(model, may_replace=True)
-        check_apart({"MODEL": model if record else None}, files, ledger)
+        check_apart({"MODEL": model if record else None}, [*files, schema], ledger)
         tables = read_silos(files, split_by, has_header=header)
-        names = [f"silo {place}" for place in range(1, len(tables) + 1)]  # values of --split-by may be persons
         policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:
             _check_apart(saved, tables, ledger)
             said = DECLARATIONS[declare] if declare is not None else ""
-            found = public_measurement(saved, prepare(saved.schema, tables, policies, names), public, said)
+            found = public_measurement(saved, labelled_rows(saved, tables.values(), policies), public, said)
         else:
             books = Books(path=ledger, budget=budget)
             books.check()
-            words = options.TaskWords(
+            words = TaskWords(
                 epsilon=epsilon or 0.0,
                 delta=delta or 0.0,
-                protection=options.protection_of(ledger, None, None, records_per_person, silos_per_person),
+                protection=protection_of(ledger, None, None, records_per_person, silos_per_person),
             )
-            found = _private(saved, prepare(saved.schema, tables, policies, names), tables, words, books)
-        place = save_model(_with(saved, found), model) if record else None
+            found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
+        place = _with(saved, found).save(model) if record else None
         if json:
             print_json({"command": "evaluate", "recorded_in": place and str(place)} | encode(found))
         else:
@@ -146,17 +145,19 @@ def _check_basis(
         raise InputError("Rows that are published need no ledger: leave --ledger out, or declare them held-out.")
 
 
-def _check_apart(model: "SavedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
+def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
     """Refuse tables that the training ledger knows as its own; parts and other orders of rows it does not recognise."""
-    from dpadmm.cli.tables import ledger_data
+    from dpadmm.cli.training import ledger_data
     from dpadmm.privacy.ledger import open_for_reading
 
     if ledger is None:
         return
-    if model.spending is None:
+    if model.has_ledgers_of_silos:
+        model.verify(ledger=ledger)
+    elif model.spending is None:
         raise InputError("The model was trained without a ledger, so there is none to compare with. Leave it out.")
     with open_for_reading(ledger) as book:
-        if not book.has_head(model.spending.head):
+        if model.spending is not None and not book.has_head(model.spending.head):
             raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
         if book.is_about(ledger_data(tables)):
             raise InputError(
@@ -165,17 +166,17 @@ def _check_apart(model: "SavedModel", tables: "Mapping[str, SiloTable]", ledger:
             )
 
 
-def public_measurement(model: "SavedModel", prepared: "Prepared", why: str, apart: str) -> "Measurement":
+def public_measurement(model: "ReleasedModel", rows: "Screened", why: str, apart: str) -> "Measurement":
     """Return the exact score on data that are declared public, with the reason, and how they relate to the training."""
     from dpadmm.cli.scoring import public_score
-    from dpadmm.reporting.facts import Basis, Measurement
+    from dpadmm.reporting.measurement import Basis, Measurement
     from dpadmm.reporting.outcome import now
 
-    score = public_score(model, prepared.silos, prepared.blank)
+    score = public_score(model, rows)
     return Measurement(
         score=score.name,
         value=score.value,
-        records=int((~prepared.blank).sum()),
+        records=int((~rows.blank).sum()),
         on=why.strip(),
         basis=Basis.PUBLIC,
         epsilon=0.0,
@@ -187,18 +188,18 @@ def public_measurement(model: "SavedModel", prepared: "Prepared", why: str, apar
 
 
 def _private(
-    model: "SavedModel",
-    prepared: "Prepared",
+    model: "ReleasedModel",
+    rows: "Screened",
     tables: "Mapping[str, SiloTable]",
-    words: options.TaskWords,
+    words: "TaskWords",
     books: "Books",
 ) -> "Measurement":
     from dpadmm.cli.scoring import private_score
-    from dpadmm.reporting.facts import Basis, Measurement
+    from dpadmm.reporting.measurement import Basis, Measurement
     from dpadmm.reporting.outcome import now
 
     with books.open(tables, words) as ledger:
-        name, score = private_score(model, prepared.silos, words, ledger)
+        name, score = private_score(model, rows, words, ledger)
     return Measurement(
         score=name,
         value=score.value,
@@ -212,7 +213,7 @@ def _private(
     )
 
 
-def _with(model: "SavedModel", found: "Measurement") -> "SavedModel":
+def _with(model: "ReleasedModel", found: "Measurement") -> "ReleasedModel":
     return replace(model, measurements=(*model.measurements, found))
 
 

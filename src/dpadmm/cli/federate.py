@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_federation_failures
+from dpadmm.cli.terminal import clear_federation_failures, say_elsewhere
 
 if TYPE_CHECKING:
     from dpadmm.datasets.schema import Schema
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpadmm.engines.federation.outcome import FederationOutcome
 
 
-class Table(NamedTuple):
+class DealtTable(NamedTuple):
     """A table to rehearse with, and how it is dealt out."""
 
     data: Path | None
@@ -30,31 +30,35 @@ def federate(
     coordinator: Annotated[Path | None, typer.Option(help="The coordinator's directory.")] = None,
     local: Annotated[int | None, typer.Option(help="Rehearse with so many silos on this machine instead.")] = None,
     data: Annotated[Path | None, typer.Option(help="Rehearsal: a table to deal out; else breast cancer.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="Rehearsal: its schema; in a federation: for the report.")] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(help="Rehearsal: its schema. Federation: the approved one, for --out and --page."),
+    ] = None,
     by: Annotated[str | None, typer.Option(help="Rehearsal: column that says whose row it is.")] = None,
     header: options.Header = True,
     rounds: Annotated[int, typer.Option(help="Rehearsal: rounds of P-ADMM.")] = 10,
     epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
-    out: Annotated[Path | None, typer.Option(help="Write the outcome as JSON.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the model, .json or .npz.")] = None,
     page: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace these files.")] = False,
 ) -> None:
     """Run the terms to their end, from where they stopped: live progress, the public model, each silo's cost."""
     with clear_federation_failures():
         from dpadmm.errors import InputError
-        from dpadmm.reporting.model_file import check_writable
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart, check_writable, checked_suffix
 
         if (local is None) == (federation is None):
             raise InputError("Give a FEDERATION.toml, or --local N for a rehearsal on this machine.")
-        if page is not None and local is None and schema is None:
-            raise InputError("The report names the columns: give --schema FILE.")
+        if (out, page) != (None, None) and local is None and schema is None:
+            raise InputError("Model and report name the columns: give --schema FILE, the one that the silos approved.")
+        if out is not None:
+            checked_suffix(out)
         check_apart({"--out": out, "--page": page}, [federation, data, schema])
         for place in (out, page):
             if place is not None:
                 check_writable(place, may_replace=force)
         if local is not None:
-            outcome, public = _rehearse(local, Table(data, schema, by, header), rounds, epsilon)
+            outcome, public = _rehearse(local, DealtTable(data, schema, by, header), rounds, epsilon)
         else:
             outcome, public = _run(federation, coordinator, schema)
         _finish(outcome, public, out, page, is_rehearsal=local is not None)
@@ -68,14 +72,18 @@ def _run(
     from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
     from dpadmm.engines.flower.federate import watch
     from dpadmm.errors import InputError
+    from dpadmm.reporting.federation import check_schema
 
     if coordinator is None or federation is None:
         raise InputError("Give the coordinator's directory: --coordinator DIR.")
-    public = None if schema is None else Schema.load(schema)  # before the run, which is paid for
-    return watch(CoordinatorFiles(coordinator), read_federation(federation), _show), public
+    public = None if schema is None else Schema.load(schema)
+    terms = read_federation(federation)
+    if public is not None:
+        check_schema(terms, public)  # before the run, which is paid for
+    return watch(CoordinatorFiles(coordinator), terms, _show), public
 
 
-def _rehearse(silos: int, table: Table, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
+def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
     from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
     from dpadmm.engines.flower.rehearsal import prepared, running, temporary_place
 
@@ -97,8 +105,6 @@ def _show(progress: "Progress") -> None:
 def _finish(
     outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
-    from dpadmm.reporting.model_file import write_file
-
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
     for silo in outcome.silos:
@@ -108,11 +114,19 @@ def _finish(
         )
     if outcome.seconds_per_round:
         typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds a round")
-    if out is not None:
-        write_file(out, f"{outcome.as_json()}\n".encode(errors="backslashreplace"))
-    if page is not None and schema is not None:
-        from dpadmm.reporting.facts import Custody
-        from dpadmm.reporting.federation import federation_page
+    if schema is not None:
+        _write(outcome, schema, out, page, is_rehearsal=is_rehearsal)
 
-        custody = Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED
-        write_file(page, federation_page(outcome, schema, custody).encode(errors="replace"))
+
+def _write(
+    outcome: "FederationOutcome", schema: "Schema", out: Path | None, page: Path | None, *, is_rehearsal: bool
+) -> None:
+    from dpadmm.reporting.federation import federation_model
+    from dpadmm.reporting.model import Custody
+
+    model = federation_model(outcome, schema, Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED)
+    place = None if out is None else model.save(out)
+    if page is not None:
+        model.report(page, name=None if place is None else place.name)
+    if out is not None and place is not None and place != out:
+        say_elsewhere(out, place)

@@ -1,22 +1,19 @@
 """Certified and claimed figures of a method at some noise: as one JSON object, and as a table side by side."""
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from dpadmm.algorithms.claimed import NO_PAPER, OUT_OF_RANGE
 from dpadmm.algorithms.method import Method
 from dpadmm.algorithms.one_agent import OneAgent
 from dpadmm.cli.methods import plain
 from dpadmm.cli.public_facts import one_agent
-from dpadmm.errors import DpadmmError, without_controls
+from dpadmm.errors import DpadmmError
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
@@ -179,30 +176,6 @@ def label_json(claim: ClaimedFigure) -> dict[str, Any]:
         "conditions_hold": claim.conditions_hold,
         "conditions": [{"text": each.text, "holds": each.holds} for each in claim.conditions],
     }
-
-
-def print_json(document: dict[str, Any]) -> None:
-    """Print one JSON object."""
-    typer.echo(json.dumps(document, indent=2, allow_nan=False))
-
-
-def cell(value: object) -> Text:
-    """Return a cell of a table that shows the value as it is: no markup is read, nothing reaches the terminal."""
-    return Text(without_controls(str(value)))
-
-
-def _harmless(text: str) -> str:
-    return "\n".join(without_controls(line) for line in text.split("\n"))
-
-
-def print_line(text: str) -> None:
-    """Print text as it is."""
-    Console(highlight=False).print(_harmless(text), soft_wrap=True, markup=False)
-
-
-def print_warning(text: str) -> None:
-    """Print one line that must not be overlooked."""
-    Console(highlight=False).print(_harmless(text), soft_wrap=True, markup=False, style="bold red")
 
 
 def print_figures(f: Figures) -> None:

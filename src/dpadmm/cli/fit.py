@@ -1,20 +1,18 @@
 """`dpadmm fit`: a certified private model from the tables of one or several silos."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
-from dpadmm.errors import InputError, without_controls
+from dpadmm.cli.terminal import cell, clear_failures, print_json, print_line, print_notes, print_warning, say_elsewhere
+from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.cli.training import Training
-    from dpadmm.reporting.facts import SavedModel
-
-ELSEWHERE = 3
-"""Exit code: the run is done and paid for, but the model could not be written where it should be."""
+    from dpadmm.reporting.model import ReleasedModel
 
 _OUTPUT, _PRIVACY = "Output", "Privacy"
 
@@ -70,18 +68,17 @@ def fit(
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.tables import read_silos
-        from dpadmm.cli.training import Books, Training
-        from dpadmm.datasets.screening import Screening
+        from dpadmm.cli.training import Books, TaskWords, Training, protection_of
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.datasets.tables import read_silos
         from dpadmm.privacy.protection import Unit
-        from dpadmm.reporting.model_file import check_writable
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart, check_writable
 
         check_apart({"--out": out, "--report": report}, [*files, schema], ledger)
-        words = options.TaskWords(
+        words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=options.protection_of(ledger, unit, view, records_per_person, silos_per_person),
+            protection=protection_of(ledger, unit, view, records_per_person, silos_per_person),
             loss=loss,
             method=method,
             topology=topology,
@@ -132,31 +129,62 @@ def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
 def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
     from rich.console import Console
 
-    from dpadmm.cli.figures import print_json, print_line, print_warning
-    from dpadmm.cli.results import model_json, print_model
-    from dpadmm.reporting.model_file import write_file
-    from dpadmm.reporting.page import report_page
-
     prepared = training.check()
-    options.print_notes(prepared.notes)
+    print_notes(prepared.notes)
     with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
         plan = training.plan(prepared)
     if not is_json:
         print_line(plan.describe())
     model, place = training.carry_out(prepared, plan)
     if report is not None:
-        write_file(report, report_page(model, place=place.name).encode(errors="replace"))
+        model.report(report, name=place.name)
     if is_json:
         print_json({"command": "fit", "model": str(place), "report": report and str(report)} | model_json(model))
     else:
         print_model(model, place, report)
-    _end(training, model, place, print_warning, is_json=is_json)
-
-
-def _end(training: "Training", model: "SavedModel", place: Path, warn: Any, *, is_json: bool) -> None:
     if place != training.out:
-        lost = f"Error: {training.out} could not be written after the run, which is paid for."
-        typer.echo(without_controls(f"{lost} The model is in {place}: copy it to a safe place now."), err=True)
-        raise typer.Exit(ELSEWHERE)
+        say_elsewhere(training.out, place)
     if not model.guarantee.is_release and not is_json:
-        warn("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")
+        print_warning("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")
+
+
+def model_json(model: "ReleasedModel") -> dict[str, Any]:
+    """Return everything about the model but its curves and schema, with what is covered and protected in words."""
+    from dpadmm.privacy.protection import covers
+    from dpadmm.reporting.files import encode
+
+    document = encode(model)
+    words = {"covers": covers("the model"), "protects": str(model.guarantee.protected)}
+    return words | {key: value for key, value in document.items() if key not in ("noise", "history", "schema")}
+
+
+def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> None:
+    """Print what was released, for whom it is safe, and what to do next."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from dpadmm.privacy.protection import covers
+
+    said = model.guarantee
+    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    label = "Certified" if said.is_release else "NOT PRIVATE, would cost"
+    table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.strength})")
+    table.add_row("Protects", f"{said.protected} from the {said.view}")
+    table.add_row("Covers", covers("the model"))
+    table.add_row("Trained on", f"{model.records} records in {len(model.silos)} silo(s), {model.wiring.words}")
+    table.add_row("Tables", model.custody.words(len(model.silos)))
+    if model.spending is not None:
+        spent = model.spending
+        table.add_row(
+            "Budget", cell(f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}")
+        )
+    elif said.is_release:
+        words = "no ledger: nothing remembers what these data have spent. Keep one: --ledger FILE --budget EPSILON"
+        table.add_row("Budget", words)
+    table.add_row("Model", cell(place))
+    table.add_row(
+        "Report", cell(report if report is not None else f"make one: dpadmm report {shlex.quote(str(place))}")
+    )
+    Console(highlight=False).print(table)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures
 
 if TYPE_CHECKING:
     from dpadmm.privacy.ledger import Ledger, LedgerStatement, RunSpending
@@ -52,11 +52,11 @@ def export(
 ) -> None:
     """Write the statement and every entry as readable JSON, for people without this package."""
     with clear_failures():
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart
 
         check_apart({"OUT.json": out}, [], file)
     with clear_failures(), _open(file, expected_head) as ledger:
-        from dpadmm.cli.figures import print_line
+        from dpadmm.cli.terminal import print_line
         from dpadmm.errors import InputError
 
         if out.exists() or not out.parent.is_dir():
@@ -114,8 +114,9 @@ def migrate(
     Example: dpadmm ledger migrate old.ledger new.ledger north.csv south.csv
     """
     with clear_failures():
-        from dpadmm.cli.figures import print_line
-        from dpadmm.cli.tables import ledger_data, read_silos
+        from dpadmm.cli.terminal import print_line
+        from dpadmm.cli.training import ledger_data
+        from dpadmm.datasets.tables import read_silos
         from dpadmm.privacy.ledger import Ledger
         from dpadmm.privacy.ledger import migrate as carry_over
 
@@ -150,7 +151,7 @@ def _as_json(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -> dict[s
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    from dpadmm.cli.figures import print_json
+    from dpadmm.cli.terminal import print_json
 
     print_json(document)
 
@@ -161,7 +162,7 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
     from rich.console import Console
     from rich.table import Table
 
-    from dpadmm.cli.figures import cell, print_line
+    from dpadmm.cli.terminal import cell, print_line
     from dpadmm.errors import without_controls
 
     silos = tuple(replace(each, silo=without_controls(each.silo)) for each in said.silos)

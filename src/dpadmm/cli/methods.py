@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:

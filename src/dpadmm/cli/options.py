@@ -1,19 +1,12 @@
 """Options that several commands share: strings at the edge, turned into types once, by the functions below."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpadmm.errors import InputError, without_controls
-
 if TYPE_CHECKING:
-    from dpadmm.networks.graph import Network
-    from dpadmm.planning.task import Task
-    from dpadmm.privacy.protection import Protection
-    from dpadmm.problems.losses import Loss
+    from dpadmm.reporting.model import ReleasedModel
 
 _CELLS, _PRIVACY, _MODEL, _OUTPUT = "Awkward cells", "Privacy", "Model", "Output"
 
@@ -61,6 +54,15 @@ Header = Annotated[
         help="Whether the first line of a CSV file names the columns. Without: column1, column2, ... from the left.",
     ),
 ]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model of `dpadmm fit`, of `dpadmm federate` or of an estimator.")
+]
+OutcomeSchema = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema", help="Only for a federation's outcome of an earlier version: the schema that the silos approved."
+    ),
+]
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", help="Public bounds and categories; draft one with `dpadmm schema init`."),
@@ -102,80 +104,13 @@ OutOfRangeWord = Annotated[
 ]
 
 
-def print_notes(notes: Iterable[str]) -> None:
-    """Tell the data's holder what was done with awkward cells."""
-    for note in notes:
-        typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
+def released(model: Path, schema: Path | None) -> "ReleasedModel":
+    """Read a model; with a schema, the outcome of a federation as it was written before it held the schema itself."""
+    from dpadmm.datasets.schema import Schema
+    from dpadmm.reporting.model import ReleasedModel
 
+    if schema is None:
+        return ReleasedModel.load(model)
+    from dpadmm.reporting.federation import earlier_federation_model
 
-@dataclass(frozen=True, kw_only=True)
-class TaskWords:
-    """What the options say about a task, before the silos are known."""
-
-    epsilon: float
-    delta: float
-    protection: "Protection"
-    loss: str = "auto"
-    method: str = "auto"
-    topology: str = "auto"
-    alpha: float | None = None
-    l1_ratio: float = 0.0
-
-    def method_name(self) -> str | None:
-        """Return the registry's name of the method, None where the planner chooses."""
-        from dpadmm.estimators.validation import method_name
-
-        return method_name(self.method)
-
-    def task(self, sizes: tuple[int, ...], dimension: int, row_norm: float, is_real: bool) -> "Task":
-        """Return the task for silos of these sizes; `is_real` says that the target is a number."""
-        from dpadmm import checks
-        from dpadmm.estimators.validation import penalty_of
-        from dpadmm.planning.task import Task
-        from dpadmm.privacy.calibration import Target
-
-        epsilon, delta = checks.positive("--epsilon", self.epsilon), checks.open_unit("--delta", self.delta)
-        return Task(
-            sizes=sizes,
-            dimension=dimension,
-            loss=loss_of(self.loss, is_real=is_real),
-            target=Target(epsilon, delta),
-            protection=self.protection,
-            network=self._network(len(sizes)),
-            regulariser=penalty_of(self.alpha, self.l1_ratio),
-            row_norm=row_norm,
-        )
-
-    def _network(self, n_silos: int) -> "Network | None":
-        from dpadmm.estimators.validation import network_of
-
-        if self.topology != "auto" and n_silos < 2:
-            raise InputError(f"--topology {self.topology} needs at least 2 silos, got 1. Leave it out.")
-        return network_of(self.topology, n_silos)
-
-
-def protection_of(
-    ledger: Path | None,
-    unit: str | None,
-    view: str | None,
-    records_per_person: int | None,
-    silos_per_person: int | None,
-) -> "Protection":
-    """Return what the options say about people and observers; what they leave out is the ledger's, if it is there."""
-    from dpadmm.estimators.bookkeeping import protection_of as kept_in
-    from dpadmm.estimators.training import protection_from
-
-    book = ledger if ledger is not None and ledger.exists() else None
-    return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person)
-
-
-def loss_of(word: str, *, is_real: bool) -> "Loss":
-    """Return the loss that a word names, if it fits the target."""
-    from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-
-    losses: dict[str, Loss] = {"logistic": Logistic(), "svm": SmoothedHinge(), "huber": Huber(0.5)}
-    chosen = ("huber" if is_real else "logistic") if word == "auto" else word
-    if (chosen == "huber") is not is_real:
-        kind, fitting = ("a number", "huber") if is_real else ("two classes", "logistic or svm")
-        raise InputError(f"--loss {chosen} does not fit: the schema's label has {kind}. Use {fitting}.")
-    return losses[chosen]
+    return earlier_federation_model(model, Schema.load(schema))

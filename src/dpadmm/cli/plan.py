@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
+    from dpadmm.cli.training import TaskWords
     from dpadmm.planning.planner import UtilityPoint
     from dpadmm.planning.task import Task
 
@@ -54,10 +55,12 @@ def plan(
     Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        words = options.TaskWords(
+        from dpadmm.cli.training import TaskWords, protection_of
+
+        words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=options.protection_of(None, unit, view, records_per_person, silos_per_person),
+            protection=protection_of(None, unit, view, records_per_person, silos_per_person),
             loss=loss,
             method=method,
             topology=topology,
@@ -72,7 +75,7 @@ def plan(
 
 
 def _check_plot(plot: Path, force: bool) -> None:
-    from dpadmm.reporting.model_file import check_writable
+    from dpadmm.reporting.files import check_writable
 
     if plot.suffix not in (".svg", ".png"):
         raise InputError(f"--plot must end in .svg or .png, got {str(plot)!r}.")
@@ -80,7 +83,7 @@ def _check_plot(plot: Path, force: bool) -> None:
 
 
 def _task(
-    words: options.TaskWords, counts: tuple[int, ...], dimension: int | None, schema: Path | None, *, is_real: bool
+    words: "TaskWords", counts: tuple[int, ...], dimension: int | None, schema: Path | None, *, is_real: bool
 ) -> "Task":
     if (dimension is None) is (schema is None):
         raise InputError("Give the number of encoded features as --dimension D, or --schema FILE, and not both.")
@@ -93,7 +96,7 @@ def _task(
 
 
 def _sizes(files: list[Path], sizes: str | None, split_by: str | None, *, has_header: bool) -> tuple[int, ...]:
-    from dpadmm.cli.tables import read_silos
+    from dpadmm.datasets.tables import read_silos
 
     if (sizes is None) is (not files):
         raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")
@@ -109,8 +112,8 @@ def _counts(sizes: str) -> tuple[int, ...]:
         raise InputError(f"--sizes takes whole numbers with commas, such as 228,171,113; got {sizes!r}.") from error
 
 
-def _show(task: "Task", words: options.TaskWords, plot: Path | None, *, has_curve: bool, is_json: bool) -> None:
-    from dpadmm.cli.figures import print_json, print_line
+def _show(task: "Task", words: "TaskWords", plot: Path | None, *, has_curve: bool, is_json: bool) -> None:
+    from dpadmm.cli.terminal import print_json, print_line
     from dpadmm.planning.planner import plan as make_plan
     from dpadmm.planning.planner import utility_curve
     from dpadmm.reporting.utility_plot import epsilons_around

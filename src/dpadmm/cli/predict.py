@@ -6,15 +6,14 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
-
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `dpadmm fit` wrote.")]
+from dpadmm.cli.terminal import clear_failures
 
 
 def predict(
-    model: Model,
+    model: options.ModelFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows to predict, CSV or Parquet.")],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; else they are printed.")] = None,
+    schema: options.OutcomeSchema = None,
     header: options.Header = True,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
@@ -27,19 +26,24 @@ def predict(
     Predictions follow from the released model, so they cost the training records nothing.
     """
     with clear_failures():
-        from dpadmm.cli.figures import print_json, print_line
-        from dpadmm.cli.scoring import predictions
-        from dpadmm.datasets.screening import Screening
-        from dpadmm.datasets.tables import read_table
-        from dpadmm.reporting.model_file import check_writable, load_model, write_file
-        from dpadmm.reporting.places import check_apart
+        import pandas as pd
 
-        check_apart({"--out": out}, [model, file])
-        saved = load_model(model)
+        from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.datasets.tables import read_table
+        from dpadmm.reporting.files import check_apart, check_writable, write_file
+
+        check_apart({"--out": out}, [model, file, schema])
+        released = options.released(model, schema)
         if out is not None:
             check_writable(out, may_replace=force)
         policies = Screening.of(missing, unlisted, out_of_range)
-        table = predictions(saved, read_table(file, has_header=header), str(file), policies)
+        scores = released.scores(read_table(file, has_header=header), where=str(file), screening=policies)
+        table = pd.DataFrame({released.schema.label.name: released.answers(scores)})
+        if released.has_probabilities:
+            chances, classes = released.probabilities(scores), released.schema.label.classes
+            names = ["probability"] if len(classes) == 2 else [f"probability of {name}" for name in classes]
+            table[names] = chances[:, -len(names) :]
         text = table.to_csv(index=False)
         if out is not None:
             write_file(out, text.encode())

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_failures
+from dpadmm.cli.terminal import clear_failures, print_notes
 from dpadmm.errors import InputError, without_controls
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
@@ -38,11 +38,10 @@ def init(
     value, may be somebody's record: it is refused, and nothing of it is shown. If it is one, say --no-header.
     """
     with clear_failures():
-        from dpadmm.cli.figures import print_line
-        from dpadmm.datasets.draft import Task, column_types, draft_schema
+        from dpadmm.cli.terminal import print_line
+        from dpadmm.datasets.draft import column_types, draft_schema
         from dpadmm.datasets.schema import unfilled
-        from dpadmm.reporting.model_file import check_writable, write_file
-        from dpadmm.reporting.places import check_apart
+        from dpadmm.reporting.files import check_apart, check_writable, write_file
 
         check_apart({"--out": out}, files)
         if out is not None:
@@ -50,7 +49,7 @@ def init(
         tables = {str(file): column_types(file, has_header=header) for file in files}
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
         types = _common(tables, apart, has_header=header)
-        draft = draft_schema(types, target, Task(predict))
+        draft = draft_schema(types, target, is_number=predict == "number")
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         if header:
             typer.echo(
@@ -86,21 +85,21 @@ def check(
 ) -> None:
     """Say what a schema allows, or what is still to be filled in; with tables, whether they can be used."""
     with clear_failures():
-        from dpadmm.cli.figures import print_line
+        from dpadmm.cli.terminal import print_line
         from dpadmm.datasets.schema import Schema
 
         filled = Schema.load(schema)
         sizes = {}
         if files:
-            from dpadmm.cli.tables import read_silos
             from dpadmm.cli.training import prepare
-            from dpadmm.datasets.screening import Screening
+            from dpadmm.datasets.schema import Screening
+            from dpadmm.datasets.tables import read_silos
 
             tables = read_silos(files, split_by, has_header=header)
             # Values of a column may be names of people, so they are counted and not shown.
             names = None if split_by is None else [f"silo {i}" for i in range(1, len(tables) + 1)]
             prepared = prepare(filled, tables, Screening.of(missing, unlisted, out_of_range), names)
-            options.print_notes(prepared.notes)
+            print_notes(prepared.notes)
             sizes = dict(zip(prepared.silos.names, prepared.silos.sizes.tolist(), strict=True))
         if json:
             found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
@@ -131,6 +130,6 @@ def _common(tables: dict[str, dict[str, Any]], apart: set[str], *, has_header: b
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    from dpadmm.cli.figures import print_json
+    from dpadmm.cli.terminal import print_json
 
     print_json(document)

@@ -1,71 +1,46 @@
-"""A saved model at work: scores, predictions in the table's own words, and how often they are right."""
+"""How often a model is right: exactly, on public records, or by a noisy figure that is paid for."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-from scipy.special import expit
+from scipy import sparse
 
-from dpadmm.cli.options import TaskWords
-from dpadmm.datasets.columns import Label, RealLabel
-from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.cli.training import TaskWords
+from dpadmm.datasets.schema import Screening
+from dpadmm.datasets.tables import Screened, SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Matrix
-from dpadmm.problems.silos import Silos
-from dpadmm.reporting.facts import SavedModel
+from dpadmm.reporting.model import ReleasedModel
 
 
 @dataclass(frozen=True)
-class Scorer(ScoresRowsAlone):
-    """The model on encoded rows, as estimators look at it: `predict` gives encoded labels."""
+class EncodedAnswers(ScoresRowsAlone):
+    """The model on rows that are read already; `predict` gives labels as they are encoded."""
 
-    weights: Floats
-    is_real: bool
-
-    @classmethod
-    def of(cls, model: SavedModel) -> "Scorer":
-        """Return the scorer of a saved model."""
-        return cls(np.array(model.coefficients), model.schema.label.is_real)
-
-    def scores(self, features: Matrix) -> Floats:
-        """Return features times weights."""
-        return np.asarray(features @ self.weights)
+    model: ReleasedModel
 
     def predict(self, features: Matrix) -> Floats:
-        """Return -1 or +1, or a number in [-1, 1]."""
-        scores = self.scores(features)
-        return np.clip(scores, -1.0, 1.0) if self.is_real else np.where(scores > 0, 1.0, -1.0)
+        """Return -1 or +1 (the number of the class, if there are more), or a number in [-1, 1]."""
+        return self.model.rows.encoded_answers(self.model.rows.scores(self.model.weights, features))
 
 
-def predictions(model: SavedModel, frame: pd.DataFrame, where: str, screening: Screening) -> pd.DataFrame:
-    """Return one row per row of the table: the prediction and, for logistic regression, its probability.
-
-    A blanked row gets an empty prediction.
-    """
-    screened = encode_table(model.schema, frame, where, screening, is_labelled=False)
-    scores = Scorer.of(model).scores(screened.features)
-    table = pd.DataFrame({model.schema.label.name: _worded(model.schema.label, scores)})
-    if model.loss.startswith("logistic"):
-        table["probability"] = expit(scores)
-    table[screened.blank] = None
-    return table
-
-
-def _worded(label: Label, scores: Floats) -> NDArray[np.object_]:
-    if isinstance(label, RealLabel):
-        return label.decode(scores).astype(object)
-    return np.array(label.classes, dtype=object)[(scores > 0).astype(np.intp)]
+def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: Screening) -> Screened:
+    """Return the rows of all tables, one after the other, as the model reads them."""
+    parts = [model.rows.read(table.frame, table.where, screening, is_labelled=True) for table in tables]
+    features = [part.features for part in parts]
+    stacked = sparse.vstack(features, format="csr") if sparse.issparse(features[0]) else np.vstack(features)
+    labels, blank = np.concatenate([part.labels for part in parts]), np.concatenate([part.blank for part in parts])
+    return Screened(stacked, labels, blank, ())
 
 
 @dataclass(frozen=True)
-class Score:
+class ExactScore:
     """A figure on given records, with that of the best constant answer."""
 
     name: str
@@ -73,16 +48,17 @@ class Score:
     baseline: float
 
 
-def public_score(model: SavedModel, silos: Silos, blank: NDArray[np.bool_]) -> Score:
+def public_score(model: ReleasedModel, rows: Screened) -> ExactScore:
     """Return accuracy, or R^2 for a number; reads every label, so the data must be public. Blank rows are left out."""
-    labels, found = silos.labels[~blank], Scorer.of(model).predict(silos.features)[~blank]
+    kept = ~rows.blank
+    labels, found = rows.labels[kept], EncodedAnswers(model).predict(rows.features)[kept]
     if not model.schema.label.is_real:
-        share = float((labels > 0).mean())
-        return Score("accuracy", float((found == labels).mean()), max(share, 1 - share))
+        most = np.unique(labels, return_counts=True)[1].max()
+        return ExactScore("accuracy", float((found == labels).mean()), float(most / len(labels)))
     spread = float(((labels - labels.mean()) ** 2).sum())
     if spread == 0:
         raise InputError("R^2 needs labels that differ; all labels of these rows are equal.")
-    return Score("R^2", 1 - float(((labels - found) ** 2).sum()) / spread, 0.0)
+    return ExactScore("R^2", 1 - float(((labels - found) ** 2).sum()) / spread, 0.0)
 
 
 @contextmanager
@@ -95,15 +71,15 @@ def _without_python_words() -> Iterator[None]:
 
 @_without_python_words()
 def private_score(
-    model: SavedModel, silos: Silos, words: TaskWords, ledger: ConfirmedLedger | None
+    model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None
 ) -> tuple[str, PrivateScore]:
     """Return a noisy figure and its name: accuracy, or the mean absolute error in units of half the target's range."""
-    scorer = Scorer.of(model)
-    if not scorer.is_real:
+    scorer = EncodedAnswers(model)
+    if not model.schema.label.is_real:
         return "accuracy", private_accuracy(
             scorer,
-            silos.features,
-            silos.labels,
+            rows.features,
+            rows.labels,
             words.epsilon,
             delta=words.delta,
             max_records_per_person=words.protection.records_per_person,
@@ -112,8 +88,8 @@ def private_score(
         )
     return "mean absolute error (half ranges)", private_absolute_error(
         scorer,
-        silos.features,
-        silos.labels,
+        rows.features,
+        rows.labels,
         words.epsilon,
         largest=2.0,
         delta=words.delta,

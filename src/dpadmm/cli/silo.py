@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.failures import clear_federation_failures
+from dpadmm.cli.terminal import clear_federation_failures, print_notes
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
@@ -38,7 +38,7 @@ def init(
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory."""
     with clear_federation_failures():
-        from dpadmm.datasets.screening import Screening
+        from dpadmm.datasets.schema import Screening
         from dpadmm.engines.federation.policy import FULLY_CERTIFIED, Policy
         from dpadmm.engines.federation.silo_files import SiloFiles
         from dpadmm.engines.flower.tls import create_node_key
@@ -57,7 +57,7 @@ def init(
         )
         files = SiloFiles(directory)
         records = files.create(policy, budget_epsilon, delta)
-        options.print_notes(records.notes)
+        print_notes(records.notes)
         create_node_key(directory)
         typer.echo(
             f"Made {directory}. Edit policy.toml to change its rules. Send node.pub and this to the coordinator:"

@@ -2,36 +2,115 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from dpadmm.cli.options import TaskWords
-from dpadmm.cli.tables import SiloTable, check_no_copies, ledger_data
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm import checks
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import SiloTable, encode_table
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.estimators.wishes import method_name, network_of, penalty_of, protection_from
+from dpadmm.estimators.wishes import protection_of as kept_in
+from dpadmm.networks.graph import Network
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
-from dpadmm.privacy.protection import Unit
+from dpadmm.planning.task import Task
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns
+from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.facts import SavedModel, Spending
-from dpadmm.reporting.model_file import check_room, check_writable, checked_suffix, save_model
-from dpadmm.reporting.outcome import public_names, saved_model, spending_of
+from dpadmm.reporting.files import check_room, check_writable, checked_suffix
+from dpadmm.reporting.model import ReleasedModel, Spending
+from dpadmm.reporting.outcome import public_names, released_model, spending_of
+
+
+def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
+    """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
+    seen: dict[frozenset[bytes], str] = {}
+    for silo in ledger_data(tables):
+        where = tables[silo.name].where
+        first = seen.setdefault(frozenset(silo.digests.values()), where)
+        if first != where:
+            raise InputError(
+                f"The same rows are in two files, {first} and {where}. Give one of them; or, if people really are in "
+                "both, say --silos-per-person 2 or more, so that their records are counted together."
+            )
+
+
+def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
+    """Return the tables as the silos that a ledger is made for: every column, used or not."""
+    return tuple(SiloColumns.of_frame(silo, table.frame) for silo, table in tables.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskWords:
+    """What the options say about a task, before the silos are known."""
+
+    epsilon: float
+    delta: float
+    protection: Protection
+    loss: str = "auto"
+    method: str = "auto"
+    topology: str = "auto"
+    alpha: float | None = None
+    l1_ratio: float = 0.0
+
+    def method_name(self) -> str | None:
+        """Return the registry's name of the method, None where the planner chooses."""
+        return method_name(self.method)
+
+    def task(self, sizes: tuple[int, ...], dimension: int, row_norm: float, is_real: bool) -> Task:
+        """Return the task for silos of these sizes; `is_real` says that the target is a number."""
+        epsilon, delta = checks.positive("--epsilon", self.epsilon), checks.open_unit("--delta", self.delta)
+        return Task(
+            sizes=sizes,
+            dimension=dimension,
+            loss=loss_of(self.loss, is_real=is_real),
+            target=Target(epsilon, delta),
+            protection=self.protection,
+            network=self._network(len(sizes)),
+            regulariser=penalty_of(self.alpha, self.l1_ratio),
+            row_norm=row_norm,
+        )
+
+    def _network(self, n_silos: int) -> Network | None:
+        if self.topology != "auto" and n_silos < 2:
+            raise InputError(f"--topology {self.topology} needs at least 2 silos, got 1. Leave it out.")
+        return network_of(self.topology, n_silos)
+
+
+def protection_of(
+    ledger: Path | None,
+    unit: str | None,
+    view: str | None,
+    records_per_person: int | None,
+    silos_per_person: int | None,
+) -> Protection:
+    """Return what the options say about people and observers; what they leave out is the ledger's, if it is there."""
+    book = ledger if ledger is not None and ledger.exists() else None
+    return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person)
+
+
+def loss_of(word: str, *, is_real: bool) -> Loss:
+    """Return the loss that a word names, if it fits the target."""
+    losses: dict[str, Loss] = {"logistic": Logistic(), "svm": SmoothedHinge(), "huber": Huber(0.5)}
+    chosen = ("huber" if is_real else "logistic") if word == "auto" else word
+    if (chosen == "huber") is not is_real:
+        kind, fitting = ("a number", "huber") if is_real else ("two classes", "logistic or svm")
+        raise InputError(f"--loss {chosen} does not fit: the schema's label has {kind}. Use {fitting}.")
+    return losses[chosen]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Encoded silos, which of their rows are blank, and notes about awkward cells for the data's holder alone."""
+    """Encoded silos, and notes about awkward cells for the data's holder alone."""
 
     silos: Silos
-    blank: NDArray[np.bool_] = field(repr=False)
     notes: tuple[str, ...]
 
 
@@ -91,8 +170,7 @@ def prepare(
         schema.row_norm,
         list(screened) if names is None else names,
     )
-    blank = np.concatenate([each.blank for each in screened.values()])
-    return Prepared(silos, blank, tuple(note for each in screened.values() for note in each.notes))
+    return Prepared(silos, tuple(note for each in screened.values() for note in each.notes))
 
 
 def _is_utf8(text: str) -> bool:
@@ -177,11 +255,11 @@ class Training:
             typer.echo(f"Warning: the model is paid for and saved, but its ledger cannot be read: {problem}", err=True)
             return None
 
-    def carry_out(self, prepared: Prepared, plan: Plan) -> tuple[SavedModel, Path]:
+    def carry_out(self, prepared: Prepared, plan: Plan) -> tuple[ReleasedModel, Path]:
         """Reserve, run and save; return the model and where it is."""
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         with self.books.open(self.tables, self.words) as ledger:
             outcome = carry_out(plan, prepared.silos, sampler, ledgers=ledger, progress=self.has_progress)
             spending = None if ledger is None else self._spending(ledger)
-        model = saved_model(outcome, self.schema, prepared.silos.names, self.title, spending)
-        return model, save_model(model, self.out)
+        model = released_model(outcome, self.schema, prepared.silos.names, self.title, spending)
+        return model, model.save(self.out)

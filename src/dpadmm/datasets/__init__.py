@@ -10,8 +10,8 @@ from dpadmm.datasets.generators import Planted, label_skewed_silos, logistic_tab
 from dpadmm.datasets.heart import load_heart
 from dpadmm.datasets.nist_acs import load_nist_acs
 from dpadmm.datasets.random_quadratics import random_quadratics
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import EmptyCells, OutOfRange, Screened, Screening, UnlistedCells, encode_table
+from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.datasets.tables import Screened, encode_table
 
 __all__ = [
     "BinaryLabel",

@@ -9,7 +9,7 @@ import pandas as pd
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.dataset import Dataset, data_folder, find_file
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError, raise_alone
 
 

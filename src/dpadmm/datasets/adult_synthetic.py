@@ -16,7 +16,7 @@ from scipy.special import expit
 from dpadmm import checks
 from dpadmm.datasets import adult
 from dpadmm.datasets.dataset import Dataset
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.problems.arrays import Floats
 
 # Shares in per cent, in the order of the category lists of `adult`.

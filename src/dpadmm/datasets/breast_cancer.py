@@ -7,7 +7,7 @@ from dpadmm.datasets.columns import BinaryLabel, Numeric
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.partition import by_sizes
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 
 # Four hospitals of unequal size; the deal is fixed so that everybody speaks of the same silos.
 HOSPITALS = ("university", "city", "county", "rural")

@@ -2,7 +2,7 @@
 
 A cell is what it says, not how it is stored: 1, 1.0, "1", " 1" and "01" are the same number, True and "true" are 1, a
 day is its date. So the same table is encoded alike from CSV, from Parquet and from memory. Nothing here refuses a cell:
-awkward ones are marked, row by row, and `screening` decides by the user's policies.
+awkward ones are marked, row by row, and `tables.encode_table` decides by the user's policies.
 """
 
 import math
@@ -95,7 +95,7 @@ class Label(Protocol):
         ...
 
     @property
-    def classes(self) -> tuple[Category, ...]:
+    def classes(self) -> tuple[Category | float, ...]:
         """What is predicted for -1 and for +1, in words; nothing for a number."""
         ...
 
@@ -157,7 +157,7 @@ class Numeric:
         """Scale by the public bounds; an empty cell has the typical value, or the middle of the bounds."""
         usual = 0.5 * (self.lower + self.upper) if self.typical is None else self.typical
         origin = self.lower if self.typical is None else self.typical
-        found = _numbers(cells, usual, self.lower, self.upper)
+        found = number_cells(cells, usual, self.lower, self.upper)
         return replace(found, values=(found.values - origin) / (self.upper - self.lower))
 
     def describe(self) -> str:
@@ -200,7 +200,7 @@ class Categorical:
 
     def read(self, cells: pd.Series) -> Cells:
         """Look every cell up in the list; an empty or unlisted one has code -1."""
-        return _listed(cells, self.categories)
+        return listed_cells(cells, self.categories)
 
     def describe(self) -> str:
         """Say the list."""
@@ -243,7 +243,7 @@ class BinaryLabel:
 
     def read(self, cells: pd.Series) -> Cells:
         """Return -1 or +1 per row."""
-        found = _listed(cells, self.positive + self.negative)
+        found = listed_cells(cells, self.positive + self.negative)
         return replace(found, values=np.where(found.codes < len(self.positive), 1.0, -1.0))
 
     def describe(self) -> str:
@@ -281,7 +281,7 @@ class ThresholdLabel:
 
     def read(self, cells: pd.Series) -> Cells:
         """Return -1 or +1 per row."""
-        found = _numbers(cells, self.threshold, -np.inf, np.inf)
+        found = number_cells(cells, self.threshold, -np.inf, np.inf)
         return replace(found, values=np.where(found.values > self.threshold, 1.0, -1.0))
 
     def describe(self) -> str:
@@ -318,7 +318,7 @@ class RealLabel:
 
     def read(self, cells: pd.Series) -> Cells:
         """Return numbers in [-1, 1]."""
-        found = _numbers(cells, self.lower, self.lower, self.upper)
+        found = number_cells(cells, self.lower, self.lower, self.upper)
         return replace(found, values=2.0 * (found.values - self.lower) / (self.upper - self.lower) - 1.0)
 
     def decode(self, scores: Floats) -> Floats:
@@ -349,18 +349,6 @@ def numbers_of(cells: pd.Series) -> Floats:
     return np.array([_number_of(cell) for cell in cells.astype(object)], dtype=float)
 
 
-def as_numbers(name: str, cells: pd.Series) -> Floats:
-    """Return the cells as finite floats, or say how many are no numbers."""
-    numbers = numbers_of(cells)
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        raise InputError(
-            f"Column {name!r} must hold finite numbers; {bad.sum()} of {len(bad)} cells are something else (first in "
-            f"row {np.argmax(bad) + 1}). Convert them."
-        )
-    return numbers
-
-
 def _number_of(cell: Any) -> float:
     if isinstance(cell, str):
         text = cell.strip()
@@ -387,7 +375,7 @@ def _empty(cells: pd.Series, listed: frozenset[str] = frozenset()) -> Mask:
     return absent | np.array([text in words for text in _texts(cells)], dtype=bool)
 
 
-def _numbers(cells: pd.Series, usual: float, lower: float, upper: float) -> Cells:
+def number_cells(cells: pd.Series, usual: float, lower: float, upper: float) -> Cells:
     """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
     missing, numbers = _empty(cells), numbers_of(cells)
     strange = ~np.isfinite(numbers) & ~missing
@@ -397,7 +385,7 @@ def _numbers(cells: pd.Series, usual: float, lower: float, upper: float) -> Cell
     return Cells(np.zeros(len(numbers), dtype=np.intp), np.clip(numbers, lower, upper), missing, none, outside, strange)
 
 
-def _listed(cells: pd.Series, categories: Sequence[Category]) -> Cells:
+def listed_cells(cells: pd.Series, categories: Sequence[Category | float]) -> Cells:
     """Return the position of every cell in `categories`, by its text or else by its number."""
     listed = pd.Series(categories, dtype=object)
     by_text = {text: place for place, text in reversed(list(enumerate(_texts(listed))))}

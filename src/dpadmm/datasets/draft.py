@@ -3,7 +3,8 @@
 Bounds and categories are never read off the data: the largest value of a private column is somebody's value.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pandas as pd
 
 from dpadmm.datasets.columns import numbers_of
 from dpadmm.datasets.schema import ASKED, FORMAT, MARK, VERSION
-from dpadmm.datasets.tables import NO_HEADER, check_header, is_csv, read_table
+from dpadmm.datasets.tables import NO_HEADER, UNNAMED, is_csv, read_table
 from dpadmm.errors import InputError
 
 CONSTANT = 0.5
@@ -29,13 +30,8 @@ class ColumnType(Enum):
     OTHER = "other"
 
 
-class Task(Enum):
-    """What is to be predicted."""
-
-    CLASSES = "classes"
-    NUMBER = "number"
-
-
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})[a-z]*[ ,./-]+\d.*", re.IGNORECASE)
 _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}
 
 
@@ -43,9 +39,52 @@ def column_types(path: Path, *, has_header: bool = True) -> dict[str, ColumnType
     """Return the names of the columns and the types of their cells; refuse names that look like a record."""
     frame = read_table(path, has_header=has_header)
     if has_header:
-        check_header(path, list(frame.columns), frame)
+        _check_header(path, list(frame.columns), frame)
     type_of = _text_type if is_csv(path) else _stored_type
     return {str(name): type_of(frame[name]) for name in frame.columns}
+
+
+def _check_header(path: Path, names: Sequence[str], frame: pd.DataFrame) -> None:
+    """Refuse names that look like a record, before they are written to where names are public.
+
+    What begins with a digit, numbers, dates, empty names and names that are also values of their own column are no
+    names. A record of rare words alone cannot be told from a header, so whoever writes names down also asks for one
+    that the user knows.
+    """
+    strange = [name for place, name in enumerate(names) if _is_value(name, frame.iloc[:, place])]
+    if strange:
+        values = "look like values (numbers, dates, what begins with a digit, nothing, or values of the same column)."
+        if not is_csv(path):
+            raise InputError(
+                f"{path}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
+            )
+        raise InputError(
+            f"{path}: {len(strange)} of the {len(names)} names in the first line {values} {NO_HEADER} If it is a "
+            "header, give these columns other names."
+        )
+
+
+def _is_value(name: str, cells: pd.Series) -> bool:
+    text = name.strip()
+    return is_like_a_value(text) or bool(
+        cells.astype(object).map(lambda cell: isinstance(cell, str) and cell.strip() == text).any()
+    )
+
+
+def is_like_a_value(name: str) -> bool:
+    """Return whether a column's name looks like a cell: a number, a date, nothing, or what begins with a digit.
+
+    >>> is_like_a_value("age"), is_like_a_value("39"), is_like_a_value("-0,5")
+    (False, True, True)
+    """
+    text = name.strip()
+    if not text or text[0].isdigit() or text.startswith(UNNAMED) or _DATE.fullmatch(text):
+        return True
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def _stored_type(cells: pd.Series) -> ColumnType:
@@ -62,8 +101,10 @@ def _text_type(cells: pd.Series) -> ColumnType:
     return ColumnType.TEXT if np.isnan(numbers_of(there)).any() else ColumnType.NUMBER
 
 
-def draft_schema(types: Mapping[str, ColumnType], target: str, task: Task = Task.CLASSES) -> dict[str, Any]:
+def draft_schema(types: Mapping[str, ColumnType], target: str, *, is_number: bool = False) -> dict[str, Any]:
     """Return a schema with placeholders, as a JSON record; columns of other types are left out.
+
+    is_number: whether the target is a number to predict, not one of two classes.
 
     >>> draft_schema({"age": ColumnType.NUMBER, "y": ColumnType.TEXT}, "y")["columns"][0]["lower"]
     'FILL IN: the lowest value it can take, as a number, known without looking at the data (such as 0)'
@@ -78,7 +119,7 @@ def draft_schema(types: Mapping[str, ColumnType], target: str, task: Task = Task
         "version": VERSION,
         "row_norm": 1.0,
         "constant": CONSTANT,
-        "label": _draft_label(target, types[target], task),
+        "label": _draft_label(target, types[target], is_number=is_number),
         "columns": columns,
     }
 
@@ -99,8 +140,8 @@ def _draft(name: str, kind: ColumnType) -> dict[str, Any]:
     }
 
 
-def _draft_label(name: str, kind: ColumnType, task: Task) -> dict[str, Any]:
-    if task is Task.NUMBER:
+def _draft_label(name: str, kind: ColumnType, *, is_number: bool) -> dict[str, Any]:
+    if is_number:
         if kind is not ColumnType.NUMBER:
             raise InputError(f"The target {name!r} does not hold numbers, so it cannot be predicted as one.")
         return {"kind": "real", "name": name, "lower": _asked("lower"), "upper": _asked("upper")}

@@ -8,7 +8,7 @@ import pandas as pd
 from dpadmm.datasets.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.datasets.dataset import Dataset, data_folder, find_file
 from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import encode_table
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError, raise_alone
 
 ADULT_AGE = 18

@@ -1,8 +1,10 @@
-"""A schema: what a table may hold, stated in public before anybody looks at the private rows; and its JSON form."""
+"""A schema: what a table may hold, stated before anybody looks at the private rows, and what to do with other cells."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,7 +55,7 @@ class Schema:
     are shortened to the bound, short rows stay. With `constant = k` a last feature of value k is added for an
     intercept, and the other features keep `sqrt(R^2 - k^2)` instead of R, so the whole row still keeps R.
     Nothing here depends on the data: bounds, categories and norm are stated, not fitted, so encoding one row
-    (`screening.encode_table`) does not depend on another and needs no privacy budget.
+    (`tables.encode_table`) does not depend on another and needs no privacy budget.
 
     Parameters
     ----------
@@ -124,6 +126,11 @@ class Schema:
         }
         return json.dumps(record, indent=2, ensure_ascii=False)
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the JSON text, by which the terms of a federation name it."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
     @classmethod
     def from_json(cls, text: str, *, origin: str = "the schema") -> "Schema":
         """Read a schema from JSON text; `origin` names it in messages. A draft is refused with what to write where."""
@@ -148,6 +155,57 @@ class Schema:
         except (OSError, UnicodeDecodeError) as problem:
             raise InputError(f"Cannot read the schema file {str(path)!r}: {problem}.") from problem
         return cls.from_json(text, origin=str(path))
+
+
+class EmptyCells(Enum):
+    """What to do with an empty cell."""
+
+    ERROR = "error"
+    FILL = "fill"
+    BLANK = "blank"
+
+
+class UnlistedCells(Enum):
+    """What to do with a category that the schema does not list."""
+
+    ERROR = "error"
+    ZERO = "zero"
+    BLANK = "blank"
+
+
+class OutOfRange(Enum):
+    """What to do with a number outside its public bounds."""
+
+    CLIP = "clip"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Screening:
+    """The policies for awkward cells.
+
+    `missing`: refuse; fill (a number becomes its typical value, or the midpoint of its bounds; a category none of the
+    listed ones); or blank the row (all its features 0: it is counted but says nothing). An empty label blanks its row.
+    `unlisted`: refuse; zero (none of the listed categories); or blank the row. An unlisted label blanks its row.
+    `out_of_range`: move the number to the nearest bound, or refuse.
+    """
+
+    missing: EmptyCells = EmptyCells.ERROR
+    unlisted: UnlistedCells = UnlistedCells.ERROR
+    out_of_range: OutOfRange = OutOfRange.CLIP
+
+    @classmethod
+    def of(cls, missing: Any = "error", unlisted: Any = "error", out_of_range: Any = "clip") -> "Screening":
+        """Return the policies that the words of options, parameters and files name.
+
+        >>> Screening.of(missing="fill").missing
+        <EmptyCells.FILL: 'fill'>
+        """
+        return cls(
+            missing=checks.member("missing", missing, EmptyCells),
+            unlisted=checks.member("unlisted", unlisted, UnlistedCells),
+            out_of_range=checks.member("out_of_range", out_of_range, OutOfRange),
+        )
 
 
 def unfilled(record: Any) -> tuple[str, ...]:

@@ -1,31 +1,46 @@
-"""Users' tables as they are on disk: CSV and Parquet, with every fault of a file told in words, and no cell in them.
+"""Users' tables, from the file to encoded rows: the one door for the command line, a silo and the estimators.
+
+`read_table` reads CSV and Parquet; `encode_table` screens and encodes. All policies for awkward cells treat a row by
+itself and keep the number of rows, so a private table may be screened without a privacy cost: the encoded row of one
+person never depends on another's, and nobody learns who had an empty cell from a count.
 
 The first line of a CSV file without a header is somebody's record, and the readers' own complaints quote cells. So
-messages name the file and what was wanted, never a name or a value that was found there.
+messages name file, row and column, never a name or a value that was found there: messages travel to logs.
 """
 
 import re
 import warnings
 import zlib
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
 
-from dpadmm.datasets.columns import EMPTY_WORDS
+from dpadmm.datasets.columns import EMPTY_WORDS, Cells, Column, Label, Mask
+from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
 from dpadmm.errors import InputError, raise_alone
+from dpadmm.problems.arrays import Floats, Matrix
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 NO_HEADER = "If the first line is a record and no header, say --no-header: the columns are then column1, column2, ..."
 """What to do about a CSV file without a header."""
 
+UNNAMED = "unnamed column "
+"""How the columns of a file without a name are called, before their number."""
+
 _BAD_FILE = (OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, zlib.error)
 _LINE = re.compile(r"(?:line|row) (\d+)")
-_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
-_DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})[a-z]*[ ,./-]+\d.*", re.IGNORECASE)
+
+# Stored as CSR from this width on, if at most this share of the cells is non-zero.
+SPARSE_WIDTH = 32
+SPARSE_SHARE = 0.25
+_MOST_FINDINGS = 8
 
 
 def read_table(path: Path, *, has_header: bool = True) -> pd.DataFrame:
@@ -60,6 +75,36 @@ def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: boo
         )
     groups = frame[column].astype(str)
     return {str(name): frame[groups == name] for name in sorted(groups.unique())}
+
+
+@dataclass(frozen=True)
+class SiloTable:
+    """The rows of one silo; their index counts the rows of the file they came from, which `where` names."""
+
+    frame: pd.DataFrame = field(repr=False)
+    where: str
+
+
+def read_silos(files: Sequence[Path], split_by: str | None, *, has_header: bool = True) -> dict[str, SiloTable]:
+    """Return one table per silo: a file each, or one file split by the values of a column, which are public names."""
+    if not files:
+        raise InputError("At least one file is needed: one per silo, or one with --split-by COLUMN.")
+    if split_by is None:
+        names = _names(files)
+        tables = (SiloTable(read_table(file, has_header=has_header), str(file)) for file in files)
+        return dict(zip(names, tables, strict=True))
+    if len(files) != 1:
+        raise InputError(f"--split-by takes one file, got {len(files)}. Without it, each file is a silo.")
+    frame = read_table(files[0], has_header=has_header)
+    parts = split_table(frame, split_by, str(files[0]), has_header=has_header)
+    return {name: SiloTable(part.drop(columns=split_by), str(files[0])) for name, part in parts.items()}
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    stems = [path.name.split(".")[0] for path in files]
+    if len({path.resolve() for path in files}) < len(files):
+        raise InputError("The same file is given twice. A record may be counted once only: give each file once.")
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
 
 
 def numbered_names(number: int) -> list[str]:
@@ -107,44 +152,9 @@ def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str
     return f"Rename them in the file, or correct the schema.{' ' + NO_HEADER if is_csv(where) else ''}"
 
 
-def check_header(path: Path, names: Sequence[str], frame: pd.DataFrame) -> None:
-    """Refuse names that look like a record, before they are written to where names are public.
-
-    What begins with a digit, numbers, dates, empty names and names that are also values of their own column are no
-    names. A record of rare words alone cannot be told from a header, so whoever writes names down also asks for one
-    that the user knows.
-    """
-    strange = [name for place, name in enumerate(names) if _is_value(name, frame.iloc[:, place])]
-    if strange:
-        values = "look like values (numbers, dates, what begins with a digit, nothing, or values of the same column)."
-        if not is_csv(path):
-            raise InputError(
-                f"{path}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
-            )
-        raise InputError(
-            f"{path}: {len(strange)} of the {len(names)} names in the first line {values} {NO_HEADER} If it is a "
-            "header, give these columns other names."
-        )
-
-
-def _is_value(name: str, cells: pd.Series) -> bool:
-    text = name.strip()
-    if not text or text[0].isdigit() or _is_unnamed(text) or _DATE.fullmatch(text):
-        return True
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return bool((cells.astype(object).map(lambda cell: isinstance(cell, str) and cell.strip() == text)).any())
-    return True
-
-
-def _is_unnamed(name: str) -> bool:
-    return name.startswith("unnamed column ")
-
-
 def _checked_names(path: Path, found: Sequence[Any]) -> list[str]:
     """Return the names as text; columns without a name, such as a stored index, are numbered."""
-    names = [str(name).strip() or f"unnamed column {place}" for place, name in enumerate(found, start=1)]
+    names = [str(name).strip() or f"{UNNAMED}{place}" for place, name in enumerate(found, start=1)]
     if len(set(names)) < len(names):
         raise InputError(
             f"{path} has {len(names)} columns but {len(set(names))} different names: some columns are called the same. "
@@ -212,3 +222,179 @@ def _reason(problem: Exception, kind: str) -> str:
         f"{where}, a row has more cells than the first line, a quotation mark is not closed, or the file is damaged. "
         "Give every row as many cells as the first line, and put text with commas in quotation marks."
     )
+
+
+_STRICT = Screening()
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Encoded rows (n, d), their labels (empty without), which rows were blanked, and notes for the data's holder."""
+
+    features: Matrix = field(repr=False)
+    labels: Floats = field(repr=False)
+    blank: Mask = field(repr=False)
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Findings:
+    """Faults so far, each with its place and its remedy."""
+
+    where: str
+    numbers: NDArray[np.int64]
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def fault(self, name: str, rows: Mask, what: str, remedy: str) -> None:
+        first = self.numbers[rows][:3]
+        more = f" and {rows.sum() - 3} more" if rows.sum() > 3 else ""
+        listed = f"row {first[0]}" if rows.sum() == 1 else f"rows {', '.join(map(str, first))}{more}"
+        self.faults.append(f"{self.where}, {listed}, column {name!r}: {what}. {remedy}")
+
+    def note(self, name: str, rows: Mask, what: str) -> None:
+        self.notes.append(f"{self.where}, column {name!r}: {rows.sum()} cell(s) {what}")
+
+    def check(self) -> None:
+        if not self.faults:
+            return
+        listed = self.faults[:_MOST_FINDINGS]
+        rest = len(self.faults) - len(listed)
+        tail = f" And {rest} more columns." if rest else ""
+        several = "\n".join([f"{len(self.faults)} columns cannot be used as they are:", *listed])
+        text = listed[0] if len(self.faults) == 1 else several
+        raise InputError(f"{text}{tail} (Rows are counted from 1, a header left out.)")
+
+
+def encode_table(
+    schema: Schema,
+    frame: pd.DataFrame,
+    where: str = "The table",
+    screening: Screening = _STRICT,
+    *,
+    is_labelled: bool = True,
+) -> Screened:
+    """Encode every row of a table; `where` names it in messages, and a whole-number index counts its rows from 0.
+
+    >>> from dpadmm.datasets.columns import Numeric, ThresholdLabel
+    >>> schema = Schema((Numeric("age", 0, 100),), ThresholdLabel("pay", 10))
+    >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
+    >>> done = encode_table(schema, table, "a.csv", Screening(missing=EmptyCells.BLANK))
+    >>> done.features.tolist(), done.labels.tolist(), done.blank.tolist()
+    ([[0.5], [0.0]], [1.0, 1.0], [False, True])
+    """
+    found = screen_cells(schema.columns, schema.label if is_labelled else None, frame, where, screening)
+    return Screened(_side_by_side(schema, found.cells, found.blank), found.labels, found.blank, found.notes)
+
+
+@dataclass(frozen=True)
+class ScreenedCells:
+    """The columns as they were read, the labels (empty without), which rows are to be blanked, and notes."""
+
+    cells: Sequence[Cells] = field(repr=False)
+    labels: Floats = field(repr=False)
+    blank: Mask = field(repr=False)
+    notes: tuple[str, ...]
+
+
+def screen_cells(
+    columns: Sequence[Column], label: Label | None, frame: pd.DataFrame, where: str, screening: Screening
+) -> ScreenedCells:
+    """Read every column, and the label if there is one, and apply the policies for awkward cells."""
+    _check_columns([*(each.name for each in columns), *([label.name] if label else [])], frame, where)
+    findings = _Findings(where, _row_numbers(frame))
+    cells = [column.read(frame[column.name]) for column in columns]
+    blank = np.zeros(len(frame), dtype=bool)
+    for column, found in zip(columns, cells, strict=True):
+        blank |= _apply(column, found, screening, findings, is_label=False)
+    labels = np.empty(0)
+    if label is not None:
+        read = label.read(frame[label.name])
+        blank |= _apply(label, read, screening, findings, is_label=True)
+        # A row without features: a real target of 0 has no residual, a sign no gradient either way.
+        labels = np.where(blank, 0.0 if label.is_real else 1.0, read.values)
+    findings.check()
+    if blank.all():
+        raise InputError(f"{where}: every row would be blanked, so nothing is left to learn from. Repair the table.")
+    if blank.any():
+        findings.notes.append(f"{where}: {blank.sum()} of {len(blank)} row(s) blanked: counted, but all features 0")
+    return ScreenedCells(cells, labels, blank, tuple(findings.notes))
+
+
+def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the rows' numbers in their file, from 1: the index of a part of a table still counts the whole."""
+    whole = pd.api.types.is_integer_dtype(frame.index.dtype)
+    return np.asarray(frame.index if whole else np.arange(len(frame)), dtype=np.int64) + 1
+
+
+def _check_columns(needed: Sequence[str], frame: pd.DataFrame, where: str) -> None:
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"{where} must be a pandas DataFrame, got {type(frame).__name__}.")
+    if any(name not in frame.columns for name in needed):
+        raise InputError(f"{lacks(where, needed, frame.columns)} {names_remedy(where, needed, frame.columns)}")
+    twice = [name for name in needed if (frame.columns == name).sum() > 1]
+    if twice:
+        raise InputError(f"{where} has more than one column named {', '.join(map(repr, twice))}. Rename all but one.")
+    if len(frame) == 0:
+        raise InputError(f"{where} has a header but no rows. Leave it out, or give it at least one record.")
+
+
+def _apply(column: Column | Label, found: Cells, screening: Screening, findings: _Findings, *, is_label: bool) -> Mask:
+    """Apply the policies to one column; return the rows to blank."""
+    blank, name = np.zeros(len(found.missing), dtype=bool), column.name
+    if found.strange.any():
+        remedy = "Write numbers with a decimal point and without units, or declare the column categorical."
+        findings.fault(name, found.strange, "the cell is not a finite number", remedy)
+    if found.missing.any():
+        if screening.missing is EmptyCells.ERROR:
+            remedy = "Fill it in, or choose --missing fill or --missing blank (missing= in Python)."
+            findings.fault(name, found.missing, "the cell is empty", remedy)
+        elif screening.missing is EmptyCells.BLANK or is_label:
+            blank |= found.missing
+        else:
+            findings.note(name, found.missing, "empty, filled")
+    if found.unlisted.any():
+        if screening.unlisted is UnlistedCells.ERROR:
+            remedy = (
+                "Correct it, list it in the schema if it is publicly known, or choose --unlisted zero or blank "
+                "(unlisted= in Python)."
+            )
+            findings.fault(name, found.unlisted, f"not one of the listed values ({column.allowed})", remedy)
+        elif screening.unlisted is UnlistedCells.BLANK or is_label:
+            blank |= found.unlisted
+        else:
+            findings.note(name, found.unlisted, "unlisted, encoded as none of the listed categories")
+    if found.outside.any():
+        if screening.out_of_range is OutOfRange.ERROR:
+            remedy = (
+                "Correct it, widen the bounds from public knowledge, or choose --out-of-range clip (out_of_range= in "
+                "Python)."
+            )
+            findings.fault(name, found.outside, f"outside the public bounds ({column.allowed})", remedy)
+        else:
+            findings.note(name, found.outside, "outside the bounds, moved to the nearest one")
+    return blank
+
+
+def _side_by_side(schema: Schema, cells: Sequence[Cells], blank: Mask) -> Matrix:
+    """Lay the encoded columns side by side, shorten the rows, add the constant, empty the blank ones."""
+    rows, widths = len(blank), [len(column.feature_names) for column in schema.columns]
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    # One slot per row and column, in column order: already sorted CSR, with zeros to remove.
+    indices = np.stack([s + np.maximum(c.codes, 0) for s, c in zip(starts, cells, strict=False)], axis=1)
+    values = np.stack([np.where(c.codes < 0, 0.0, c.values) for c in cells], axis=1)
+    room = schema.row_norm
+    if schema.constant is not None:
+        room = float(np.sqrt(schema.row_norm**2 - schema.constant**2))
+        indices = np.column_stack([indices, np.full(rows, starts[-1])])
+    norms = np.sqrt((values * values).sum(axis=1))
+    values /= np.maximum(1.0, norms / room)[:, None]
+    if schema.constant is not None:
+        values = np.column_stack([values, np.full(rows, schema.constant)])
+    values[blank] = 0.0
+    pointers = np.arange(0, indices.size + 1, indices.shape[1])
+    table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=(rows, schema.dimension))
+    table.eliminate_zeros()
+    if schema.dimension >= SPARSE_WIDTH and indices.shape[1] <= SPARSE_SHARE * schema.dimension:
+        return table
+    return np.ascontiguousarray(table.toarray())

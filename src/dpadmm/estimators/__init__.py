@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
-from dpadmm.estimators.bookkeeping import ledger_data
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
@@ -15,16 +15,16 @@ from dpadmm.estimators.notices import (
     SimulatedNoiseWarning,
 )
 from dpadmm.estimators.regression import PrivateLinearRegression
-from dpadmm.estimators.statement import NoiseSummary, PrivacyStatement
+from dpadmm.reporting.statement import NoiseSummary, PrivacyStatement
 
 if TYPE_CHECKING:
-    from dpadmm.estimators.pipelines import Finding, PipelineCheck, check_pipeline
+    from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline
 
 __all__ = [
     "AssumedBoundsWarning",
-    "Finding",
     "HopelessPlanWarning",
     "LargeDeltaWarning",
+    "LearningStep",
     "NoLedgerWarning",
     "NoiseSummary",
     "PipelineCheck",
@@ -46,7 +46,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import the check of pipelines when it is first asked for: it names classes from all over scikit-learn."""
-    if name not in ("Finding", "PipelineCheck", "check_pipeline"):
+    if name not in ("LearningStep", "PipelineCheck", "check_pipeline"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dpadmm.estimators import pipelines
 

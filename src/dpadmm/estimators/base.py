@@ -1,17 +1,22 @@
-"""What the estimators share: parameters, the order of a fit, and what is kept afterwards."""
+"""What the estimators share: parameters, the order of a fit, what is kept afterwards, and predictions."""
 
+import os
+import sys
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.columns import RealLabel
+from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.engines.private import PublicRound
-from dpadmm.errors import InputError
-from dpadmm.estimators.bookkeeping import check_ledger, opened, protection_of
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.estimators.data import TrainingRows, counted, labelled, new_data, opened, own_words
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -22,27 +27,44 @@ from dpadmm.estimators.notices import (
     no_ledger_words,
     warn_once,
 )
-from dpadmm.estimators.statement import PrivacyStatement
-from dpadmm.estimators.training import Wishes
-from dpadmm.estimators.validation import Layout, boolean, new_data
-from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
+from dpadmm.estimators.wishes import Wishes, boolean, check_ledger, protection_of
+from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.planner import hopeless_words, large_delta_words
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems.arrays import Floats, Matrix
-from dpadmm.problems.losses import Loss
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import LabelKind, Loss
+from dpadmm.reporting.model import ReleasedModel, Spending
+from dpadmm.reporting.outcome import released_model, spending_of
+from dpadmm.reporting.statement import PrivacyStatement
+
+_FITS = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit"})
+# Rooms of scikit-learn whose functions only pass a call on; their estimators are judged by `check_pipeline`.
+_PASSING = (
+    "sklearn.base",
+    "sklearn.utils",
+    "sklearn.pipeline",
+    "sklearn.compose",
+    "sklearn.callback",
+    "sklearn.model_selection._classification_threshold",
+)
+_SEARCH = (
+    "this fit runs inside scikit-learn's model selection, which returns exact scores of the rows it is given; every "
+    "fold and candidate is a release of its own. The certified figure is about one fit: not about scores, the sum of "
+    "all fits, or the choice made by them. Let the planner choose, or search on public data."
+)
+_HELP = "dpadmm.check_pipeline(...) says what to use instead."
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """A linear model of encoded rows, released under differential privacy."""
 
-    coef_: Floats
+    coef_: Any
     intercept_: Any
     privacy_: PrivacyStatement
+    released_: ReleasedModel
     plan_: Plan
     history_: tuple[tuple[PublicRound, ...], ...]
-    encoding_: RowEncoding
     n_features_in_: int
 
     def __init__(
@@ -53,6 +75,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         alpha: float | None = None,
         l1_ratio: float = 0.0,
         fit_intercept: bool = True,
+        schema: Any = None,
+        missing: str = "error",
+        unlisted: str = "error",
+        out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
         unit: str | None = None,
@@ -69,6 +95,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.fit_intercept = fit_intercept
+        self.schema = schema
+        self.missing = missing
+        self.unlisted = unlisted
+        self.out_of_range = out_of_range
         self.feature_bounds = feature_bounds
         self.row_norm = row_norm
         self.unit = unit
@@ -79,6 +109,36 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.max_silos_per_person = max_silos_per_person
         self.ledger = ledger
         self.random_state = random_state
+
+    def _loss(self) -> Loss:
+        """Return the loss of a record."""
+        raise NotImplementedError
+
+    def _array_rows(self, X: Any, y: Any, groups: Any) -> TrainingRows:
+        """Return an array and its labels, checked and encoded."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Train on the rows of X with labels or targets y.
+
+        Everything is checked and, with a ledger, recorded before anything is computed from the data.
+
+        Parameters
+        ----------
+        X: an array (n, d), or with a schema a DataFrame with its columns, in any order. y: (n,), with a schema in the
+            words or numbers of its label.
+        groups: (n,), the silo of each record; None is one silo.
+        """
+        wishes, loss = self._wishes(), self._loss()
+        if wishes.rules is None:
+            return self._train(wishes, loss, self._array_rows(X, y, groups))
+        schema = wishes.rules.schema
+        self._check_label(schema, loss)
+        with own_words(self):
+            rows = TrainingRows.of_table(wishes.rules, labelled(self, X, y, schema.label.name), groups)
+        self.n_features_in_ = len(schema.columns)
+        self.feature_names_in_ = np.array(schema.column_names, dtype=object)
+        return self._train(wishes, loss, rows)
 
     def _wishes(self) -> Wishes:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
@@ -91,57 +151,76 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         boolean("fit_intercept", self.fit_intercept)
         return Wishes.of(self.get_params(deep=False), protection_of(self.ledger))
 
-    def _train(
-        self, wishes: Wishes, loss: Loss, X: Matrix, y: Any, targets: Sequence[Floats], groups: Any, notes: list[str]
-    ) -> tuple[PlanOutcome, RowEncoding]:
-        """Fit one problem per vector of targets and keep what is public; returns the released models.
+    def _check_label(self, schema: Schema, loss: Loss) -> None:
+        """Refuse a schema whose label is not what this estimator predicts."""
+        if schema.label.is_real is not (loss.target is LabelKind.REALS):
+            kinds = ("one of two classes", "a number")
+            raise InputError(
+                f"{type(self).__name__} predicts {kinds[not schema.label.is_real]}, but the schema's label "
+                f"{schema.label.name!r} is {kinds[schema.label.is_real]}. Use another estimator, or another label."
+            )
+
+    def _train(self, wishes: Wishes, loss: Loss, rows: TrainingRows) -> Self:
+        """Fit one problem per vector of labels and keep what is public.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
-        encoding = RowEncoding.of(X.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
-        notes = [f"before training, {encoding.describe()}; this map is public", *notes]
+        notes = [f"before training, {rows.description}; this map is public", *rows.notes]
         if wishes.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
-        layout = Layout.of(groups, X.shape[0])
-        with opened(self.ledger, X, y, groups) as ledger:
+        sizes, dimension, row_norm = rows.layout.sizes, rows.schema.dimension, rows.schema.row_norm
+        with opened(self.ledger, *rows.known) as ledger:
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
-            plan = wishes.plan(loss, layout.sizes, encoding.dimension, row_norm=1.0, problems=len(targets))
-            self._warn(wishes, encoding, plan, X.shape[0], has_groups=groups is not None)
-            rows = encoding.encode(X)
-            parts = [rows[part] for part in layout.rows]
-            silos = [Silos.from_parts(parts, [y[part] for part in layout.rows], row_norm=1.0) for y in targets]
-            done = carry_out(plan, silos, wishes.sampler, ledger, progress=False)
+            plan = wishes.plan(loss, sizes, dimension, row_norm, problems=len(rows.labels))
+            self._warn(wishes, rows, plan)
+            done = carry_out(plan, rows.silos, wishes.sampler, ledger, progress=False)
+            spending = None if ledger is None else self._spending(ledger)
+        names = [f"silo {i}" for i in range(1, len(sizes) + 1)]  # those of groups may be people's
+        title = f"{rows.schema.label.name} from {len(sizes)} silo(s)"
         from dpadmm.algorithms.claimed import claimed_of_plan  # the papers' theorems are needed for display only
 
-        claimed = claimed_of_plan(plan.algorithm, plan.setting, done.noise_plan, plan.task.target.delta)[0]
-        self.encoding_ = encoding
+        claimed = claimed_of_plan(plan.algorithm, plan.setting, done.noise_plan, wishes.target.delta)[0]
+        model = released_model(done, rows.schema, names, title, spending, notes)
         self.plan_ = plan
         self.history_ = done.histories
         self.privacy_ = PrivacyStatement.of(
             done.statement,
-            tuple(done.noise_plan.by(range(plan.task.n_silos))),
+            tuple(done.noise_plan.by(range(len(sizes)))),
             delta=wishes.target.delta,
             origin=done.origin,
             assumptions=notes,
             claimed=claimed if plan.times == 1 else (),  # papers speak of one problem
             problems=plan.times,
         )
-        return done, encoding
+        self._keep(model, rows)
+        return self
 
-    def _warn(self, wishes: Wishes, encoding: RowEncoding, plan: Plan, n_records: int, *, has_groups: bool) -> None:
+    def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
+        """Keep the model, and what users of scikit-learn look for in it."""
+        self.released_ = model
+        self.coef_, self.intercept_ = model.rows.coefficients(model.weights)
+
+    def _spending(self, ledger: ConfirmedLedger) -> Spending | None:
+        """Return what the ledger says after the fit; whatever keeps it from saying so, the paid model must be kept."""
+        try:
+            return spending_of(ledger.ledger, os.path.basename(ledger.ledger.path))
+        except LedgerError as problem:
+            warnings.warn(f"The model is paid for, but its ledger cannot be read: {problem}", stacklevel=4)
+            return None
+
+    def _warn(self, wishes: Wishes, rows: TrainingRows, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""
-        from dpadmm.estimators.surroundings import leak_around  # which knows this class
-
+        n_records, has_groups = sum(rows.layout.sizes), rows.known[2] is not None
         if wishes.is_simulated:
             self._notify(
                 "random_state is set, so the noise is simulated and anyone with the seed can take it off. THE RESULT "
                 "IS NO PRIVATE RELEASE. Leave random_state out to release.",
                 SimulatedNoiseWarning,
             )
-        if encoding.is_assumed:
+        if rows.is_assumed:
             self._notify(
-                f"neither feature_bounds nor row_norm is given; {encoding.describe()}. State public bounds for a "
+                f"neither feature_bounds nor row_norm is given; {rows.description}. State public bounds for a "
                 "better model; they must not be read off the data.",
                 AssumedBoundsWarning,
             )
@@ -153,7 +232,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             target = wishes.target
             words = no_ledger_words(target.epsilon, target.delta, wishes.protection, has_groups=has_groups)
             warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, depth=4)
-        leak = leak_around()
+        leak = _leak_around()
         if leak is not None:
             warn_once(f"{type(self).__name__}: {leak.text}", PipelineWarning, depth=4, topic=leak.topic)
 
@@ -161,12 +240,38 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Warn the caller of fit, `depth` frames above the warning itself."""
         warnings.warn(f"{type(self).__name__}: {text}", kind, stacklevel=depth)
 
-    def _linear(self, X: Any) -> Floats:
-        """Return `X coef' + intercept` (n, problems), rows outside the public bounds brought within them first."""
+    @property
+    def has_schema(self) -> bool:
+        """Whether the model was fitted on a table with a schema."""
         check_is_fitted(self)
-        rows = self.encoding_.admit(new_data(self, X))
-        coef = np.atleast_2d(self.coef_)
-        return np.asarray(rows @ coef.T) + np.atleast_1d(self.intercept_)
+        return isinstance(self.released_.schema, Schema)
+
+    def _scores(self, X: Any) -> Floats:
+        """Return the scores (n, problems), rows outside the public bounds brought within them first."""
+        if not self.has_schema:
+            return self.released_.scores(new_data(self, X))
+        screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
+        with own_words(self):
+            return self.released_.scores(counted(X), screening=screening)
+
+    def compared(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+        """Return predictions and labels of a table with a schema, and which rows were blanked.
+
+        Numbers are in their own units, classes -1 or +1: the label's words may have several names for one class.
+        """
+        rows, label = self.released_.rows, self.released_.schema.label
+        screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
+        read = rows.read(labelled(self, X, y, label.name), "X", screening, is_labelled=True)
+        scores = rows.scores(self.released_.weights, read.features)
+        if isinstance(label, RealLabel):
+            return label.decode(scores[:, 0]), label.decode(read.labels), read.blank
+        return rows.encoded_answers(scores), read.labels, read.blank
+
+    def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
+        """Return a figure on a table with a schema; blanked rows are left out."""
+        found, labels, blank = self.compared(X, y)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[~blank]
+        return float(measure(labels[~blank], found[~blank], sample_weight=weights))
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit.
@@ -184,3 +289,62 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class _Leak(NamedTuple):
+    """What around a fit learns from its rows, and which kind of surroundings it is."""
+
+    topic: str
+    text: str
+
+
+def _leak_around() -> _Leak | None:
+    """Return what around the fit that is running learns from its rows too, None if nothing is seen.
+
+    Walks up the stack of calls. Of the estimators whose fit is running the outermost counts, with all it holds.
+    """
+    outermost, passed = None, None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        room = frame.f_globals.get("__name__", "")
+        if room.startswith("sklearn.model_selection") and not _is_fixed_threshold(_owner(frame)):
+            return _Leak("search", _SEARCH)
+        if frame.f_code.co_name in _FITS:
+            owner = _owner(frame)
+            outermost = owner if owner is not None else outermost
+        elif room.startswith("sklearn.") and not room.startswith(_PASSING):
+            passed = room  # such as the worker of an ensemble, in a process of its own
+        frame = frame.f_back
+    if outermost is not None:
+        return _learning_steps(outermost)
+    if passed is None:
+        return None
+    return _Leak("several", f"this fit is one of several inside {passed}, whose costs add up. {_HELP}")
+
+
+def _owner(frame: FrameType) -> Any:
+    """Return the estimator whose fit this frame is, None if it is one of ours or no estimator's."""
+    names = frame.f_code.co_varnames
+    owner = frame.f_locals.get(names[0]) if names else None
+    return owner if isinstance(owner, BaseEstimator) and not isinstance(owner, PrivateLinearModel) else None
+
+
+def _is_fixed_threshold(owner: Any) -> bool:
+    """Return whether an estimator is the one of scikit-learn's model selection that only passes rows on."""
+    from sklearn.model_selection import FixedThresholdClassifier
+
+    return isinstance(owner, FixedThresholdClassifier)
+
+
+def _learning_steps(outermost: Any) -> _Leak | None:
+    from dpadmm.estimators.pipelines import check_pipeline  # loads much of scikit-learn, which this process has used
+
+    found = check_pipeline(outermost).findings
+    if not found:
+        return None
+    listed = ", ".join(f"{each.place} ({each.step})" for each in found)
+    return _Leak(
+        "steps",
+        f"this fit runs inside a {type(outermost).__name__} with steps that learn from the same rows without noise: "
+        f"{listed}. The certified figure does not cover them. {_HELP}",
+    )

@@ -1,18 +1,20 @@
 """Private classifiers: logistic regression and a linear support vector machine."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
+from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.validation import class_list, one_hot_signs, own_words, training_data
+from dpadmm.estimators.data import TrainingRows, class_list, column_names, one_hot_signs, own_words, training_data
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 _CLASSES_READ = "the set of classes was read off y and is taken to be public; name it with classes= to be sure"
 _CLASSES_GIVEN = "the classes were named by the user without looking at y"
@@ -24,15 +26,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     classes_: NDArray[Any]
     classes: Any
 
-    def _loss(self) -> Loss:
-        raise NotImplementedError
-
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Train on the rows of X with labels y; `groups` (n,) names the silo of each record, None is one silo.
-
-        Everything is checked and, with a ledger, recorded before anything is computed from the data.
-        """
-        wishes, loss = self._wishes(), self._loss()
+    def _array_rows(self, X: Any, y: Any, groups: Any) -> TrainingRows:
         table, labels = training_data(self, X, y, is_numeric=False)
         with own_words(self):
             check_classification_targets(labels)
@@ -41,27 +35,32 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         targets = one_hot_signs(labels, classes)
         if len(targets) > 1:
             notes.append(f"{len(targets)} one-vs-rest problems read every record; the figure is for all of them")
-        done, encoding = self._train(wishes, loss, table, labels, targets, groups, notes)
-        decoded = [encoding.decode(model) for model in done.models]
-        self.coef_ = np.array([coef for coef, _ in decoded])
-        self.intercept_ = np.array([intercept for _, intercept in decoded])
-        self.classes_ = classes
-        return self
+        encoding = RowEncoding.of(table.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
+        columns = PlainColumns.of(encoding, column_names(self), PlainLabel(classes=tuple(classes.tolist())))
+        return TrainingRows.of_array(columns, table, labels, targets, groups, notes, classes)
+
+    def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
+        super()._keep(model, rows)
+        self.classes_ = rows.classes
 
     def decision_function(self, X: Any) -> Floats:
         """Return the signed scores: (n,) for two classes, (n, classes) for more."""
-        scores = self._linear(X)
+        scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class with the highest score."""
-        scores = self.decision_function(X)
-        which = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[which]
+        """Return the class with the highest score; None for a blanked row of a table."""
+        scores = self._scores(X)
+        found = self.released_.answers(scores)
+        return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on these data. It has no noise: for private records there is `private_accuracy`."""
         with own_words(self):
+            if self.has_schema:
+                from sklearn.metrics import accuracy_score  # late: scores are seldom asked for
+
+                return self._table_score(accuracy_score, X, y, sample_weight)
             return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
@@ -88,6 +87,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
         needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them.
     fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest).
+    schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
+        the words of its label. It states bounds, norm, classes and (by `constant`) the intercept, so feature_bounds,
+        row_norm and classes are refused beside it. Tables are read, screened and encoded as by `dpadmm fit`.
+    missing: "error", "fill" or "blank"; unlisted: "error", "zero" or "blank"; out_of_range: "clip" or "error". What to
+        do with awkward cells of a table with a schema, see `Screening`; also for predictions.
     feature_bounds: public (low, high), numbers or one per feature; features are clipped to them and scaled to -1..1.
     row_norm: public bound on the norm of a row (of the scaled row, with feature_bounds; default sqrt(d/3)); longer rows
         are shortened. With neither, rows are divided by sqrt(d) and shortened to norm 1, with a warning: bounds are
@@ -104,7 +108,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X. privacy_: the `PrivacyStatement`.
+    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X; with a schema, of its encoded features.
+    released_: the `ReleasedModel`, to save, report and verify. privacy_: the `PrivacyStatement`.
     plan_: what was planned and why. history_: per problem and round, what the released messages show.
 
     Guarantees
@@ -117,6 +122,17 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     >>> model = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
     >>> model.fit(X, y).privacy_.certified <= 5.0
     True
+
+    With a schema:
+
+    >>> import pandas as pd
+    >>> from dpadmm.datasets import BinaryLabel, Categorical, Numeric, Schema
+    >>> columns = (Numeric("age", 0, 120), Categorical("sex", ("F", "M")))
+    >>> schema = Schema(columns, BinaryLabel("sick", positive=("yes",), negative=("no",)), constant=0.5)
+    >>> table = pd.DataFrame({"sex": ["F", "M"] * 250, "age": rng.integers(20, 90, 500)})
+    >>> model = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, schema=schema)
+    >>> model.fit(table, np.where(table["age"] > 55, "yes", "no")).coef_.shape
+    (1, 3)
     """
 
     def __init__(
@@ -128,6 +144,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         l1_ratio: float = 0.0,
         slope_cap: float | None = None,
         fit_intercept: bool = True,
+        schema: Any = None,
+        missing: str = "error",
+        unlisted: str = "error",
+        out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
         unit: str | None = None,
@@ -146,6 +166,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
             alpha=alpha,
             l1_ratio=l1_ratio,
             fit_intercept=fit_intercept,
+            schema=schema,
+            missing=missing,
+            unlisted=unlisted,
+            out_of_range=out_of_range,
             feature_bounds=feature_bounds,
             row_norm=row_norm,
             unit=unit,
@@ -165,13 +189,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1."""
-        scores = self._linear(X)
-        if scores.shape[1] == 1:
-            return np.hstack([expit(-scores), expit(scores)])
-        chances = expit(scores)
-        total = chances.sum(axis=1, keepdims=True)
-        even = np.full_like(chances, 1 / chances.shape[1])
-        return np.divide(chances, total, out=even, where=total > 0)
+        scores = self._scores(X)
+        return self.released_.probabilities(scores)
 
 
 class PrivateLinearSVC(PrivateLinearClassifier):
@@ -197,6 +216,10 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         l1_ratio: float = 0.0,
         hinge_width: float = 0.5,
         fit_intercept: bool = True,
+        schema: Any = None,
+        missing: str = "error",
+        unlisted: str = "error",
+        out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
         unit: str | None = None,
@@ -215,6 +238,10 @@ class PrivateLinearSVC(PrivateLinearClassifier):
             alpha=alpha,
             l1_ratio=l1_ratio,
             fit_intercept=fit_intercept,
+            schema=schema,
+            missing=missing,
+            unlisted=unlisted,
+            out_of_range=out_of_range,
             feature_bounds=feature_bounds,
             row_norm=row_norm,
             unit=unit,

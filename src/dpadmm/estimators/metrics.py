@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.bookkeeping import check_ledger, opened, protection_of
+from dpadmm.estimators.data import opened, own_words
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -21,9 +21,7 @@ from dpadmm.estimators.notices import (
     no_ledger_words,
     warn_once,
 )
-from dpadmm.estimators.statement import PrivacyStatement
-from dpadmm.estimators.training import protection_from
-from dpadmm.estimators.validation import boolean, own_words, seed_of
+from dpadmm.estimators.wishes import boolean, check_ledger, protection_from, protection_of, seed_of
 from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Sampler, Slot
 from dpadmm.noise.plan import check_reach
 from dpadmm.noise.secure import SecureSampler, grid_for
@@ -34,6 +32,7 @@ from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
+from dpadmm.reporting.statement import PrivacyStatement
 
 STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""
@@ -106,7 +105,8 @@ def private_accuracy(
         check_ledger(ledger)
     asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
     asked = replace(asked, notes=_row_by_row(model, scores_rows_alone))
-    hits = _predictions(model, X, labels) == labels
+    found, wanted = _compared(model, X, labels)
+    hits = found == wanted
     return _noisy_mean(hits.astype(np.int64) * STEPS, asked, X, labels, "the accuracy")
 
 
@@ -136,9 +136,9 @@ def private_absolute_error(
         check_ledger(ledger)
     asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
     asked = replace(asked, notes=_row_by_row(model, scores_rows_alone))
-    found = _predictions(model, X, target)
+    found, wanted = _compared(model, X, target)
     with own_words(model):
-        errors = np.abs(np.asarray(found, dtype=np.float64) - target.astype(np.float64))
+        errors = np.abs(np.asarray(found, dtype=np.float64) - wanted.astype(np.float64))
     if not np.all(np.isfinite(errors)):
         raise InputError("The targets or predictions hold values that are not finite. Put a public constant there.")
     whole = np.rint(np.minimum(errors / top, 1.0) * STEPS).astype(np.int64)
@@ -214,6 +214,14 @@ def _row_by_row(model: Any, is_declared: bool) -> tuple[str, ...]:
         "predict looks at several rows at once (it centres, ranks or clusters them), one record changes many answers. "
         "Give a model of this package, or say scores_rows_alone=True if predict answers for each row by itself."
     )
+
+
+def _compared(model: Any, X: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return predictions and what they should be; for a table with a schema both as its label means them."""
+    if isinstance(model, PrivateLinearModel) and model.has_schema:
+        with own_words(model):
+            return model.compared(X, labels)[:2]
+    return _predictions(model, X, labels), labels
 
 
 def _predictions(model: Any, X: Any, labels: NDArray[Any]) -> NDArray[Any]:

@@ -37,7 +37,7 @@ from dpadmm.estimators.functions import advice_on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class LearningStep:
     """A step that learns from the rows: where it stands, what it is, what it gives away, and what to use instead."""
 
     place: str
@@ -54,7 +54,7 @@ class Finding:
 class PipelineCheck:
     """What `check_pipeline` found; `notes` are what it cannot see and you must know."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[LearningStep, ...]
     notes: tuple[str, ...] = ()
     has_private_fit: bool = True
 
@@ -108,7 +108,7 @@ def check_pipeline(pipe: Any) -> PipelineCheck:
 class _Seen:
     """What a walk has met so far."""
 
-    findings: list[Finding]
+    findings: list[LearningStep]
     notes: list[str]
     private_fits: int
 
@@ -116,7 +116,7 @@ class _Seen:
         """Add a finding about a step, by default that which is known of its class."""
         name, known = type(step).__name__, advice or advice_for(type(step))
         self.findings.append(
-            Finding(place=place or name, step=what or name, problem=known.problem, instead=known.instead)
+            LearningStep(place=place or name, step=what or name, problem=known.problem, instead=known.instead)
         )
 
     def note(self, step: Any, place: str, text: str) -> None:

@@ -1,17 +1,19 @@
 """Private linear regression with a bounded loss."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from dpadmm import checks
-from dpadmm.datasets.encoding import TargetScale
+from dpadmm.datasets.encoding import RowEncoding, TargetScale
 from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.data import TrainingRows, column_names, own_words, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning
-from dpadmm.estimators.validation import own_words, training_data
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Huber
+from dpadmm.problems.losses import Huber, Loss
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -27,13 +29,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     Parameters
     ----------
     target_bounds: public (low, high) of y; targets outside are clipped. Without, y is clipped to (-1, 1), with a
-        warning: bounds are never read off the data.
+        warning: bounds are never read off the data. A schema's label states its own.
     huber_threshold: > 0, in units of half the target range. Smaller means less noise and more weight on the median.
     alpha, l1_ratio, and all others: as in `PrivateLogisticRegression`; l1_ratio = 1 is the lasso.
 
     Attributes
     ----------
-    coef_ (d,), intercept_: in the units of X and y. privacy_, plan_, history_: as there.
+    coef_ (d,), intercept_: in the units of X and y. released_, privacy_, plan_, history_: as there.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (500, 2))
@@ -52,6 +54,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         l1_ratio: float = 0.0,
         huber_threshold: float = 0.5,
         fit_intercept: bool = True,
+        schema: Any = None,
+        missing: str = "error",
+        unlisted: str = "error",
+        out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
         unit: str | None = None,
@@ -69,6 +75,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             alpha=alpha,
             l1_ratio=l1_ratio,
             fit_intercept=fit_intercept,
+            schema=schema,
+            missing=missing,
+            unlisted=unlisted,
+            out_of_range=out_of_range,
             feature_bounds=feature_bounds,
             row_norm=row_norm,
             unit=unit,
@@ -83,13 +93,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         self.target_bounds = target_bounds
         self.huber_threshold = huber_threshold
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Train on the rows of X with targets y; `groups` (n,) names the silo of each record, None is one silo.
+    def _loss(self) -> Loss:
+        return Huber(checks.positive("huber_threshold", self.huber_threshold))
 
-        Everything is checked and, with a ledger, recorded before anything is computed from the data.
-        """
-        wishes, scale = self._wishes(), TargetScale.of(self.target_bounds)
-        loss = Huber(checks.positive("huber_threshold", self.huber_threshold))
+    def _array_rows(self, X: Any, y: Any, groups: Any) -> TrainingRows:
+        scale = TargetScale.of(self.target_bounds)
         table, target = training_data(self, X, y, is_numeric=True)
         target = np.asarray(target, dtype=np.float64)
         low, high = scale.middle - scale.half_width, scale.middle + scale.half_width
@@ -99,20 +107,28 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 "target_bounds are not given, so y is clipped to -1..1. State public bounds of y; they must not be "
                 "read off the data.",
                 AssumedBoundsWarning,
-                depth=3,
+                depth=4,
             )
-        done, encoding = self._train(wishes, loss, table, target, [scale.encode(target)], groups, notes)
-        coef, intercept = encoding.decode(done.models[0])
-        self.coef_, self.intercept_ = scale.decode(coef, intercept)
-        return self
+        encoding = RowEncoding.of(table.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
+        columns = PlainColumns.of(encoding, column_names(self), PlainLabel(scale=scale))
+        return TrainingRows.of_array(columns, table, target, [scale.encode(target)], groups, notes)
+
+    def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
+        super()._keep(model, rows)
+        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
 
     def predict(self, X: Any) -> Floats:
-        """Return `X coef + intercept`."""
-        return self._linear(X)[:, 0]
+        """Return `X coef + intercept`; of a table with a schema within the label's bounds, NaN for a blanked row."""
+        scores = self._scores(X)
+        return self.released_.answers(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the R^2 on these data. It has no noise: for private records there is `private_absolute_error`."""
         with own_words(self):
+            if self.has_schema:
+                from sklearn.metrics import r2_score  # late: scores are seldom asked for
+
+                return self._table_score(r2_score, X, y, sample_weight)
             return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:

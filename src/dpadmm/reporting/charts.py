@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from dpadmm.reporting.facts import Curve
+from dpadmm.reporting.model import RoundCurve
 
 WIDTH, HEIGHT = 400, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 14, 40
@@ -66,7 +66,7 @@ def _value_axis(values: Sequence[float], is_log: bool) -> Axis:
     return Axis(min([*values, 0.0]), high * 1.05, bottom, top)
 
 
-def line_chart(title: str, curves: Sequence[Curve], x_label: str = "round", *, is_log: bool = True) -> Markup:
+def line_chart(title: str, curves: Sequence[RoundCurve], x_label: str = "round", *, is_log: bool = True) -> Markup:
     """Return lines over the rounds; each curve has its own dash as well as its colour, for print and for eyes."""
     rounds = [k for curve in curves for k in curve.rounds]
     y = _value_axis([v for curve in curves for v in curve.values], is_log)

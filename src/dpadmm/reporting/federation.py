@@ -1,82 +1,114 @@
-"""The report of a federation: the same page as for any private model, with one section per silo."""
+"""The model that a federation ends with: released like any other, with what it cost each silo."""
 
 import math
-from collections.abc import Sequence
-
-from markupsafe import Markup
+from dataclasses import asdict
+from pathlib import Path
 
 from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
 from dpadmm.datasets.schema import Schema
-from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome
+from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome, read_outcome
+from dpadmm.engines.federation.terms import loss_of
+from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.facts import Choice, Curve, Custody, Guarantee, SavedModel, Silo, Wiring
-from dpadmm.reporting.outcome import now
-from dpadmm.reporting.page import report_page
+from dpadmm.reporting.files import decode
+from dpadmm.reporting.model import (
+    Custody,
+    Guarantee,
+    MethodChoice,
+    ReleasedModel,
+    RoundCurve,
+    SiloFacts,
+    Wiring,
+)
+from dpadmm.reporting.outcome import loss_words, now
 
-_LOSS_WORDS = {
-    "logistic": "logistic regression",
-    "smoothed-hinge": "linear support vector machine (smoothed hinge)",
-    "huber": "linear regression (Huber loss)",
-}
 
+def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:
+    """Return the model: every figure is public, an agreed term or a function of messages.
 
-def federation_page(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> str:
-    """Return the page as HTML text: every figure is public, an agreed term or a function of messages.
-
-    A rehearsal has all tables on one machine: its `custody` is `Custody.ONE_PLACE`.
+    Parameters
+    ----------
+    schema: the public schema that the silos have encoded by; any other is refused.
+    custody: a rehearsal has all tables on one machine, `Custody.ONE_PLACE`.
     """
-    html = report_page(federation_model(outcome, schema, custody), place="federation.json")
-    head, end, tail = html.rpartition("</main>")
-    return f"{head}{_sections(outcome.silos, custody)}{end}{tail}"
-
-
-def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> SavedModel:
-    """Return the facts about a federation's model in the form the report takes."""
-    terms, silos = outcome.agreement, outcome.silos
-    worst = max(silos, key=lambda silo: silo.epsilon)
-    ks = tuple(range(1, outcome.rounds + 1))
-    return SavedModel(
+    terms = outcome.agreement
+    check_schema(terms, schema)
+    return ReleasedModel(
         title=f"Federation {terms.run}",
         created=now(),
         package=f"dpadmm {__version__}",
-        run=terms.run,
-        loss=_LOSS_WORDS.get(terms.loss, terms.loss),
+        run=terms.paid_run,
+        loss=loss_words(loss_of(terms)),
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
-        silos=tuple(Silo(name=silo.name, records=silo.records) for silo in silos),
+        silos=tuple(_silo(silo) for silo in outcome.silos),
         wiring=_wiring(outcome),
-        guarantee=Guarantee(
-            epsilon=worst.epsilon,
-            delta=terms.delta,
-            unit="record",
-            relation="replace-one",
-            view=worst.view,
-            strength=worst.strength,
-            certificates=(worst.certificate,),
-            assumptions=outcome.assumptions,
-            records_per_person=terms.records_per_person,
-            silos_per_person=terms.silos_per_person,
-            origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
-            no_claim="figures of papers are not part of a federation's terms",
-        ),
-        choice=Choice(
-            method=terms.method,
-            summary=by_name()[terms.method].about.summary,
-            rounds=outcome.rounds,
-            settings=(
-                *((name, f"{value:.6g}") for name, value in terms.settings),
-                ("ridge", f"{terms.mu:.3g}"),
-                ("released", "mean of the estimates of the second half of the rounds"),
-                ("digest of the terms", terms.digest),
-            ),
-            reasons=("The terms were fixed and approved by every silo before the run.",),
-            warnings=tuple(f"{name} left during the run; the rest went on without it." for name in terms.left),
-            is_hopeless=False,
-        ),
+        guarantee=_guarantee(outcome),
+        choice=_choice(outcome),
         noise=(),
-        history=_history(outcome, ks),
+        history=_history(outcome),
         custody=custody,
+    )
+
+
+def check_schema(terms: Agreement, schema: Schema) -> None:
+    """Refuse a schema that is not the one whose digest the silos have approved."""
+    if schema.digest != terms.schema:
+        raise InputError(
+            f"This is not the schema that the silos have approved: its digest is {schema.digest}, the terms name "
+            f"{terms.schema}. Give the file that the silos were made with."
+        )
+
+
+def earlier_federation_model(place: Path, schema: Schema) -> ReleasedModel:
+    """Return the model of an outcome that an earlier version wrote, which holds the digest of its schema only."""
+    outcome = read_outcome(place)
+    return federation_model(outcome, schema, Custody.FEDERATED if outcome.is_private_release else Custody.ONE_PLACE)
+
+
+def _silo(silo: SiloOutcome) -> SiloFacts:
+    """Return a silo's facts; a file may hold anything, so each is checked to be of its type."""
+    cost = asdict(silo)
+    public = {name: cost.pop(name) for name in ("name", "records")}
+    facts: SiloFacts = decode(SiloFacts, public | {"cost": cost}, f"The outcome of {silo.name}")
+    return facts
+
+
+def _guarantee(outcome: FederationOutcome) -> Guarantee:
+    terms, worst = outcome.agreement, max(outcome.silos, key=lambda silo: silo.epsilon)
+    return Guarantee(
+        epsilon=worst.epsilon,
+        delta=terms.delta,
+        unit="record",
+        relation="replace-one",
+        view=worst.view,
+        strength=worst.strength,
+        certificates=(worst.certificate,),
+        assumptions=outcome.assumptions,
+        records_per_person=terms.records_per_person,
+        silos_per_person=terms.silos_per_person,
+        origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
+        no_claim="figures of papers are not part of a federation's terms",
+    )
+
+
+def _choice(outcome: FederationOutcome) -> MethodChoice:
+    terms = outcome.agreement
+    return MethodChoice(
+        method=terms.method,
+        summary=by_name()[terms.method].about.summary,
+        rounds=outcome.rounds,
+        settings=(
+            *((name, f"{value:.6g}") for name, value in terms.settings),
+            ("ridge", f"{terms.mu:.3g}"),
+            ("released", "mean of the estimates of the second half of the rounds"),
+            ("digest of the terms", terms.digest),
+        ),
+        reasons=("The terms were fixed and approved by every silo before the run.",),
+        warnings=tuple(f"{name} left during the run; the rest went on without it." for name in terms.left),
+        is_hopeless=False,
     )
 
 
@@ -87,28 +119,10 @@ def _wiring(outcome: FederationOutcome) -> Wiring:
     return Wiring(words="every silo with a coordinator", has_coordinator=True)
 
 
-def _history(outcome: FederationOutcome, ks: tuple[int, ...]) -> tuple[Curve, ...]:
-    if len(ks) < 2:
+def _history(outcome: FederationOutcome) -> tuple[RoundCurve, ...]:
+    if len(outcome.estimates) < 2:
         return ()
     steps = outcome.estimates[1:] - outcome.estimates[:-1]
     moved = tuple(math.sqrt(float(step @ step)) for step in steps)
     meaning = "how far the public estimate moved since the round before"
-    return (Curve(name="movement", meaning=meaning, rounds=ks[1:], values=moved),)
-
-
-def _sections(silos: Sequence[SiloOutcome], custody: Custody) -> str:
-    kept = "its process kept them" if custody is Custody.FEDERATED else "rehearsed on one machine"
-    return "".join(_section(silo, kept) for silo in silos)
-
-
-def _section(silo: SiloOutcome, kept: str) -> Markup:
-    rows = (
-        ("Records", f"{silo.records} (a public number; {kept})"),
-        ("Releases", f"{silo.releases}"),
-        ("Cost to a record", f"ε = {silo.epsilon:.6g} at δ = {silo.delta:.3g}, against the {silo.view}"),
-        ("Proof", f"{silo.certificate}; {silo.strength}"),
-        ("Sensitivity", f"{silo.sensitivity:.6g} in its first release"),
-        ("Noise", f"{silo.noise_level:.6g} there; at least {silo.least_noise:.6g} times the sensitivity throughout"),
-    )
-    listed = Markup("").join(Markup("<dt>{}</dt><dd>{}</dd>").format(*row) for row in rows)
-    return Markup('<section class="silo"><h2>Silo {}</h2><dl>{}</dl></section>\n').format(silo.name, listed)
+    return (RoundCurve(name="movement", meaning=meaning, rounds=tuple(range(2, len(moved) + 2)), values=moved),)

@@ -9,23 +9,25 @@ from dpadmm import __version__
 from dpadmm.algorithms.method import Topology, by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.private import PublicRound
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
-from dpadmm.reporting.claims import claims_of
-from dpadmm.reporting.facts import (
-    Choice,
-    Curve,
+from dpadmm.reporting.model import (
+    Claim,
     Custody,
     Expected,
     Guarantee,
-    SavedModel,
-    Silo,
+    MethodChoice,
+    ReleasedModel,
+    RoundCurve,
+    SiloFacts,
     Spending,
     Wiring,
 )
+from dpadmm.reporting.rows import PlainColumns
 
 
 @singledispatch
@@ -54,21 +56,32 @@ def _(loss: Huber) -> str:
     return f"linear regression (Huber loss, threshold {loss.threshold:g})"
 
 
-def saved_model(
-    outcome: PlanOutcome, schema: Schema, names: Sequence[str], title: str, spending: Spending | None = None
-) -> SavedModel:
-    """Return the model of an outcome with everything that may be told about it."""
-    plan, guarantee = outcome.plan, guarantee_of(outcome)
+def released_model(
+    outcome: PlanOutcome,
+    schema: Schema | PlainColumns,
+    names: Sequence[str],
+    title: str,
+    spending: Spending | None = None,
+    notes: Sequence[str] = (),
+) -> ReleasedModel:
+    """Return the model of an outcome with everything that may be told about it.
+
+    Parameters
+    ----------
+    schema: how rows are encoded. names: of the silos. title: of the report.
+    spending: what the ledger says after the run, see `spending_of`. notes: what is assumed beyond the certificates.
+    """
+    plan, guarantee = outcome.plan, guarantee_of(outcome, notes)
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
-    return SavedModel(
+    return ReleasedModel(
         title=title,
         created=now(),
         package=f"dpadmm {__version__}",
         run=outcome.run_name,
         loss=loss_words(plan.task.loss),
-        coefficients=tuple(outcome.model.tolist()),
+        coefficients=tuple(outcome.models.ravel().tolist()),
         schema=schema,
-        silos=tuple(Silo(name=name, records=size) for name, size in pairs),
+        silos=tuple(SiloFacts(name=name, records=size) for name, size in pairs),
         wiring=wiring_of(plan),
         guarantee=guarantee,
         choice=choice_of(plan),
@@ -93,8 +106,8 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def guarantee_of(outcome: PlanOutcome) -> Guarantee:
-    """Return what the run's statement certifies at the task's delta."""
+def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
+    """Return what the run's statement certifies at the task's delta; beside it, what the method's paper claims."""
     said, delta = outcome.statement, outcome.plan.task.target.delta
     claims, reason = claims_of(outcome.plan, outcome.noise_plan)
     return Guarantee(
@@ -105,13 +118,23 @@ def guarantee_of(outcome: PlanOutcome) -> Guarantee:
         view=said.protection.view.value,
         strength=said.strength.value,
         certificates=tuple(said.theorems),
-        assumptions=tuple(said.assumptions),
+        assumptions=(*said.assumptions, *notes),
         records_per_person=said.protection.records_per_person,
         silos_per_person=said.protection.silos_per_person,
         origin=Origin.SECURE if outcome.origin is Origin.SECURE else Origin.SIMULATED,
         claims=claims,
         no_claim=reason,
     )
+
+
+def claims_of(plan: Plan, noise: NoisePlan) -> tuple[tuple[Claim, ...], str | None]:
+    """Return the paper's figures for the agent for whom it promises least, or why there are none; for display only."""
+    from dpadmm.algorithms.claimed import claimed_of_plan
+
+    if plan.times > 1:
+        return (), "papers speak of one problem, and this model has one per class"
+    found, reason = claimed_of_plan(plan.algorithm, plan.setting, noise, plan.task.target.delta)
+    return tuple(Claim(epsilon=claim.value, delta=claim.delta, label=claim.label) for claim in found), reason
 
 
 def wiring_of(plan: Plan) -> Wiring:
@@ -127,10 +150,10 @@ def wiring_of(plan: Plan) -> Wiring:
     return Wiring(words="every silo with a coordinator", has_coordinator=True)
 
 
-def choice_of(plan: Plan) -> Choice:
+def choice_of(plan: Plan) -> MethodChoice:
     """Return the plan in words."""
     forecast = plan.expected
-    return Choice(
+    return MethodChoice(
         method=plan.method,
         summary=by_name()[plan.method].about.summary,
         rounds=plan.rounds,
@@ -154,7 +177,7 @@ def choice_of(plan: Plan) -> Choice:
     )
 
 
-def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[Curve, ...]:
+def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
     for release in outcome.noise_plan:
@@ -162,19 +185,19 @@ def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[Curve, .
     ks = tuple(each.round for each in rounds)
     change = protected.change_in_one_silo
     return (
-        Curve(
+        RoundCurve(
             name="message",
             meaning="mean size of what was sent, noise included",
             rounds=ks,
             values=tuple(math.fsum(each.norms) / len(each.norms) for each in rounds),
         ),
-        Curve(
+        RoundCurve(
             name="noise",
             meaning="expected size of the noise in a message",
             rounds=ks,
             values=tuple(each.noise_norm for each in rounds),
         ),
-        Curve(
+        RoundCurve(
             name="protected change",
             meaning=f"the most that replacing {change} can move a message (certified sensitivity)",
             rounds=tuple(k for k in ks if k in bounds),
@@ -183,10 +206,10 @@ def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[Curve, .
     )
 
 
-def _history_curves(history: Iterable[PublicRound]) -> tuple[Curve, ...]:
+def _history_curves(history: Iterable[PublicRound]) -> tuple[RoundCurve, ...]:
     rounds = _first_slot(history)
     ks = tuple(each.round for each in rounds)
-    moved = Curve(
+    moved = RoundCurve(
         name="movement",
         meaning="how far the mean message moved since the round before",
         rounds=ks,
@@ -194,7 +217,7 @@ def _history_curves(history: Iterable[PublicRound]) -> tuple[Curve, ...]:
     )
     if all(len(each.norms) == 1 for each in rounds):
         return (moved,)
-    apart = Curve(
+    apart = RoundCurve(
         name="disagreement",
         meaning="largest distance of a silo's message from their mean",
         rounds=ks,

@@ -13,28 +13,29 @@ from markupsafe import Markup
 
 from dpadmm.privacy.protection import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
-from dpadmm.reporting.facts import Basis, Curve, Custody, Measurement, SavedModel, Spending
+from dpadmm.reporting.measurement import Basis, Measurement
+from dpadmm.reporting.model import Custody, ReleasedModel, RoundCurve, Spending
 from dpadmm.reporting.picture import network_picture
 from dpadmm.reporting.views import FROM_WHOM, observers
 
 
 @dataclass(frozen=True)
-class Figure:
+class ChartPanel:
     """A chart with its heading, its caption and the curves its legend names."""
 
     heading: str
     caption: str
     picture: Markup
-    legend: tuple[Curve, ...]
+    legend: tuple[RoundCurve, ...]
 
 
-def report_page(model: SavedModel, spending: Spending | None = None, place: str = "model.json") -> str:
+def report_page(model: ReleasedModel, spending: Spending | None = None, place: str | None = None) -> str:
     """Return the page as HTML text.
 
     Parameters
     ----------
     spending: what the ledger says now; left out, what it said when the model was trained.
-    place: the model's file, as the commands on the page name it.
+    place: the model's file, as the commands on the page name it; None if there is none.
     """
     guarantee, view = model.guarantee, View(model.guarantee.view)
     now = spending if spending is not None else model.spending
@@ -53,6 +54,8 @@ def report_page(model: SavedModel, spending: Spending | None = None, place: str 
         guess=best_guess(guarantee.epsilon, guarantee.delta),
         one_in=_one_in(guarantee.delta),
         spending=now,
+        silos=[silo for silo in model.silos if silo.cost is not None],
+        kept="its process kept them" if model.custody is Custody.FEDERATED else "rehearsed on one machine",
         budget_bar=None if now is None else share_bar("Budget spent and left", now.spent_epsilon, now.budget_epsilon),
         noise=_figure("Noise against signal", _NOISE_WORDS, model.noise),
         history=_figure("Convergence, as the messages show it", _HISTORY_WORDS, model.history),
@@ -79,7 +82,7 @@ _HISTORY_WORDS = (
 )
 
 
-def _message_words(model: SavedModel) -> str:
+def _message_words(model: ReleasedModel) -> str:
     """Return what the envelopes are, and where the records were."""
     is_noisy = COVERED[View(model.guarantee.view)] == frozenset(View)
     envelopes = "noisy messages" if is_noisy else "messages; only the published values carry noise"
@@ -149,14 +152,14 @@ def _span(numbers: Sequence[str]) -> str:
     return f"{low:.3g}" if low == high else f"{low:.3g} ... {high:.3g}"
 
 
-def _figure(heading: str, caption: str, curves: Sequence[Curve]) -> Figure | None:
+def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPanel | None:
     drawn = tuple(curve for curve in curves if curve.rounds)
     if not drawn:
         return None
-    return Figure(heading, caption, line_chart(f"{heading}, by round", drawn), drawn)
+    return ChartPanel(heading, caption, line_chart(f"{heading}, by round", drawn), drawn)
 
 
-def _scores(model: SavedModel) -> Markup | None:
+def _scores(model: ReleasedModel) -> Markup | None:
     """Return what simulations showed and what was measured on one scale.
 
     The majority class of the synthetic data is left out: it would be taken for that of the records.
@@ -182,12 +185,15 @@ def _measured_words(measurement: Measurement) -> str:
     return "measured (public data)" if measurement.basis is Basis.PUBLIC else "measured (accounted)"
 
 
-def _largest_weights(model: SavedModel, most: int = 12) -> tuple[tuple[str, float], ...]:
-    pairs = zip(model.schema.feature_names, model.coefficients, strict=True)
+def _largest_weights(model: ReleasedModel, most: int = 12) -> tuple[tuple[str, float], ...]:
+    names: Sequence[str] = model.schema.feature_names
+    if model.rows.problems > 1:
+        names = [f"{name} (for {each})" for each in model.schema.label.classes for name in names]
+    pairs = zip(names, model.coefficients, strict=True)
     return tuple(sorted(pairs, key=lambda pair: -abs(pair[1]))[:most])
 
 
-def _commands(model: SavedModel, spending: Spending | None, place: str) -> tuple[tuple[str, str], ...]:
+def _commands(model: ReleasedModel, spending: Spending | None, place: str | None) -> tuple[tuple[str, str], ...]:
     guarantee = model.guarantee
     target = f"--epsilon {guarantee.epsilon:.6g} --delta {guarantee.delta:g}"
     rows = [
@@ -196,8 +202,13 @@ def _commands(model: SavedModel, spending: Spending | None, place: str) -> tuple
             "Attack the method many times on made-up records and compare what is learned with the certificate. "
             "Needs no data.",
         ),
-        (f"dpadmm report {place} --json", "Print every figure of this page as data; refuses a file that was changed."),
     ]
+    if place is not None:
+        words = "Print every figure of this page as data; refuses a file that was changed."
+        rows.append((f"dpadmm report {place} --json", words))
+    if place is not None and spending is None and model.has_ledgers_of_silos:
+        words = "In each silo, with its own directory for SILO: refuses a ledger that does not know this run."
+        rows.append((f"dpadmm report {place} --ledger SILO/ledger --json", words))
     if spending is not None:
         ledger = Path(spending.ledger).name
         rows.append(

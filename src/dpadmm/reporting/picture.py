@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from dpadmm.reporting.facts import Silo, Wiring
+from dpadmm.reporting.model import SiloFacts, Wiring
 
 _WIDTH, _HEIGHT = 400, 330
 _CENTRE = (200.0, 200.0)
@@ -23,7 +23,7 @@ _ENVELOPE = Markup(
 )
 
 
-def network_picture(silos: Sequence[Silo], wiring: Wiring, view: str) -> Markup:
+def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, view: str) -> Markup:
     """Return the silos, their lines and the observer that the guarantee names."""
     shown = silos[:MOST_SHOWN]
     places = _places(len(shown))
@@ -76,7 +76,7 @@ def _box(words: str, place: tuple[float, float]) -> Markup:
     ).format(place[0] - 46, place[1] - 15, place[0], place[1] + 4, words)
 
 
-def _silo(silo: Silo, place: tuple[float, float], largest: int) -> Markup:
+def _silo(silo: SiloFacts, place: tuple[float, float], largest: int) -> Markup:
     radius = 17 + 13 * math.sqrt(silo.records / largest)
     # Names stand outside the ring of silos, clear of the lines.
     shift = -radius - 7 if place[1] < _CENTRE[1] - 1 else radius + 15

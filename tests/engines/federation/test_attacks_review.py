@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import Screening, encode_table
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import encode_table
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.engines.federation.keys import open_envelope

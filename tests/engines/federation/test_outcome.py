@@ -1,16 +1,24 @@
-"""The end of a federation: files, the page with a section per silo; and what importing the apps costs."""
+"""The end of a federation: a model like any other, with what it cost each silo; and what importing the apps costs."""
 
 import json
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from html import unescape
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from scipy.special import expit
 
+from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.tables import encode_table
 from dpadmm.engines.federation.agreement import NoiseOrigin
-from dpadmm.engines.federation.outcome import outcome_of
-from dpadmm.reporting.facts import Custody
-from dpadmm.reporting.federation import federation_page
+from dpadmm.engines.federation.outcome import outcome_of, read_outcome
+from dpadmm.errors import InputError
+from dpadmm.reporting.federation import earlier_federation_model, federation_model
+from dpadmm.reporting.model import Custody, ReleasedModel
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -41,29 +49,103 @@ def test_without_the_extra_there_is_a_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize("noise", list(NoiseOrigin))
-def test_the_report_has_a_section_for_every_silo(worlds, tmp_path, noise):
+def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
     world = worlds.make(tmp_path, noise=noise)
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    page = federation_page(outcome, worlds.SCHEMA)
-    assert page.count('<section class="silo">') == 3
-    for silo in outcome.silos:
-        assert f"<h2>Silo {silo.name}</h2>" in page
-        assert f"ε = {silo.epsilon:.6g}" in page
-    assert "federated: every silo's own process kept its records" in unescape(page)
-    rehearsed = unescape(federation_page(outcome, worlds.SCHEMA, Custody.ONE_PLACE))
+    model = federation_model(outcome, worlds.SCHEMA)
+    page = unescape(model.report(name="model.json"))
+    for silo, fact in zip(outcome.silos, model.silos, strict=True):
+        assert asdict(silo) == {"name": fact.name, "records": fact.records} | asdict(fact.cost)
+        assert f'<th scope="row">{silo.name}</th><td class="n">{silo.records}</td><td class="n">4</td>' in page
+        assert f"ε = {silo.epsilon:.6g} at" in page
+        assert f"{silo.name}: epsilon {silo.epsilon:.6g}" in model.statement
+    assert "federated: every silo's own process kept its records" in page
+    assert "Every silo keeps a ledger of its own" in page
+    assert "ledger verify" not in page  # there is no file that whoever reads it could verify
+    assert "No ledger was kept" not in page
+    rehearsed = unescape(federation_model(outcome, worlds.SCHEMA, Custody.ONE_PLACE).report())
     assert "simulated in one place: all tables were on one machine" in rehearsed
     assert "kept its" not in rehearsed
+    assert "dpadmm report" not in rehearsed  # it was not saved, so there is no file to name
+    assert model.guarantee.is_release == (noise is NoiseOrigin.SECURE)
     assert ("Not a private release" in page) == (noise is NoiseOrigin.TEST)
-    plain = json.loads(outcome.as_json())
-    assert plain["digest"] == world.agreement.digest
-    assert plain["is_private_release"] == (noise is NoiseOrigin.SECURE)
-    assert [silo["releases"] for silo in plain["silos"]] == [4, 4, 4]
+    assert ("digest of the terms", world.agreement.digest) in model.choice.settings
+
+
+def test_a_federations_model_is_a_model_like_any_other(worlds, tmp_path):
+    world = worlds.make(tmp_path, noise=NoiseOrigin.SECURE)
+    coordinator = world.coordinator()
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    model = federation_model(outcome, worlds.SCHEMA)
+    rows = pd.DataFrame(np.random.default_rng(3).uniform(-4, 4, (20, 3)), columns=["a", "b", "c"])
+    scores = encode_table(worlds.SCHEMA, rows, is_labelled=False).features @ outcome.tail_average
+    for name in ("model.json", "model.npz"):
+        again = ReleasedModel.load(model.save(tmp_path / name))
+        assert again == model
+        assert again.decision_function(rows).tolist() == scores.tolist()
+        assert again.predict(rows).tolist() == np.where(scores > 0, "above 0", "at most 0").tolist()
+        assert again.predict_proba(rows)[:, 1].tolist() == expit(scores).tolist()
+    for silo in world.silos.values():
+        again.verify(digest=model.digest, ledger=silo.files.ledger(NoiseOrigin.SECURE))
+        assert again.spending_now(silo.files.ledger(NoiseOrigin.SECURE)).releases == 4
+    other = replace(model, run="another run")
+    with pytest.raises(InputError, match="not the ledger the model was trained with"):
+        other.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))
+    with pytest.raises(InputError, match="another model"):
+        other.verify(digest=model.digest)
+
+
+def test_a_schema_that_the_silos_have_not_approved_is_refused(worlds, tmp_path):
+    world = worlds.make(tmp_path)
+    coordinator = world.coordinator()
+    world.drive(coordinator)
+    wider = replace(worlds.SCHEMA, columns=(replace(worlds.SCHEMA.columns[0], upper=4.0), *worlds.SCHEMA.columns[1:]))
+    with pytest.raises(InputError, match="not the schema that the silos have approved"):
+        federation_model(outcome_of(coordinator), wider)
+
+
+FILES = Path(__file__).parents[2] / "reporting" / "files"
+
+
+def test_an_outcome_of_an_earlier_version_becomes_a_model(tmp_path):
+    """Written by `dpadmm federate --out` when that was the outcome, without its schema."""
+    schema, old = Schema.load(FILES / "outcome-1-schema.json"), json.loads((FILES / "outcome-1.json").read_text())
+    model = earlier_federation_model(FILES / "outcome-1.json", schema)
+    assert list(model.coefficients) == old["tail_average"]
+    assert [silo.cost.epsilon for silo in model.silos] == [silo["epsilon"] for silo in old["silos"]]
+    assert ReleasedModel.load(model.save(tmp_path / "m.json")) == model
+    old["silos"][0]["epsilon"] = "none"
+    (tmp_path / "o.json").write_text(json.dumps(old))
+    with pytest.raises(InputError, match=r"The outcome of s0\.cost\.epsilon must be float"):
+        earlier_federation_model(tmp_path / "o.json", schema)
+    with pytest.raises(InputError, match="Give the schema"):
+        ReleasedModel.load(FILES / "outcome-1.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"agreement": {}}, "is not the outcome of a federation"),
+        ({"digest": "0" * 64}, "its terms do not fit their digest"),
+        ({"tail_average": [1.0]}, "no model of 3 coefficients"),
+        ({"estimate": [1.0, float("nan"), 0.0]}, "no model of 3 coefficients"),
+        ({"silos": []}, "its terms do not fit"),
+        ({"silos": [{"name": "s0"}]}, "is not the outcome of a federation"),
+        ({"rounds": "x"}, "is not the outcome of a federation"),
+    ],
+)
+def test_a_damaged_outcome_is_refused(tmp_path, change, message):
+    plain = json.loads((FILES / "outcome-1.json").read_text()) | change
+    (tmp_path / "o.json").write_text(json.dumps(plain))
+    with pytest.raises(InputError, match=message):
+        read_outcome(tmp_path / "o.json")
 
 
 def test_names_cannot_break_the_page(worlds, tmp_path):
     world = worlds.make(tmp_path, run="<script>alert(1)</script>")
     coordinator = world.coordinator()
     world.drive(coordinator)
-    assert "<script>" not in federation_page(outcome_of(coordinator), worlds.SCHEMA)
+    assert "<script>" not in federation_model(outcome_of(coordinator), worlds.SCHEMA).report()

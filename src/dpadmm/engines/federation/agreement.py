@@ -19,6 +19,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 
 FORMAT = 1
+REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
 
 _ADDED = {"slope_bound": 1.0, "tail_power": 0.0}
 """Terms that the first version did not have; left out of the text at these values, so that older digests stay."""
@@ -166,6 +167,15 @@ class Agreement:
     def digest(self) -> str:
         """SHA-256 of the canonical text: the name by which messages and approvals know the terms."""
         return hashlib.sha256(self.as_json().encode()).hexdigest()
+
+    @property
+    def paid_run(self) -> str:
+        """What the silos' ledgers call this run: its name and the whole digest of its terms.
+
+        Two terms with the same name and a part of the digest in common would share one payment.
+        """
+        prefix = "" if self.noise is NoiseOrigin.SECURE else REHEARSAL
+        return f"{prefix}{self.run} [{self.digest}]"
 
     @classmethod
     def from_json(cls, text: str) -> "Agreement":

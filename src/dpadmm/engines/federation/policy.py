@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpadmm import checks
 from dpadmm.algorithms.method import federated
-from dpadmm.datasets.screening import Screening
+from dpadmm.datasets.schema import Screening
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.datasets.screening import Screening
+from dpadmm.datasets.schema import Screening
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.errors import InputError

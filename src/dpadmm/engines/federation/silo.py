@@ -19,7 +19,7 @@ from typing import Any
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation import durable, messages
-from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
+from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.inbox import checked_vector, neighbour_inbox
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.messages import Join, Joined, Message, Refused, Step, Stepped
@@ -33,7 +33,6 @@ from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 
-REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
 """How every run with test noise is called in the ledger of a rehearsal."""
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
@@ -319,10 +318,7 @@ class Silo:
             ledger.reserve(releases, **self._labels(terms.agreement))
 
     def _labels(self, agreement: Agreement) -> dict[str, Any]:
-        prefix = "" if agreement.noise is NoiseOrigin.SECURE else REHEARSAL
-        # The whole digest: two terms with the same name and a part of it in common would share one payment.
-        run = f"{prefix}{agreement.run} [{agreement.digest}]"
-        return {"run": run, "algorithm": agreement.method, "origin": Origin.SECURE}
+        return {"run": agreement.paid_run, "algorithm": agreement.method, "origin": Origin.SECURE}
 
     def _compute(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, k: int, due: Due

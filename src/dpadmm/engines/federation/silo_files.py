@@ -1,6 +1,5 @@
 """The directory of a silo: policy, keys, ledger, state; and the private table it stands for."""
 
-import hashlib
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.screening import Screening
+    from dpadmm.datasets.schema import Screening
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
@@ -113,19 +112,17 @@ def schema_digest(path: Path) -> str:
     """Return the SHA-256 of a schema's canonical text, by which agreements name it."""
     from dpadmm.datasets.schema import Schema
 
-    return hashlib.sha256(Schema.load(path).to_json().encode()).hexdigest()
+    return Schema.load(path).digest
 
 
 def read_records(data: Path, schema: Path, screening: "Screening", has_header: bool = True) -> Records:
     """Read and encode the table by its public schema."""
     from dpadmm.datasets.schema import Schema
-    from dpadmm.datasets.screening import encode_table
-    from dpadmm.datasets.tables import read_table
+    from dpadmm.datasets.tables import encode_table, read_table
     from dpadmm.privacy.ledger import SiloColumns
 
     public = Schema.load(schema)
     frame = read_table(data, has_header=has_header)
     encoded = encode_table(public, frame, str(data), screening)
-    digest = hashlib.sha256(public.to_json().encode()).hexdigest()
     table = SiloColumns.of_frame("this silo", frame)
-    return Records(encoded.features, encoded.labels, public.row_norm, digest, table, encoded.notes)
+    return Records(encoded.features, encoded.labels, public.row_norm, public.digest, table, encoded.notes)

@@ -15,32 +15,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.reporting import model_file
-from dpadmm.reporting.codec import encode
-from dpadmm.reporting.facts import Custody
-from dpadmm.reporting.model_file import check_writable, load_model, save_model
+from dpadmm.reporting import files
+from dpadmm.reporting.files import check_writable, encode
+from dpadmm.reporting.model import Custody, ReleasedModel
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])
 def test_a_model_comes_back_as_it_was(model, tmp_path, name):
-    place = save_model(model, tmp_path / name)
+    place = model.save(tmp_path / name)
     assert place == tmp_path / name
-    assert load_model(place) == model
-    assert load_model(place).guarantee.claims[0].epsilon == float("inf")
+    assert ReleasedModel.load(place) == model
+    assert ReleasedModel.load(place).guarantee.claims[0].epsilon == float("inf")
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])
 def test_a_paid_model_is_not_lost_to_a_word_that_is_no_text(model, tmp_path, name):
     strange = replace(model, title="north \udcff")
-    assert load_model(save_model(strange, tmp_path / name)) == strange
+    assert ReleasedModel.load(strange.save(tmp_path / name)) == strange
 
 
 def test_a_file_of_an_older_version_was_trained_in_one_place(model, tmp_path):
     document = encode(model)
     del document["custody"]
-    (tmp_path / "old.json").write_bytes(model_file._signed(document))
-    assert load_model(tmp_path / "old.json").custody is Custody.ONE_PLACE
+    (tmp_path / "old.json").write_bytes(files.signed(document))
+    assert ReleasedModel.load(tmp_path / "old.json").custody is Custody.ONE_PLACE
 
 
 class Bomb:
@@ -58,7 +57,7 @@ class Bomb:
 def test_pickles_are_refused_and_not_opened(tmp_path, name, protocol):
     (tmp_path / name).write_bytes(pickle.dumps(Bomb(tmp_path / "hit"), protocol=protocol))
     with pytest.raises(InputError):
-        load_model(tmp_path / name)
+        ReleasedModel.load(tmp_path / name)
     assert not (tmp_path / "hit").exists()
 
 
@@ -66,14 +65,14 @@ def test_a_pickle_inside_an_archive_is_not_opened(model, tmp_path):
     place = tmp_path / "m.npz"
     buffer = io.BytesIO()
     np.save(buffer, np.array([Bomb(tmp_path / "hit")], dtype=object), allow_pickle=True)
-    save_model(model, place)
+    model.save(place)
     with zipfile.ZipFile(place) as archive:
         document = archive.read("document.npy")
     with zipfile.ZipFile(place, "w") as archive:
         archive.writestr("document.npy", document)
         archive.writestr("coefficients.npy", buffer.getvalue())
     with pytest.raises(InputError, match="not a model of this package, or it is damaged"):
-        load_model(place)
+        ReleasedModel.load(place)
     assert not (tmp_path / "hit").exists()
 
 
@@ -93,28 +92,28 @@ def _changed(document: dict) -> dict:
     ],
 )
 def test_edited_files_are_refused(model, tmp_path, change, message):
-    place = save_model(model, tmp_path / "m.json")
+    place = model.save(tmp_path / "m.json")
     place.write_text(json.dumps(change(json.loads(place.read_text()))))
     with pytest.raises(InputError, match=message):
-        load_model(place)
+        ReleasedModel.load(place)
 
 
 def test_swapped_coefficients_of_an_archive_are_noticed(model, tmp_path):
-    one, two = save_model(model, tmp_path / "a.npz"), tmp_path / "b.npz"
+    one, two = model.save(tmp_path / "a.npz"), tmp_path / "b.npz"
     with np.load(one) as archive:
         np.savez(two, document=archive["document"], coefficients=archive["coefficients"] + 1)
     with pytest.raises(InputError, match="digest"):
-        load_model(two)
+        ReleasedModel.load(two)
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
 def test_truncated_files_are_refused(model, tmp_path, name, share):
-    place = save_model(model, tmp_path / name)
+    place = model.save(tmp_path / name)
     content = place.read_bytes()
     place.write_bytes(content[: int(share * len(content))])
     with pytest.raises(InputError):
-        load_model(place)
+        ReleasedModel.load(place)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -127,7 +126,7 @@ def test_any_bytes_give_a_message_of_ours(tmp_path_factory, content, suffix, hea
     place = tmp_path_factory.mktemp("fuzz") / f"m{suffix}"
     place.write_bytes(head + content)
     with pytest.raises(InputError, match=r"fuzz.*m\.(json|npz)"):
-        load_model(place)
+        ReleasedModel.load(place)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -141,9 +140,9 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
         key = data.draw(st.sampled_from(sorted(node)) if isinstance(node, dict) else st.integers(0, len(node) - 1))
         node = parent[key]
     parent[key] = {"strange": 1} if not isinstance(node, dict) else "strange"
-    content = model_file._signed(document)
+    content = files.signed(document)
     try:
-        loaded = model_file._checked(Path("m.json"), content, None)
+        loaded = files.decode(ReleasedModel, files.checked_facts(Path("m.json"), content), "m.json")
     except InputError:
         return
     pytest.fail(f"accepted a strange value: {loaded}")
@@ -151,21 +150,24 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
 
 @pytest.fixture(scope="session")
 def model_document(model) -> str:
-    return json.dumps(model_file.encode(model))
+    return json.dumps(files.encode(model))
 
 
 def test_missing_files_and_wrong_endings(model, tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
-        load_model(tmp_path / "none.json")
+        ReleasedModel.load(tmp_path / "none.json")
     for name in ("m.pkl", "m", "m.joblib"):
         with pytest.raises(InputError, match=r"ends in \.json or \.npz"):
-            save_model(model, tmp_path / name)
+            model.save(tmp_path / name)
 
 
 def test_coefficients_must_fit_the_schema(model, tmp_path):
-    place = save_model(replace(model, coefficients=(1.0,)), tmp_path / "m.json")
     with pytest.raises(InputError, match="1 coefficients for 4 features"):
-        load_model(place)
+        replace(model, coefficients=(1.0,))
+    place = tmp_path / "m.json"
+    place.write_bytes(files.signed(encode(model) | {"coefficients": [1.0]}))
+    with pytest.raises(InputError, match=r"m\.json.*1 coefficients for 4 features"):
+        ReleasedModel.load(place)
 
 
 def test_places_are_tried_before_anything_is_spent(tmp_path, monkeypatch):
@@ -190,18 +192,18 @@ def test_places_are_tried_before_anything_is_spent(tmp_path, monkeypatch):
 
 def test_a_model_that_is_paid_for_is_kept_elsewhere_if_its_place_is_gone(model, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    place = save_model(model, tmp_path / "gone" / "m.json")
+    place = model.save(tmp_path / "gone" / "m.json")
     assert place.parent == tmp_path
     assert place.suffix == ".json"
-    assert load_model(place) == model
+    assert ReleasedModel.load(place) == model
 
 
 def test_a_failed_write_leaves_the_old_file(model, tmp_path, monkeypatch):
-    place = save_model(model, tmp_path / "m.json")
+    place = model.save(tmp_path / "m.json")
     before = place.read_bytes()
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "no")))
     with pytest.raises(OSError, match="no"):
-        model_file.write_file(place, b"new")
+        files.write_file(place, b"new")
     assert place.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["m.json"]
 
@@ -212,7 +214,7 @@ FILES = Path(__file__).parent / "files"
 @pytest.mark.parametrize(("name", "is_release"), [("model-1.json", True), ("model-1.npz", False)])
 def test_files_of_format_1_are_read(name, is_release):
     """Written by `dpadmm fit` when the format was version 1."""
-    model = load_model(FILES / name)
+    model = ReleasedModel.load(FILES / name)
     assert len(model.coefficients) == 4
     assert model.guarantee.is_release == is_release
     assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-9)

@@ -1,4 +1,4 @@
-"""What a fitted estimator says about the privacy of its release."""
+"""What a model, an estimator and a figure say about the privacy of a release: one text for all of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,39 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers
 from dpadmm.privacy.records import Origin, Release
+
+
+def statement_text(
+    *,
+    subject: str,
+    epsilon: float,
+    delta: float,
+    protection: Protection,
+    proof: str,
+    is_release: bool,
+    details: Sequence[tuple[str, str]] = (),
+    assumptions: Sequence[str] = (),
+) -> str:
+    """Return a statement as a few lines: what is covered, the certified figure, who is protected from whom, the proof.
+
+    `details` are further lines, each a heading of at most 11 letters and its words.
+    """
+    lines = [
+        ("Covers", covers(subject)),
+        ("Certified", f"epsilon {epsilon:.6g} at delta {delta:.3g} for {subject}"),
+        ("Protects", f"{protection} from the {protection.view.value}"),
+        ("Persons", protection.people),
+        ("Certificate", proof),
+        *details,
+    ]
+    return "\n".join(
+        [
+            *([] if is_release else ["NO PRIVATE RELEASE: simulated noise; keep the result to yourself"]),
+            *(f"{heading:<11} {words}" for heading, words in lines),
+            "Assumes",
+            *(f"  - {text}" for text in assumptions),
+        ]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,20 +155,21 @@ class PrivacyStatement:
 
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
-        lines = [
-            f"Covers      {self.covers}",
-            f"Certified   epsilon {self.certified:.6g} at delta {self.delta:.3g} for {self.subject}",
-            f"Protects    {self.protected} from the {self.view.value}",
-            f"Persons     {self.protected.people}",
-            f"Certificate {self.certificate}; {self.strength.value}",
-            f"Noise       {self.noise}; from: {self.origin.source}",
-        ]
+        details = [("Noise", f"{self.noise}; from: {self.origin.source}")]
         if self.problems > 1:
-            lines.append(f"Shared by   {self.problems} one-vs-rest problems: the figure covers all of them together")
-        lines += [f"Claimed     {claim}" for claim in self.claimed]
-        if not self.is_private_release:
-            lines.insert(0, "NO PRIVATE RELEASE: simulated noise; keep the result to yourself")
-        return "\n".join([*lines, "Assumes", *(f"  - {text}" for text in self.assumptions)])
+            details.append(
+                ("Shared by", f"{self.problems} one-vs-rest problems: the figure covers all of them together")
+            )
+        return statement_text(
+            subject=self.subject,
+            epsilon=self.certified,
+            delta=self.delta,
+            protection=self.protected,
+            proof=f"{self.certificate}; {self.strength.value}",
+            is_release=self.is_private_release,
+            details=[*details, *(("Claimed", str(claim)) for claim in self.claimed)],
+            assumptions=self.assumptions,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the statement as plain values."""

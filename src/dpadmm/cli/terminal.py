@@ -1,17 +1,28 @@
-"""Errors of ours as one clear line on stderr (a list has a line each) and exit code 2; of others, the place."""
+"""What commands say: text as it is, one JSON object, errors as one clear line on stderr, and their exit codes."""
 
+import json
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dpadmm.errors import DpadmmError, raise_alone, without_controls
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 EXIT_CODE = 2
+"""Exit code: refused, with a message of ours."""
+
 FAULT = 1
 """Exit code: a fault of the program itself."""
+
+ELSEWHERE = 3
+"""Exit code: the run is done and paid for, but the model could not be written where it should be."""
 
 DEBUG = "DPADMM_DEBUG"
 """Environment variable: show the text of such faults too, which may quote cells."""
@@ -57,3 +68,41 @@ def clear_federation_failures() -> Iterator[None]:
 
         need_extra()
         yield
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one JSON object."""
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def cell(value: object) -> "Text":
+    """Return a cell of a table that shows the value as it is: no markup is read, nothing reaches the terminal."""
+    from rich.text import Text
+
+    return Text(without_controls(str(value)))
+
+
+def print_line(text: str, style: str | None = None) -> None:
+    """Print text as it is."""
+    from rich.console import Console
+
+    shown = "\n".join(without_controls(line) for line in text.split("\n"))
+    Console(highlight=False).print(shown, soft_wrap=True, markup=False, style=style)
+
+
+def print_warning(text: str) -> None:
+    """Print one line that must not be overlooked."""
+    print_line(text, style="bold red")
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Tell the data's holder what was done with awkward cells."""
+    for note in notes:
+        typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
+
+
+def say_elsewhere(wanted: Path, place: Path) -> None:
+    """Say that a model which is paid for lies elsewhere, and end."""
+    lost = f"Error: {wanted} could not be written after the run, which is paid for."
+    typer.echo(without_controls(f"{lost} The model is in {place}: copy it to a safe place now."), err=True)
+    raise typer.Exit(ELSEWHERE)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.screening import EmptyCells, OutOfRange, Screening, UnlistedCells, encode_table
+from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 
 SCHEMA = Schema(

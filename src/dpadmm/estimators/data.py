@@ -1,0 +1,282 @@
+"""The data of a fit: checked by scikit-learn's rules or read by a schema, laid out by silo, and known to a ledger.
+
+Everything here is done before anything is computed, drawn or recorded.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from dpadmm.checks import shown
+from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.tables import numbered_names
+from dpadmm.errors import InputError, raise_alone
+from dpadmm.estimators.complaints import complaint
+from dpadmm.estimators.wishes import TableRules
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
+from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.silos import Silos
+from dpadmm.reporting.rows import PlainColumns, SchemaRows
+
+
+class InputTypeError(InputError, TypeError):
+    """The data are of a kind that cannot be used; scikit-learn's conventions want a `TypeError` for these."""
+
+
+@contextmanager
+def own_words(estimator: BaseEstimator) -> Iterator[None]:
+    """Turn complaints about data, of scikit-learn or of a model, into ours.
+
+    Many of theirs quote cells, or names of columns, which may be somebody's record; see `complaints`.
+    """
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as problem:  # noqa: BLE001 - whatever it is, its text may quote a cell
+        kind = InputTypeError if isinstance(problem, TypeError) else InputError
+        raise_alone(kind(f"{type(estimator).__name__} cannot use these data: {complaint(problem)}"))
+
+
+@contextmanager
+def told_as(text: str) -> Iterator[None]:
+    """Say `text` whatever goes wrong: an object's own complaint, when it is read as an array, may quote a cell."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - an object may raise anything
+        raise_alone(InputError(text))
+
+
+def training_data(estimator: BaseEstimator, X: Any, y: Any, *, is_numeric: bool) -> tuple[Matrix, NDArray[Any]]:
+    """Return X as float64 (dense or CSR) and y as a vector."""
+    with own_words(estimator):
+        table, target = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=is_numeric)
+        if is_numeric and target.dtype.kind not in "biuf":
+            raise ValueError(f"y must be real numbers, got values of type {target.dtype}.")
+    return table, target
+
+
+def new_data(estimator: BaseEstimator, X: Any) -> Matrix:
+    """Return X for prediction, with the columns the estimator was fitted on."""
+    with own_words(estimator):
+        return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Which rows are whose: the rows of every silo, in the order of the silos' names."""
+
+    rows: tuple[Ints, ...] = field(repr=False)
+    names: tuple[str, ...] = field(repr=False)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Records per silo, public."""
+        return tuple(len(part) for part in self.rows)
+
+    @classmethod
+    def of(cls, groups: Any, n_records: int) -> "Layout":
+        """Return the layout that `groups` (n,) names; without groups there is one silo."""
+        if groups is None:
+            return cls((np.arange(n_records),), ("silo 0",))
+        with told_as(f"groups must name the silo of each of the {n_records} records, in one list."):
+            labels = np.asarray(groups)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.shape != (n_records,):
+            raise InputError(
+                f"groups must name the silo of each of the {n_records} records, got an array of shape {labels.shape}."
+            )
+        if labels.dtype.kind not in "biufUSOM":
+            raise InputError(f"groups must be numbers or text, got values of type {labels.dtype}.")
+        if np.any(pd.isna(labels)):
+            raise InputError("groups hold missing values; name the silo of every record.")
+        with told_as("groups must be all numbers or all text, got a mixture or other objects."):
+            names, which = np.unique(labels, return_inverse=True)
+            words = tuple(str(name) for name in names)
+        rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        return cls(tuple(rows), words)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """What a fit reads, and the public map that made it.
+
+    parts: the encoded rows of every silo. labels: for every problem, the encoded labels of every silo.
+    known: X, y and groups, by whose values a ledger knows the data. description: what is done to a row.
+    notes: what else the statement says. classes: as they came, none for a number.
+    """
+
+    schema: Schema | PlainColumns
+    layout: Layout
+    parts: Sequence[Matrix] = field(repr=False)
+    labels: Sequence[Sequence[Floats]] = field(repr=False)
+    known: tuple[Any, Any, Any] = field(repr=False)
+    description: str
+    notes: tuple[str, ...]
+    is_assumed: bool = False
+    classes: NDArray[Any] = field(default_factory=lambda: np.array(()))
+
+    @property
+    def silos(self) -> list[Silos]:
+        """The rows of all silos, with the labels of each problem."""
+        return [Silos.from_parts(self.parts, each, row_norm=self.schema.row_norm) for each in self.labels]
+
+    @classmethod
+    def of_array(
+        cls,
+        columns: PlainColumns,
+        X: Matrix,
+        y: Any,
+        targets: Sequence[Floats],
+        groups: Any,
+        notes: Sequence[str],
+        classes: NDArray[Any] | tuple[()] = (),
+    ) -> "TrainingRows":
+        """Return the rows of an array; one vector of `targets` a problem."""
+        layout, rows = Layout.of(groups, X.shape[0]), columns.encoding.encode(X)
+        return cls(
+            columns,
+            layout,
+            [rows[part] for part in layout.rows],
+            [[target[part] for part in layout.rows] for target in targets],
+            (X, y, groups),
+            columns.encoding.describe(),
+            tuple(notes),
+            is_assumed=columns.is_assumed,
+            classes=np.asarray(classes),
+        )
+
+    @classmethod
+    def of_table(cls, rules: TableRules, table: pd.DataFrame, groups: Any) -> "TrainingRows":
+        """Return the rows of a table with its label, screened and encoded as `dpadmm fit` does."""
+        schema, layout = rules.schema, Layout.of(groups, len(table))
+        read = SchemaRows(schema).read
+        screened = [read(table.iloc[part], "X", rules.screening, is_labelled=True) for part in layout.rows]
+        return cls(
+            schema,
+            layout,
+            [each.features for each in screened],
+            [[each.labels for each in screened]],
+            (table, None, groups),
+            f"cells are encoded by the public schema, then rows longer than {schema.row_norm:g} are shortened",
+            ("the classes or bounds of the label are those of the schema",),
+            classes=np.array(schema.label.classes),
+        )
+
+
+def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFrame:
+    """Return the table with its label, y; the index counts the rows of X, so that messages do."""
+    name = type(estimator).__name__
+    if y is None:
+        raise InputError(f"{name} requires y to be passed, but the target y is None.")
+    table = counted(X)
+    with told_as(f"y must be one label for each of the {len(table)} rows of X."):
+        values = np.asarray(y)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        if values.shape != (len(table),):
+            raise ValueError
+    return table.assign(**{label: values})
+
+
+def counted(X: Any) -> pd.DataFrame:
+    """Return a data frame whose index counts its rows: its own may hold people's names or numbers."""
+    if not isinstance(X, pd.DataFrame):
+        raise InputError(f"With a schema, X must be a pandas DataFrame with its columns, got {type(X).__name__}.")
+    return X.reset_index(drop=True)
+
+
+def column_names(estimator: Any) -> Sequence[str]:
+    """Return the names of the columns of an array; numbers where there are none, or where they look like a record."""
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+    if names:
+        from dpadmm.datasets.draft import is_like_a_value
+
+        if not any(map(is_like_a_value, names)):
+            return names
+    return numbered_names(int(estimator.n_features_in_))
+
+
+def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """Return the classes in order and whether they were given; reading them off y touches the data."""
+    if classes is None:
+        with told_as("y must hold labels of one kind, all numbers or all text."):
+            found = np.unique(y)
+        if len(found) < 2:
+            raise InputError(
+                "A classifier needs at least 2 classes, but y holds 1 class only. If others may occur, name all of "
+                "them with classes=."
+            )
+        return found, False
+    with told_as(f"classes must list at least 2 distinct labels, got {shown(classes)}."):
+        given = np.asarray(classes)
+    if given.ndim != 1 or len(given) < 2:
+        raise InputError(f"classes must list at least 2 distinct labels, got {shown(classes)}.")
+    with told_as("classes must be labels of one kind, all numbers or all text."):
+        known = np.unique(given)
+        strange = ~np.isin(y, known)
+    if len(known) != len(given):
+        raise InputError(f"classes must be distinct, got {shown(classes)}.")
+    if np.any(strange):
+        raise InputError(f"y holds labels that are not among the {len(known)} given as classes. Add what may occur.")
+    return known, True
+
+
+def one_hot_signs(y: NDArray[Any], classes: NDArray[Any]) -> Sequence[NDArray[np.float64]]:
+    """Return labels -1/+1, one vector per problem: one for two classes, else one per class against the rest."""
+    positive = classes[1:] if len(classes) == 2 else classes
+    return [np.where(y == label, 1.0, -1.0) for label in positive]
+
+
+def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns, ...]:
+    """Return a training set as the silos that a ledger is made for.
+
+    Create a ledger for an estimator with
+
+        Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon=1.0, delta=1e-6))
+
+    With `groups` as they will be given to fit, each silo has the budget to itself. A ledger made without groups adds up
+    what all silos release. What counts are the values of each column and the order of the rows: dense or sparse, 1,
+    1.0, "1" or True are the same, in Python and in the files of `dpadmm fit`.
+
+    >>> ledger_data([[0.5], [1.0]], ["a", "b"], groups=["north", "south"])
+    (SiloColumns('north', 2 arrays), SiloColumns('south', 2 arrays))
+    """
+    table = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    if table.ndim != 2:
+        raise InputError(f"X must be a table with rows and columns, got an array of shape {table.shape}.")
+    parts = {"X": table} | ({} if y is None else {"y": np.asarray(y)})
+    layout = Layout.of(groups, table.shape[0])
+    return tuple(
+        SiloColumns(name, {part: values[rows] for part, values in parts.items()})
+        for name, rows in zip(layout.names, layout.rows, strict=True)
+    )
+
+
+@contextmanager
+def opened(ledger: Any, X: Any, y: Any, groups: Any = None) -> Iterator[ConfirmedLedger | None]:
+    """Yield the ledger, found to be that of these very data; None without one.
+
+    A ledger of one silo takes data in groups as a whole. A confirmed ledger, which only this package hands in, was
+    shown the table of which X and y are an encoding.
+    """
+    if ledger is None or isinstance(ledger, ConfirmedLedger):
+        yield ledger
+        return
+    book = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    try:
+        is_whole = len(book.silos) == 1
+        yield book.confirm(ledger_data(X, y, None if is_whole else groups))
+    finally:
+        if book is not ledger:
+            book.close()

@@ -1,0 +1,350 @@
+"""Files of results: where they may be written, never over a ledger or what a command reads; and what is in a model's.
+
+A model's file is a signed document, JSON or NPZ: facts, read by their declared types and checked by a digest. It is
+never a pickle, and nothing in it is ever executed.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import math
+import os
+import tempfile
+import types
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from functools import singledispatch
+from pathlib import Path
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from dpadmm.datasets.schema import FORMAT as SCHEMA_FORMAT
+from dpadmm.datasets.schema import Schema
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats
+
+FORMAT = "dpadmm-model"
+VERSION = 2
+READ_VERSIONS = (1, 2)
+"""1: a schema, one vector of coefficients. 2: also columns of an array, several vectors, and what each silo paid."""
+
+SUFFIXES = (".json", ".npz")
+MOST_BYTES = 2**28  # a model is small; anything larger is something else
+INFINITE = "infinite"
+ROOM_BYTES = 2**20
+"""Room tried before a run is paid for; more than models of the sizes seen in tests take."""
+
+_LEDGER_START = b"SQLite format 3\0"
+_COMPANIONS = (".key", ".head", "-journal", "-wal", "-shm", ".new", ".migrated")
+
+
+def ledger_files(path: Path) -> tuple[Path, ...]:
+    """Return the ledger and all files that belong to it, there or not, beside its name and beside what that links to.
+
+    >>> [each.name for each in ledger_files(Path("/none/a"))][:4]
+    ['a', 'a.key', 'a.head', 'a-journal']
+    """
+    ledgers = dict.fromkeys((path, Path(os.path.realpath(path))))
+    return tuple(ledger.with_name(ledger.name + end) for ledger in ledgers for end in ("", *_COMPANIONS))
+
+
+def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], ledger: Path | None = None) -> None:
+    """Refuse outputs that are the same file as another output, an input, or a file of the ledger.
+
+    No file of the ledger may be an input either. Links are followed. `outputs` are paths by the names of their options,
+    None where nothing is written.
+    """
+    wanted = {name: path for name, path in outputs.items() if path is not None}
+    kept = [path for path in inputs if path is not None]
+    books = ledger_files(ledger) if ledger is not None else ()
+    for place, (name, path) in enumerate(wanted.items()):
+        for other, another in list(wanted.items())[:place]:
+            if _is_same(path, another):
+                raise InputError(f"{other} and {name} are the same file, {path}: one would replace the other. {_APART}")
+        if any(_is_same(path, each) for each in kept):
+            raise InputError(f"{name} {path} is a file that this command reads, and it would be replaced. {_APART}")
+        if any(_is_same(path, each) for each in books):
+            raise InputError(f"{name} {path} belongs to the ledger {ledger}, which must not be replaced. {_APART}")
+    if any(_is_same(book, each) for book in books for each in kept):
+        raise InputError(f"--ledger {ledger} is, or would lie beside, a file that this command reads. {_APART}")
+
+
+_APART = "Nothing was read or spent; give another name."
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
+
+
+def check_no_ledger(path: Path) -> None:
+    """Refuse to replace a ledger or its key or anchor, whatever the command: what it remembers cannot be had again."""
+    for place in dict.fromkeys((path, Path(os.path.realpath(path)))):
+        owners = [place, *(place.with_name(place.name.removesuffix(end)) for end in _COMPANIONS if _has(place, end))]
+        if any(_is_ledger(owner) for owner in owners):
+            raise InputError(f"{path} is a ledger or belongs to one, and is never replaced. Give another name.")
+
+
+def _has(place: Path, end: str) -> bool:
+    return place.name.endswith(end) and place.name != end
+
+
+def _is_ledger(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_LEDGER_START)) == _LEDGER_START
+    except OSError:
+        return False
+
+
+def check_writable(path: Path, *, may_replace: bool = False, room: int = ROOM_BYTES) -> None:
+    """Refuse, before anything is spent, a place where the result could not be written; never replaces a ledger."""
+    if path.exists() and not may_replace:
+        raise InputError(f"{path} is there already. Give a new name, or --force to replace it.")
+    check_no_ledger(path)
+    check_room(path, room)
+
+
+def check_room(path: Path, room: int = ROOM_BYTES) -> None:
+    """Refuse a folder that is not there, or where nothing can be written: really writes there."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder. Give the name of a file in it.")
+    if not path.parent.is_dir():
+        raise InputError(f"The folder {path.parent} does not exist. Make it, or give another place.")
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpadmm-room-") as trial:
+            trial.write(b"\0" * room)
+            trial.flush()
+            os.fsync(trial.fileno())
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror}. Nothing was spent. Free some room or give another place."
+        ) from error
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write all or nothing: a new file beside the old one, synced, then renamed over it; never over a ledger."""
+    check_no_ledger(path)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpadmm-new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_or_keep(path: Path, content: bytes) -> Path:
+    """Write what is paid for and must not be lost: if not there, in the folder for temporary files. Return where."""
+    try:
+        write_file(path, content)
+        return path
+    except (OSError, InputError):
+        handle, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=path.suffix)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        return Path(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@singledispatch
+def encode(value: Any) -> Any:
+    """Return a fact as JSON values; an infinite number in words, since JSON has none."""
+    if dataclasses.is_dataclass(value):
+        return {each.name: encode(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    return value
+
+
+@encode.register
+def _(value: Schema) -> Any:
+    return json.loads(value.to_json())
+
+
+@encode.register
+def _(value: Enum) -> Any:
+    return value.value
+
+
+@encode.register
+def _(value: tuple) -> Any:  # type: ignore[type-arg]
+    return [encode(each) for each in value]
+
+
+@encode.register
+def _(value: float) -> Any:
+    return INFINITE if math.isinf(value) else value
+
+
+def decode(kind: Any, value: Any, where: str) -> Any:
+    """Return `value` as the declared type `kind`; `InputError` naming the place if it is something else."""
+    if kind is Schema:
+        return Schema.from_json(json.dumps(value), origin=where)
+    if dataclasses.is_dataclass(kind):
+        return _record(cast(type, kind), value, where)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _member(kind, value, where)
+    if get_origin(kind) is tuple:
+        return _sequence(get_args(kind), value, where)
+    if get_origin(kind) in (types.UnionType, Union):
+        options = get_args(kind)
+        return decode(next((each for each in options if _looks_like(each, value)), options[0]), value, where)
+    return _plain(kind, value, where)
+
+
+def _looks_like(kind: Any, value: Any) -> bool:
+    """Return whether `value` is meant as this one of several types; whether it is one, `decode` finds out."""
+    if kind is Schema:
+        return isinstance(value, dict) and value.get("format") == SCHEMA_FORMAT
+    if dataclasses.is_dataclass(kind):
+        return isinstance(value, dict) and set(value) <= {each.name for each in dataclasses.fields(kind)}
+    return type(value) is kind
+
+
+def _record(kind: type, value: Any, where: str) -> Any:
+    fields = {each.name: each for each in dataclasses.fields(kind)}
+    required = {
+        name
+        for name, each in fields.items()
+        if each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
+    }
+    if not isinstance(value, dict) or set(value) - set(fields) or required - set(value):
+        raise InputError(f"{where} does not have the fields of a {kind.__name__}. The file is damaged or foreign.")
+    hints = get_type_hints(kind)
+    return kind(**{name: decode(hints[name], part, f"{where}.{name}") for name, part in value.items()})
+
+
+def _member(kind: type[Enum], value: Any, where: str) -> Enum:
+    try:
+        return kind(value)
+    except ValueError as error:
+        allowed = ", ".join(repr(each.value) for each in kind)
+        raise InputError(f"{where} must be one of {allowed}. The file is damaged or foreign.") from error
+
+
+def _sequence(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise InputError(f"{where} must be a list. The file is damaged or foreign.")
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        kinds = kinds[:1] * len(value)
+    if len(kinds) != len(value):
+        raise InputError(f"{where} must have {len(kinds)} entries. The file is damaged or foreign.")
+    return tuple(decode(kind, part, f"{where}[{i}]") for i, (kind, part) in enumerate(zip(kinds, value, strict=True)))
+
+
+def _plain(kind: Any, value: Any, where: str) -> Any:
+    if kind is types.NoneType and value is None:
+        return None
+    if kind is float and value == INFINITE:
+        return math.inf
+    allowed = (int, float) if kind is float else (kind,)
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
+        raise InputError(f"{where} must be {kind.__name__}. The file is damaged or foreign.")
+    if kind is float and not math.isfinite(value):
+        raise InputError(f"{where} must be a finite number. The file is damaged or foreign.")
+    return kind(value)
+
+
+def to_bytes(facts: dict[str, Any], suffix: str) -> bytes:
+    """Return the content of a `.json` or `.npz` file; in an archive the coefficients are an array of their own."""
+    if suffix == ".json":
+        return signed(facts)
+    coefficients = np.array(facts["coefficients"], dtype=np.float64)
+    rest = signed(facts | {"coefficients": []}, coefficients)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, document=np.frombuffer(rest, dtype=np.uint8), coefficients=coefficients)
+    return buffer.getvalue()
+
+
+def signed(facts: dict[str, Any], coefficients: Floats | None = None) -> bytes:
+    """Return facts as JSON text with their digest."""
+    whole = {"format": FORMAT, "version": VERSION, "digest": digest_of(facts, coefficients), "model": facts}
+    return _utf8(json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1))
+
+
+def digest_of(facts: Any, coefficients: Floats | None = None) -> str:
+    """Return the SHA-256 of the facts, however they are laid out, and of an archive's coefficients."""
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    tail = b"" if coefficients is None else np.ascontiguousarray(coefficients, dtype="<f8").tobytes()
+    return hashlib.sha256(_utf8(text) + tail).hexdigest()
+
+
+def _utf8(text: str) -> bytes:
+    """Return JSON text as bytes; what UTF-8 cannot hold becomes JSON's own escape, so a paid model is never lost."""
+    return text.encode(errors="backslashreplace")
+
+
+def read_facts(place: Path) -> dict[str, Any]:
+    """Return the facts of a model's file; `InputError` for anything else, and nothing in the file is ever executed."""
+    checked_suffix(place)
+    try:
+        if place.stat().st_size > MOST_BYTES:
+            raise InputError(f"{place} is larger than any model of this package. Give the file of a model.")
+        content = place.read_bytes()
+    except OSError as error:
+        raise InputError(f"{place} cannot be read: {error.strerror}. Give the file of a model.") from error
+    if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
+        raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
+    return _READERS[place.suffix](place, content)
+
+
+def checked_suffix(path: Path) -> Path:
+    """Return the path if its ending says which format it is."""
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"A model file ends in {' or '.join(SUFFIXES)}, got {str(path)!r}.")
+    return path
+
+
+def _from_json(place: Path, content: bytes) -> dict[str, Any]:
+    return checked_facts(place, content)
+
+
+def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            document, coefficients = archive["document"], archive["coefficients"]
+            return checked_facts(place, document.tobytes(), np.asarray(coefficients, dtype=np.float64))
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise InputError(f"{place} is not a model of this package, or it is damaged: {error}.") from error
+
+
+_READERS: dict[str, Callable[[Path, bytes], dict[str, Any]]] = {".json": _from_json, ".npz": _from_npz}
+
+
+def checked_facts(place: Path, content: bytes, coefficients: Floats | None = None) -> dict[str, Any]:
+    """Return the facts of a document whose format, version and digest are right."""
+    try:
+        whole = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place} is not a model of this package, or it is damaged: no valid JSON in it.") from error
+    if isinstance(whole, dict) and {"agreement", "tail_average"} <= set(whole):
+        raise InputError(
+            f"{place} is the outcome of a federation as an earlier version wrote it, without the schema. Give the "
+            "schema that the silos have approved: --schema FILE."
+        )
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
+        raise InputError(f"{place} is not a model of this package. Give the file of a model.")
+    if whole.get("version") not in READ_VERSIONS:
+        known = " and ".join(map(str, READ_VERSIONS))
+        raise InputError(f"{place} has model version {whole.get('version')!r}; this package reads {known}.")
+    facts = whole.get("model")
+    if not isinstance(facts, dict) or whole.get("digest") != digest_of(facts, coefficients):
+        raise InputError(f"{place} is damaged or was edited: its digest does not fit. Restore it from a copy.")
+    return facts if coefficients is None else facts | {"coefficients": coefficients.ravel().tolist()}

@@ -1,0 +1,37 @@
+"""How good a model was found to be: a figure, and what allows it to be shown."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Basis(Enum):
+    """What allows a measured figure to be shown."""
+
+    PUBLIC = "data declared public"
+    ACCOUNTED = "accounted private metric"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A score that may be shown, with the reason why it may.
+
+    `declaration`: for public data, what is known or was declared about their relation to the training records.
+    """
+
+    score: str
+    value: float
+    records: int
+    on: str
+    basis: Basis
+    epsilon: float
+    delta: float
+    time: str
+    uncertainty: float = 0.0
+    baseline: float | None = None
+    declaration: str = ""
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether private records were measured and no ledger knows of it."""
+        is_private = self.basis is Basis.ACCOUNTED and self.on.startswith("private records")
+        return is_private and "recorded in" not in self.on

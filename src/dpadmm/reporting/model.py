@@ -1,0 +1,418 @@
+"""The product of a private training: a model that predicts, with all that may be told about it.
+
+Every field is a public fact (sizes, bounds, the plan), a part of the release (coefficients, messages and what follows
+from them) or an accounted figure. Nothing here is computed from records in any other way, so a model and its report may
+be handed out under the guarantee they state.
+"""
+
+import os
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.records import Origin
+from dpadmm.problems.arrays import Floats
+from dpadmm.reporting.files import (
+    checked_suffix,
+    decode,
+    digest_of,
+    encode,
+    read_facts,
+    to_bytes,
+    write_file,
+    write_or_keep,
+)
+from dpadmm.reporting.measurement import Measurement
+from dpadmm.reporting.rows import PlainColumns, RowScores, SchemaRows
+from dpadmm.reporting.statement import statement_text
+
+Place: TypeAlias = str | os.PathLike[str]
+
+
+class Custody(Enum):
+    """Who held the tables: one machine that read them all and simulated the silos, or each silo its own."""
+
+    ONE_PLACE = "simulated in one place"
+    FEDERATED = "federated"
+
+    def words(self, n_silos: int) -> str:
+        """Say where the records were.
+
+        >>> Custody.ONE_PLACE.words(3)
+        'simulated in one place: all tables were on one machine'
+        """
+        if self is Custody.FEDERATED:
+            return "federated: every silo's own process kept its records"
+        return "read in one place" if n_silos == 1 else f"{self.value}: all tables were on one machine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloCost:
+    """What a run cost the records of one silo that accounts for itself, in its own ledger.
+
+    epsilon: certified, at `delta`. least_noise: least ratio of noise to sensitivity. noise_level, sensitivity: of its
+    first release.
+    """
+
+    releases: int
+    epsilon: float
+    delta: float
+    least_noise: float
+    noise_level: float
+    sensitivity: float
+    certificate: str
+    strength: str
+    view: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloFacts:
+    """One holder of records; the number of records is public (neighbouring data sets have equally many).
+
+    cost: what the silo's own ledger was charged, where every silo keeps one (a federation).
+    """
+
+    name: str
+    records: int
+    cost: SiloCost | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wiring:
+    """Who talks to whom: pairs of silos, or all with a coordinator, or nobody (each silo speaks once)."""
+
+    words: str
+    edges: tuple[tuple[int, int], ...] = ()
+    has_coordinator: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A figure that a paper prints for this method; never mixed with certified ones. Infinite is allowed."""
+
+    epsilon: float
+    delta: float
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """The certified statement, and beside it what is claimed elsewhere."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    view: str
+    strength: str
+    certificates: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    records_per_person: int
+    silos_per_person: int
+    origin: Origin
+    claims: tuple[Claim, ...] = ()
+    no_claim: str | None = None
+
+    @property
+    def is_release(self) -> bool:
+        """Whether the statement is about what left: only secure noise protects anybody."""
+        return self.origin is Origin.SECURE
+
+    @property
+    def protected(self) -> Protection:
+        """Whose change is hidden, in words."""
+        return Protection(
+            unit=Unit(self.unit),
+            relation=Relation(self.relation),
+            view=View(self.view),
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What simulations on public synthetic data of the same shape showed before the data were touched.
+
+    Every figure belongs to the synthetic data. `baseline` is their majority class (R^2: their mean); the majority class
+    of the records is another, private number.
+    """
+
+    score: str
+    mean: float
+    spread: float
+    without_noise: float
+    baseline: float
+
+    @property
+    def words(self) -> str:
+        """Say what the noise leaves of what was learned there."""
+        simple = "the majority class" if self.score == "accuracy" else "predicting the mean"
+        with_noise, without = _compared(self.mean - self.baseline), _compared(self.without_noise - self.baseline)
+        return (
+            f"On the synthetic data the model with noise was {with_noise} than {simple} there, without noise {without}"
+        )
+
+
+def _compared(difference: float) -> str:
+    return f"{abs(difference):.3f} {'worse' if round(difference, 3) < 0 else 'better'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodChoice:
+    """The plan in words: which method, how it was set and why."""
+
+    method: str
+    summary: str
+    rounds: int
+    settings: tuple[tuple[str, str], ...]
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    is_hopeless: bool
+    expected: Expected | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundCurve:
+    """One figure per round, with what it means; `rounds` are the rounds it was seen in."""
+
+    name: str
+    meaning: str
+    rounds: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What the ledger said: the budget, what is spent and left, and the head that pins its history."""
+
+    ledger: str
+    budget_epsilon: float
+    budget_delta: float
+    spent_epsilon: float
+    left_epsilon: float
+    releases: int
+    head: str
+    runs: tuple[tuple[str, float], ...]
+    time: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedModel:
+    """A trained model with all that may be told about it, whoever made it: an estimator, `dpadmm fit`, a federation.
+
+    schema: how rows are encoded, a `Schema` or the plain columns of an array. coefficients: one number per encoded
+    feature; for more than two classes one such vector per class, one after the other.
+    Files of older versions do not name a `custody`; they were all written by a training in one place.
+    """
+
+    title: str
+    created: str
+    package: str
+    run: str
+    loss: str
+    coefficients: tuple[float, ...]
+    schema: Schema | PlainColumns
+    silos: tuple[SiloFacts, ...]
+    wiring: Wiring
+    guarantee: Guarantee
+    choice: MethodChoice
+    noise: tuple[RoundCurve, ...]
+    history: tuple[RoundCurve, ...]
+    custody: Custody = Custody.ONE_PLACE
+    spending: Spending | None = None
+    measurements: tuple[Measurement, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse coefficients that do not fit the features."""
+        wanted = self.rows.problems * self.schema.dimension
+        if len(self.coefficients) != wanted:
+            raise InputError(f"{len(self.coefficients)} coefficients for {wanted} features: the model is damaged.")
+
+    @property
+    def records(self) -> int:
+        """Number of records of all silos together."""
+        return sum(silo.records for silo in self.silos)
+
+    @property
+    def has_ledgers_of_silos(self) -> bool:
+        """Whether every silo paid from a ledger of its own."""
+        return self.custody is Custody.FEDERATED
+
+    @cached_property
+    def rows(self) -> RowScores:
+        """How rows become scores."""
+        return SchemaRows(self.schema) if isinstance(self.schema, Schema) else self.schema
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The coefficients of encoded features, (problems, d)."""
+        return np.array(self.coefficients, dtype=np.float64).reshape(self.rows.problems, self.schema.dimension)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores are log-odds, so that there is `predict_proba`."""
+        return self.loss.startswith("logistic")
+
+    def scores(self, rows: Any, *, where: str = "X", screening: Screening | None = None) -> Floats:
+        """Return the linear scores (n, problems) of a table or an array; a blanked row has none (NaN).
+
+        Parameters
+        ----------
+        rows: a DataFrame with the model's columns (the label is not needed); for plain columns an array will do.
+        where: what messages call it. screening: what to do about awkward cells; None refuses them.
+        """
+        found = self.rows.read(rows, where, Screening() if screening is None else screening, is_labelled=False)
+        scores = self.rows.scores(self.weights, found.features)
+        scores[found.blank] = np.nan
+        return scores
+
+    def answers(self, scores: Floats) -> NDArray[Any]:
+        """Return the predictions that scores amount to: classes or numbers, nothing where there is no score."""
+        found, is_blank = self.rows.answers(scores), np.isnan(scores[:, 0])
+        if is_blank.any() and not self.schema.label.is_real:
+            found = found.astype(object)
+            found[is_blank] = None
+        return found
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return the probability of each class that scores amount to."""
+        if not self.has_probabilities:
+            raise InputError(f"A model by {self.loss} has no probabilities: use predict.")
+        if scores.shape[1] == 1:
+            return np.hstack([expit(-scores), expit(scores)])
+        chances = expit(scores)
+        total = chances.sum(axis=1, keepdims=True)
+        even = np.full_like(chances, 1 / chances.shape[1])
+        return np.divide(chances, total, out=even, where=~(total <= 0))
+
+    def decision_function(self, rows: Any) -> Floats:
+        """Return the signed scores: (n,) for two classes, (n, classes) for more."""
+        if self.schema.label.is_real:
+            raise InputError("A model of a number has no decision function: use predict.")
+        scores = self.scores(rows)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """Return the predicted classes, or numbers, in the words or units of the table."""
+        return self.answers(self.scores(rows))
+
+    def predict_proba(self, rows: Any) -> Floats:
+        """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1."""
+        return self.probabilities(self.scores(rows))
+
+    @property
+    def statement(self) -> str:
+        """Who is protected from whom, and by how much."""
+        said = self.guarantee
+        details = [
+            (
+                "Trained on",
+                f"{self.records} records in {len(self.silos)} silo(s); {self.custody.words(len(self.silos))}",
+            ),
+            ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
+        ]
+        if self.rows.problems > 1:
+            details.append(("Shared by", f"{self.rows.problems} one-vs-rest problems: the figure covers all of them"))
+        details += [
+            ("Silo", f"{silo.name}: epsilon {silo.cost.epsilon:.6g} at delta {silo.cost.delta:.3g}, in its own ledger")
+            for silo in self.silos
+            if silo.cost is not None
+        ]
+        details += [
+            ("Claimed", f"epsilon {each.epsilon:.6g} at delta {each.delta:.3g} {each.label}") for each in said.claims
+        ]
+        return statement_text(
+            subject="the model",
+            epsilon=said.epsilon,
+            delta=said.delta,
+            protection=said.protected,
+            proof=f"{'; '.join(said.certificates)}; {said.strength}",
+            is_release=said.is_release,
+            details=details,
+            assumptions=said.assumptions,
+        )
+
+    def report(self, path: Place | None = None, *, spending: Spending | None = None, name: str | None = None) -> str:
+        """Return the report as one HTML page, and write it to `path` if that is given.
+
+        Parameters
+        ----------
+        spending: what the ledger says now, see `spending_now`; without, what it said when the model was trained.
+        name: the model's file, as the commands on the page name it; None if there is none.
+        """
+        from dpadmm.reporting.page import report_page
+
+        page = report_page(self, spending, name)
+        if path is not None:
+            write_file(Path(path), page.encode(errors="replace"))
+        return page
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of every fact and coefficient, as its JSON file states it."""
+        return digest_of(encode(self))
+
+    def verify(self, *, digest: str | None = None, ledger: Place | None = None) -> None:
+        """Refuse a model that is not what it should be; `load` has found the digest of its file to be right.
+
+        Parameters
+        ----------
+        digest: what `digest` was when the model was made, told by somebody you trust.
+        ledger: path of the ledger that it was trained with: refuses one that does not know this training.
+        """
+        if digest is not None and digest != self.digest:
+            raise InputError(f"This is another model, or it was changed: its digest is {self.digest}, not {digest}.")
+        if ledger is not None:
+            self.spending_now(ledger)
+
+    def spending_now(self, ledger: Place) -> Spending:
+        """Return what the ledger says now; refuse one that does not know this training, and tells of other data."""
+        from dpadmm.privacy.ledger import open_for_reading
+        from dpadmm.reporting.outcome import spending_of
+
+        head = None if self.spending is None else self.spending.head
+        with open_for_reading(ledger) as book:  # its own faults come first, in their own words
+            is_known = head is not None or self.run in {run.run for run in book.runs()}
+            found = spending_of(book, Path(ledger).name)
+        try:
+            with open_for_reading(ledger, expected_head=head):
+                pass
+        except LedgerError:
+            is_known = False
+        if not is_known:
+            raise InputError(
+                f"This is not the ledger the model was trained with, or an older copy of it: {ledger} does not contain "
+                "what was recorded then. Give that ledger, or leave --ledger out."
+            )
+        return found
+
+    def save(self, path: Place) -> Path:
+        """Save a model whose privacy is already paid for, as .json or .npz; return where it is.
+
+        If the place has become unwritable meanwhile, the model goes to the folder for temporary files instead: what was
+        paid for must not be lost. Compare the returned path with the one given.
+        """
+        place = checked_suffix(Path(path))
+        return write_or_keep(place, to_bytes(encode(self), place.suffix))
+
+    @classmethod
+    def load(cls, path: Place) -> "ReleasedModel":
+        """Read a saved model; `InputError` for anything else, and nothing in the file is ever executed."""
+        place = Path(path)
+        try:
+            model: ReleasedModel = decode(cls, read_facts(place), str(place))
+        except InputError as problem:
+            if str(place) in str(problem):
+                raise
+            raise InputError(f"{place}: {problem}") from problem
+        return model

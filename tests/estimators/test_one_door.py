@@ -1,0 +1,350 @@
+"""One door for tables: the shell, a silo and the estimators read, screen and encode alike, and make the same model."""
+
+import json
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "'click", DeprecationWarning)
+    from typer.testing import CliRunner
+
+    from dpadmm.cli.main import app
+
+from dpadmm.cli.training import prepare
+from dpadmm.datasets import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
+from dpadmm.datasets.tables import read_silos
+from dpadmm.engines.federation.silo_files import read_records
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.estimators import (
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    ledger_data,
+    private_absolute_error,
+    private_accuracy,
+)
+from dpadmm.estimators.data import TrainingRows, labelled
+from dpadmm.estimators.wishes import TableRules
+from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.reporting.model import ReleasedModel
+
+COLUMNS = (Numeric("age", 0, 120, typical=50), Categorical("ward", ("01", "02")), Numeric("dose", 0, 10))
+SICK = Schema(COLUMNS, BinaryLabel("sick", positive=("yes", "1"), negative=("no",)), constant=0.5)
+COST = Schema(COLUMNS, RealLabel("cost", 0, 1000), row_norm=0.8)
+AWKWARD = {"missing": "fill", "unlisted": "zero"}
+
+
+@pytest.fixture
+def hospital():
+    """400 rows of two silos with an empty cell, an unlisted ward, a long dose, and columns that no schema names."""
+    rng = np.random.default_rng(3)
+    age = rng.integers(20, 90, 400).astype(object)
+    sick = np.where(age + rng.normal(0, 8, 400) > 55, "yes", "no")
+    age[7] = None
+    table = pd.DataFrame(
+        {
+            "name": [f"person {i}" for i in range(400)],
+            "dose": rng.normal(5, 2, 400).round(2),
+            "ward": rng.choice(["01", "02", "09"], 400, p=[0.5, 0.45, 0.05]),
+            "age": age,
+            "sick": sick,
+            "cost": (900 * (sick == "yes") + rng.uniform(0, 90, 400)).round(),
+        }
+    )
+    table.loc[3, "dose"] = 99.0
+    return table, np.repeat(["north", "south"], [250, 150])
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, hospital):
+    """Run a command in a folder with the tables of both silos and both schemas; returns what it says."""
+    monkeypatch.chdir(tmp_path)
+    table, groups = hospital
+    for name in ("north", "south"):
+        table[groups == name].to_csv(f"{name}.csv", index=False)
+    table.to_csv("all.csv", index=False)
+    SICK.save("sick.json")
+    COST.save("cost.json")
+
+    def run(words, exit_code=0):
+        done = CliRunner().invoke(app, words.split(), env={"COLUMNS": "300", "TERM": "dumb"})
+        assert done.exit_code == exit_code, done.output
+        return done.output
+
+    return run
+
+
+def features(table, label):
+    return table[["ward", "dose", "age"]], table[label]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "schema"),
+    [
+        (PrivateLogisticRegression, "", SICK),
+        (PrivateLinearSVC, "--loss svm", SICK),
+        (PrivateLinearRegression, "", COST),
+    ],
+)
+@pytest.mark.parametrize("is_grouped", [True, False])
+def test_the_shell_and_python_make_the_same_model(shell, hospital, kind, words, schema, is_grouped):
+    table, groups = hospital
+    name = schema.label.name
+    files = "north.csv south.csv" if is_grouped else "all.csv"
+    shell(
+        f"fit {files} --schema {name}.json --epsilon 2 --delta 1e-5 --simulate 11 --anyway --out shell.json "
+        f"--missing fill --unlisted zero {words}"
+    )
+    theirs = ReleasedModel.load("shell.json")
+    X, y = features(table, name)
+    ours = kind(2.0, 1e-5, schema=f"{name}.json", random_state=11, **AWKWARD)
+    with pytest.warns(UserWarning, match="NO PRIVATE RELEASE"):
+        ours.fit(X, y, groups=groups if is_grouped else None)
+    assert ours.released_.coefficients == theirs.coefficients
+    assert ours.released_.loss == theirs.loss
+    policies = Screening.of(**AWKWARD)
+    scores = theirs.scores(table, screening=policies)
+    np.testing.assert_array_equal(ours._scores(X), scores)
+    np.testing.assert_array_equal(ours.predict(X), theirs.answers(scores))
+    # A constant column is the intercept; the rest are the encoded features.
+    assert np.atleast_2d(ours.coef_).shape == (1, schema.dimension - (schema.constant is not None))
+    assert list(ours.feature_names_in_) == ["age", "ward", "dose"]
+
+
+SPELLINGS = {1: [1, 1.0, "1", "01", " 1", "1.0", "+1", "001"], 2: [2, 2.0, "2", "02", "2 ", "2e0"]}
+CELLS = st.sampled_from([(number, cell) for number, cells in SPELLINGS.items() for cell in cells])
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(CELLS, min_size=2, max_size=6),
+    st.sampled_from([("01", "02"), ("1", "2"), (1, 2), ("1.0", "2.0")]),
+    st.sampled_from([None, "3", "one", ""]),
+    st.sampled_from(["error", "fill", "zero", "blank"]),
+)
+def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells, categories, odd, policy):
+    place = tmp_path_factory.mktemp("doors")
+    written = [cell for _, cell in cells] + ([] if odd is None else [odd])
+    label = [str(i % 2) for i in range(len(written))]
+    schema = Schema((Categorical("ward", categories),), BinaryLabel("sick", positive=("1",), negative=("0",)))
+    schema.save(place / "schema.json")
+    table = pd.DataFrame({"ward": pd.Series(written, dtype=object), "sick": label})
+    table.to_csv(place / "table.csv", index=False)
+    words = {"missing": policy if policy != "zero" else "fill", "unlisted": policy if policy != "fill" else "zero"}
+    screening = Screening.of(**words)
+
+    def shell():
+        silos = prepare(schema, read_silos([place / "table.csv"], None), screening).silos
+        return silos.features, silos.labels
+
+    def silo():
+        records = read_records(place / "table.csv", place / "schema.json", screening)
+        return records.features, records.labels
+
+    def estimator():
+        model = PrivateLogisticRegression(1.0, 1e-5, schema=schema, **words)
+        rules = TableRules.of(model.get_params(deep=False))
+        rows = TrainingRows.of_table(rules, labelled(model, table[["ward"]], table["sick"], "sick"), None)
+        return rows.parts[0], rows.labels[0][0]
+
+    found = []
+    for door in (shell, silo, estimator):
+        try:
+            found.append(door())
+        except InputError as refusal:
+            found.append(str(refusal).partition(", row")[2])
+    if odd is not None and policy == "error":
+        assert found[0] == found[1] == found[2] != ""
+        return
+    for rows, labels in found[1:]:
+        np.testing.assert_array_equal(rows, found[0][0])
+        np.testing.assert_array_equal(labels, found[0][1])
+    wanted = [[number == 1, number == 2] for number, _ in cells]
+    np.testing.assert_array_equal(found[0][0][: len(cells)], np.array(wanted, dtype=float))
+
+
+def test_fits_on_every_spelling_are_the_same(hospital):
+    table, _ = hospital
+    X, y = features(table, "sick")
+    other = X.assign(ward=X["ward"].map({"01": 1, "02": 2.0, "09": "9"}).astype(object))[["age", "ward", "dose"]]
+    model = PrivateLogisticRegression(2.0, 1e-5, schema=SICK, random_state=1, **AWKWARD)
+    with pytest.warns(UserWarning, match="NO PRIVATE RELEASE"):
+        one, two = (clone(model).fit(rows, y).released_.coefficients for rows in (X, other))
+    assert one == two
+
+
+def test_a_ledger_of_the_shell_is_one_of_python_and_the_other_way_round(shell, hospital):
+    table, groups = hospital
+    X, y = features(table, "sick")
+    fit = "fit north.csv south.csv --schema sick.json --epsilon 1 --delta 1e-6 --anyway --missing fill --unlisted zero"
+    shell(f"{fit} --ledger shell.ledger --budget 4 --out one.json")
+    model = PrivateLogisticRegression(1.0, 1e-6, schema=SICK, ledger="shell.ledger", **AWKWARD).fit(X, y, groups)
+    assert model.released_.spending.ledger == "shell.ledger"
+    assert len(model.released_.spending.runs) == 2
+    private_accuracy(model, X, y, epsilon=0.5, groups=groups, ledger="shell.ledger")
+    # The whole table, with columns that the schema does not use, and the label among them.
+    clone(model).fit(table, y, groups)
+    Ledger.create("python.ledger", ledger_data(table, groups=groups), Budget(epsilon=4.0, delta=1e-5)).close()
+    clone(model).set_params(ledger="python.ledger").fit(X, y, groups)
+    shell(f"{fit} --ledger python.ledger --out two.json")
+    with pytest.raises(LedgerError, match="other data"):
+        model.fit(X.assign(dose=X["dose"] + 1), y, groups)
+
+
+def test_a_model_of_python_is_one_of_the_shell(shell, hospital):
+    table, groups = hospital
+    X, y = features(table, "sick")
+    Ledger.create("data.ledger", ledger_data(table, groups=groups), Budget(epsilon=4.0, delta=1e-5)).close()
+    model = PrivateLogisticRegression(1.0, 1e-6, schema=SICK, ledger="data.ledger", **AWKWARD).fit(X, y, groups)
+    model.released_.save("python.json")
+    assert ReleasedModel.load("python.json") == model.released_
+    said = json.loads(shell("predict python.json all.csv --missing fill --unlisted zero --json"))
+    assert said["predictions"]["sick"] == model.predict(X).tolist()
+    np.testing.assert_array_equal(said["predictions"]["probability"], model.predict_proba(X)[:, 1])
+    shell("report python.json --out page.html --ledger data.ledger")
+    assert "data.ledger" in Path("page.html").read_text()
+    said = json.loads(
+        shell("evaluate python.json all.csv --public made-up --declare published --missing fill --unlisted zero --json")
+    )
+    assert said["value"] == pytest.approx(model.score(X, y))
+    model.released_.verify(ledger="data.ledger")
+
+
+def test_an_array_model_is_one_of_the_shell_too(shell, hospital):
+    table, _ = hospital
+    X, y = table[["dose", "cost"]], table["sick"]
+    model = PrivateLogisticRegression(2.0, 1e-5, feature_bounds=((0, 0), (10, 1000)), classes=("no", "yes")).fit(X, y)
+    model.released_.save("array.json")
+    said = json.loads(shell("predict array.json all.csv --json"))
+    assert said["predictions"]["label"] == model.predict(X).tolist()
+    # Names that look like a record are not written down.
+    model.fit(X.set_axis(["17.5", "900"], axis=1), y)
+    assert model.released_.schema.names == ("column1", "column2")
+    # Nor are those of groups, which may be people's.
+    model.fit(X, y, groups=np.repeat(["Meier", "Roth"], 200))
+    assert [silo.name for silo in model.released_.silos] == ["silo 1", "silo 2"]
+
+
+def test_several_classes_are_kept_and_loaded(table, tmp_path):
+    X = table[0]
+    y = np.arange(300) % 3
+    model = PrivateLogisticRegression(9.0, 1e-5, feature_bounds=(-1, 1), classes=(0, 1, 2)).fit(X, y)
+    loaded = ReleasedModel.load(model.released_.save(tmp_path / "three.npz"))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+def test_labels_are_judged_by_what_they_mean(hospital):
+    table, _ = hospital
+    X, _ = features(table, "sick")
+    model = PrivateLogisticRegression(9.0, 1e-5, schema=SICK, **AWKWARD).fit(X, table["sick"])
+    # "1" is another word for "yes", and 1 is that "1".
+    words = table["sick"].map({"yes": 1, "no": "no"})
+    assert model.score(X, words) == model.score(X, table["sick"]) > 0.7
+    assert set(model.predict(X)) <= {"no", "yes"}
+    assert list(model.classes_) == ["no", "yes"]
+    found = private_accuracy(model, X, words, epsilon=50.0)
+    assert found.value == pytest.approx(model.score(X, words), abs=0.01)
+    above = Schema(COLUMNS, ThresholdLabel("cost", 500), constant=0.5)
+    rich = PrivateLogisticRegression(9.0, 1e-5, schema=above, **AWKWARD).fit(X, table["cost"])
+    assert set(rich.predict(X)) <= {"at most 500", "above 500"}
+    assert rich.score(X, table["cost"]) > 0.7
+
+
+def test_numbers_are_in_the_units_of_the_table(hospital):
+    table, _ = hospital
+    X, y = features(table, "cost")
+    model = PrivateLinearRegression(20.0, 1e-5, schema=COST, **AWKWARD).fit(X, y)
+    found = model.predict(X)
+    assert found.min() >= 0
+    assert found.max() <= 1000
+    error = np.abs(found - y.clip(0, 1000)).mean()
+    private = private_absolute_error(model, X, y, epsilon=50.0, largest=1000.0)
+    assert private.value == pytest.approx(error, abs=2.0)
+    within = (found > 0) & (found < 1000)
+    rows = model.released_.rows.read(X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False).features
+    np.testing.assert_allclose((rows @ model.coef_ + model.intercept_)[within], found[within], rtol=1e-9)
+
+
+def test_a_blanked_row_has_no_prediction(hospital):
+    table, _ = hospital
+    X, y = features(table, "sick")
+    model = PrivateLogisticRegression(5.0, 1e-5, schema=SICK, missing="blank", unlisted="zero").fit(X, y)
+    found, chances = model.predict(X), model.predict_proba(X)
+    assert found[7] is None
+    assert np.isnan(chances[7]).all()
+    assert np.isnan(model.decision_function(X)[7])
+    assert np.isfinite(np.delete(chances, 7, axis=0)).all()
+    assert model.score(X, y) == np.mean(np.delete(found, 7) == np.delete(y.to_numpy(), 7))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"feature_bounds": (0, 1)}, "feature_bounds and schema cannot be given together"),
+        ({"row_norm": 1.0}, "row_norm and schema cannot"),
+        ({"classes": ("no", "yes")}, "classes and schema cannot"),
+        ({"fit_intercept": False}, "the schema has a constant"),
+        ({"schema": 3}, "schema must be a Schema, the path of its JSON file or None, got 3"),
+        ({"schema": "nowhere.json"}, "Cannot read the schema file 'nowhere.json'"),
+        ({"schema": None, "missing": "fill"}, "are for tables with a schema"),
+        ({"missing": "drop"}, "missing must be one of 'error', 'fill', 'blank', got 'drop'"),
+        ({"schema": COST}, "predicts one of two classes, but the schema's label 'cost' is a number"),
+    ],
+)
+def test_contradictions_are_refused_before_data_are_looked_at(options, message):
+    model = PrivateLogisticRegression(1.0, 1e-5, **({"schema": SICK} | options))
+    with pytest.raises(InputError, match=message):
+        model.fit(None, None)
+    number = PrivateLinearRegression(1.0, 1e-5, schema=COST, target_bounds=(0, 1))
+    with pytest.raises(InputError, match="target_bounds and schema cannot"):
+        number.fit(None, None)
+    with pytest.raises(InputError, match="predicts a number, but the schema's label 'sick' is one of two classes"):
+        PrivateLinearRegression(1.0, 1e-5, schema=SICK).fit(None, None)
+
+
+def test_what_is_wrong_with_a_table_is_told_by_row_and_column(hospital):
+    table, _ = hospital
+    X, y = features(table, "sick")
+    model = PrivateLogisticRegression(1.0, 1e-5, schema=SICK)
+    with pytest.raises(InputError, match=r"X, row 8, column 'age': the cell is empty.*missing= in Python") as caught:
+        model.fit(X.set_index(pd.Index(range(5000, 5400))), y)  # an index of one's own, such as patients' numbers
+    assert "500" not in str(caught.value)
+    assert "09" not in str(caught.value)
+    lenient = PrivateLogisticRegression(1.0, 1e-5, schema=SICK, **AWKWARD)
+    for rows, labels, message in (
+        (X.to_numpy(), y, "X must be a pandas DataFrame with its columns, got ndarray"),
+        (X.drop(columns="dose"), y, r"lacks the column\(s\) 'dose'"),
+        (X, y[:-1], "y must be one label for each of the 400 rows of X"),
+        (X, None, "requires y to be passed"),
+        (X.iloc[:0], y[:0], "no rows"),
+        (X, pd.Series(["perhaps"] * 400), "every row would be blanked"),
+    ):
+        with pytest.raises(InputError, match=message):
+            lenient.fit(rows, labels)
+    with pytest.raises(InputError, match="X must be a pandas DataFrame"):
+        lenient.fit(X, y).predict(X.to_numpy())
+
+
+def test_an_estimator_with_a_schema_can_be_cloned_and_pickled(hospital):
+    table, groups = hospital
+    X, y = features(table, "sick")
+    model = PrivateLinearSVC(5.0, 1e-5, schema=SICK, **AWKWARD)
+    assert clone(model).get_params() == model.get_params()
+    assert "schema=" in repr(model)
+    model.fit(X, y, groups=groups)
+    copied = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copied.predict(X), model.predict(X))
+    assert copied.released_ == model.released_
+    assert not hasattr(clone(model), "released_")
+    for cell in ("person 7", "99.0"):
+        assert cell.encode() not in pickle.dumps(model)

@@ -1,0 +1,168 @@
+"""A released model predicts from its file alone, states its privacy in one set of words, and knows its ledger."""
+
+import json
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+from dpadmm.datasets.encoding import RowEncoding, TargetScale
+from dpadmm.datasets.schema import Screening
+from dpadmm.datasets.tables import encode_table, numbered_names
+from dpadmm.errors import InputError
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.reporting import files
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.rows import PlainColumns, PlainLabel
+
+BOUNDED = RowEncoding.of(2, feature_bounds=((0.0, -1.0), (10.0, 3.0)))
+FREE = RowEncoding.of(2, has_intercept=False)
+ROWS = np.array([[5.0, 1.0], [0.1, 2.9], [50.0, -7.0], [9.0, 0.0]])
+SICK = PlainLabel(name="sick", classes=("no", "yes"))
+
+
+def plain(model, encoding, label, weights):
+    schema = PlainColumns.of(encoding, numbered_names(2), label)
+    return replace(model, schema=schema, coefficients=tuple(np.ravel(weights).tolist()))
+
+
+def kept(model, tmp_path):
+    """Return the model as both kinds of file give it back."""
+    return [ReleasedModel.load(model.save(tmp_path / name)) for name in ("m.json", "m.npz")]
+
+
+@pytest.mark.parametrize("encoding", [BOUNDED, FREE], ids=["bounds", "none"])
+def test_two_classes_of_an_array(model, tmp_path, encoding):
+    weights = np.arange(1.0, 1.0 + encoding.dimension) / 7
+    made = plain(model, encoding, SICK, weights)
+    scores = encoding.encode(ROWS) @ weights
+    np.testing.assert_allclose(made.decision_function(ROWS), scores, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(made.predict_proba(ROWS)[:, 1], expit(scores), rtol=1e-12)
+    assert made.predict(ROWS).tolist() == np.where(scores > 0, "yes", "no").tolist()
+    for again in kept(made, tmp_path):
+        assert again == made
+        assert again.decision_function(ROWS).tolist() == made.decision_function(ROWS).tolist()
+        table = pd.DataFrame(ROWS, columns=["column1", "column2"])
+        assert again.predict_proba(table.iloc[:, ::-1]).tolist() == made.predict_proba(ROWS).tolist()
+        assert again.decision_function(sparse.csr_array(ROWS)).tolist() == pytest.approx(made.decision_function(ROWS))
+
+
+def test_several_classes_are_several_vectors(model, tmp_path):
+    weights = np.array([[1.0, 0.0, 0.1], [-1.0, 2.0, 0.0], [0.0, -2.0, 0.3]])
+    made = plain(model, BOUNDED, PlainLabel(name="ward", classes=(3, 5, 8)), weights)
+    scores = BOUNDED.encode(ROWS) @ weights.T
+    for again in kept(made, tmp_path):
+        assert again.predict(ROWS).tolist() == np.array([3, 5, 8])[scores.argmax(axis=1)].tolist()
+        assert again.predict(ROWS).dtype == np.int64
+        np.testing.assert_allclose(again.predict_proba(ROWS).sum(axis=1), 1.0)
+        assert again.decision_function(ROWS).shape == (4, 3)
+    assert "Shared by   3 one-vs-rest problems" in made.statement
+    assert "column2 (for 5)" in made.report()
+    with pytest.raises(InputError, match="3 coefficients for 9 features"):
+        replace(made, coefficients=made.coefficients[:3])
+
+
+def test_a_number_comes_in_its_own_units(model, tmp_path):
+    scale = TargetScale.of((100.0, 300.0))
+    made = replace(plain(model, BOUNDED, PlainLabel(name="cost", scale=scale), (0.5, -0.25, 0.1)), loss="linear")
+    encoded = BOUNDED.encode(ROWS) @ np.array([0.5, -0.25, 0.1])
+    for again in kept(made, tmp_path):
+        np.testing.assert_allclose(again.predict(ROWS), 200 + 100 * encoded, rtol=1e-12)
+        read = again.rows.read(
+            pd.DataFrame(ROWS, columns=["column1", "column2"]).assign(cost=[100, "200", 999, 300]),
+            "t.csv",
+            Screening(),
+            is_labelled=True,
+        )
+        assert read.labels.tolist() == [-1.0, 0.0, 1.0, 1.0]
+    for refused in (made.decision_function, made.predict_proba):
+        with pytest.raises(InputError, match="use predict"):
+            refused(ROWS)
+
+
+def test_awkward_cells_of_plain_columns_follow_the_policies(model):
+    made = plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0))
+    table = pd.DataFrame({"column1": ["5", None, "11"], "column2": ["1", "1", "x"], "sick": ["yes", "no", "no"]})
+    with pytest.raises(InputError, match="row 2, column 'column1': the cell is empty"):
+        made.predict(table)
+    with pytest.raises(InputError, match="column 'column2': the cell is not a finite number"):
+        made.scores(table, screening=Screening.of("fill"))
+    rows = table.head(2)
+    filled = made.scores(rows, screening=Screening.of("fill"))
+    assert filled.tolist() == made.scores(np.array([[5.0, 1.0], [5.0, 1.0]])).tolist()
+    blanked = made.scores(rows, screening=Screening.of("blank"))
+    assert made.answers(blanked).tolist() == ["yes" if blanked[0, 0] > 0 else "no", None]
+    assert np.isnan(made.probabilities(blanked)[1]).all()
+    with pytest.raises(InputError, match="outside the public bounds"):
+        made.scores(table.iloc[[2]].assign(column2="1"), screening=Screening.of(out_of_range="error"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.ones((2, 3)), r"must have 2 columns, got an array of shape \(2, 3\)"),
+        (np.ones(2), "must have 2 columns"),
+        (np.array([[1.0, np.nan]]), "not finite"),
+        (np.array([["a", "b"]]), "must hold numbers"),
+        (pd.DataFrame({"column1": [1.0], "b": [2.0]}), r"lacks the column\(s\) 'column2'"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(model, rows, message):
+    with pytest.raises(InputError, match=message):
+        plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0)).predict(rows)
+
+
+def test_a_label_is_classes_or_a_number():
+    for label in ({}, {"classes": ("one",)}, {"classes": (0, 1), "scale": TargetScale.of((0, 1))}):
+        with pytest.raises(InputError, match="at least 2 classes or"):
+            PlainLabel(**label)
+
+
+def test_predictions_by_a_schema_are_the_same_after_loading(model, tmp_path):
+    table = pd.DataFrame({"age": [20, 70, 130], "sex": ["F", "M", "F"]})
+    scores = encode_table(model.schema, table, is_labelled=False).features @ np.array(model.coefficients)
+    for again in kept(model, tmp_path):
+        assert again.decision_function(table).tolist() == scores.tolist()
+        assert again.predict(table).tolist() == np.where(scores > 0, "yes", "no").tolist()
+
+
+def test_the_statement_and_the_page_say_the_same(model, tmp_path):
+    said = model.statement
+    for words in ("epsilon 1 at delta 1e-05", "from the eavesdropper", "C1 + C8; certified", "Theorem 3"):
+        assert words in said
+    assert "NO PRIVATE RELEASE" not in said
+    page = model.report(tmp_path / "page.html", name="m.json")
+    assert (tmp_path / "page.html").read_text() == page
+    assert "dpadmm report m.json --json" in page
+    assert "dpadmm report" not in model.report()  # nobody knows of a file
+    assert f"Protected: <strong>{model.guarantee.protected}</strong>" in unescape(page)
+
+
+def test_a_model_is_known_by_its_digest(model, tmp_path):
+    place = model.save(tmp_path / "m.json")
+    assert json.loads(place.read_text())["digest"] == model.digest
+    for again in kept(model, tmp_path):
+        again.verify(digest=model.digest)
+        with pytest.raises(InputError, match="another model, or it was changed"):
+            replace(again, title="Another").verify(digest=model.digest)
+
+
+def test_a_ledger_must_know_the_training(model, tmp_path):
+    data = (SiloColumns("clinic", {"x": np.arange(6.0)}),)
+    Ledger.create(tmp_path / "book", data, Budget(epsilon=9.0, delta=1e-5)).close()
+    for each in (model, replace(model, spending=None)):
+        with pytest.raises(InputError, match="not the ledger the model was trained with"):
+            each.verify(ledger=tmp_path / "book")
+
+
+def test_plain_columns_with_other_types_are_refused_even_with_a_right_digest(model, tmp_path):
+    made = files.encode(plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0)))
+    changes = ({"names": "ab"}, {"centre": [0.0]}, {"norm_bound": "x"}, {"label": {"name": "a"}}, {"more": 1})
+    for change in changes:
+        (tmp_path / "m.json").write_bytes(files.signed(made | {"schema": made["schema"] | change}))
+        with pytest.raises(InputError, match=r"m\.json"):
+            ReleasedModel.load(tmp_path / "m.json")
