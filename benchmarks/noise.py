@@ -10,15 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from dpadmm.noise import Batch, Draw, Sampler, SecureSampler, SimulatedSampler, Slot, grid_for
-from dpadmm.privacy.records import (
-    Certificate,
-    CoordinateLaplaceRelease,
-    GaussianRelease,
-    Norm,
-    SphericalLaplaceRelease,
-    Unit,
-    View,
-)
+from dpadmm.privacy.protection import Certificate, Norm, Unit, View
+from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, SphericalLaplaceRelease
 from table import Row
 
 REPETITIONS = 15

@@ -11,12 +11,12 @@ import numpy as np
 
 from dpadmm import PrivateLinearSVC, PrivateLogisticRegression, ledger_data, private_accuracy
 from dpadmm.errors import BudgetError
-from dpadmm.privacy.ledger import Budget, Ledger, Statement
+from dpadmm.privacy.ledger import Budget, Ledger, LedgerStatement
 
 DELTA = 1e-6
 
 
-def main(n_records: int = 5_000) -> Statement:
+def main(n_records: int = 5_000) -> LedgerStatement:
     """Spend a budget of 1.5 step by step; returns what the ledger says at the end."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n_records, 5))

@@ -830,7 +830,8 @@ def test_values_without_noise_are_not_in_messages() -> None:
     """A row above the norm, a value beyond the grid, a table of text: the refusals are told without the value."""
     from dpadmm.noise import Batch, Draw, Slot
     from dpadmm.noise.secure import SecureSampler, grid_for
-    from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
+    from dpadmm.privacy.protection import Certificate, Unit, View
+    from dpadmm.privacy.records import GaussianRelease
     from dpadmm.problems.silos import Silos
     from dpadmm.solvers.solution import Solution, Subproblem, require_converged
 

@@ -32,7 +32,7 @@ from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates import consensus_broadcast_records
 from dpadmm.privacy.claims import consensus as claims
-from dpadmm.privacy.records import Protection, Strength, Unit, View
+from dpadmm.privacy.protection import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic

@@ -18,7 +18,8 @@ from dpadmm.noise.plan import calibrated
 from dpadmm.noise.promises import Promise
 from dpadmm.noise.schedules import Custom
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import Strength, objective_epsilon
+from dpadmm.privacy.protection import Strength
+from dpadmm.privacy.records import objective_epsilon
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.problem import Problem
 

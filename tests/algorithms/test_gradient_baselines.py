@@ -25,7 +25,8 @@ from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import CoordinateLaplaceRelease, Norm, SampledGaussianRelease
+from dpadmm.privacy.protection import Norm
+from dpadmm.privacy.records import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic

@@ -12,7 +12,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import ring
 from dpadmm.noise.schedules import Geometric
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import Strength
+from dpadmm.privacy.protection import Strength
 from dpadmm.problems.losses import CappedLogistic, Logistic
 from dpadmm.problems.problem import Problem
 

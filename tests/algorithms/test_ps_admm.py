@@ -30,7 +30,8 @@ from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import GaussianRelease, Protection, SampledGaussianRelease, Strength
+from dpadmm.privacy.protection import Protection, Strength
+from dpadmm.privacy.records import GaussianRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic

@@ -9,8 +9,8 @@ from dpadmm.audit.catalogue import all_subjects, subjects_of
 from dpadmm.audit.estimates import How
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.gaussian import m_of
-from dpadmm.privacy.records import View
+from dpadmm.privacy.curves import m_of
+from dpadmm.privacy.protection import View
 
 PRIVATE = [method.about.name for method in METHODS if method.about.is_private]
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpadmm.audit.estimates import Guess, How, advantage_bound, clopper_pearson_bound, gdp_bound
 from dpadmm.errors import InputError
-from dpadmm.privacy.gaussian import delta_of_epsilon, epsilon_of_delta, m_of
+from dpadmm.privacy.curves import delta_of_epsilon, epsilon_of_delta, m_of
 
 M = float(m_of(1.0, 1e-5))
 

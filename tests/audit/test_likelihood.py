@@ -18,9 +18,9 @@ from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.distributions import SphericalLaplace
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.privacy.protection import Certificate, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
-    Certificate,
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
@@ -28,8 +28,6 @@ from dpadmm.privacy.records import (
     PoissonSampling,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Unit,
-    View,
 )
 from dpadmm.problems import neighbours
 

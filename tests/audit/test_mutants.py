@@ -28,9 +28,8 @@ from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.plan import at_levels
 from dpadmm.noise.simulated import BareSampler
 from dpadmm.privacy.claims.ps_admm import Theorem2
-from dpadmm.privacy.curves import GaussianCurve
-from dpadmm.privacy.gaussian import m_of
-from dpadmm.privacy.records import View
+from dpadmm.privacy.curves import GaussianCurve, m_of
+from dpadmm.privacy.protection import View
 from dpadmm.problems import neighbours
 
 CONFIDENCE = 1 - 1e-6

@@ -13,7 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
-from dpadmm.privacy.records import Protection, Relation, Unit
+from dpadmm.privacy.protection import Protection, Relation, Unit
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "c3.json"
 

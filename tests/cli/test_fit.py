@@ -331,7 +331,7 @@ def test_people_are_numbered_before_anything_can_name_them(study):
     from dpadmm.cli.tables import SiloTable
     from dpadmm.cli.training import Books, Training
     from dpadmm.datasets.screening import Screening
-    from dpadmm.privacy.records import Protection, Unit
+    from dpadmm.privacy.protection import Protection, Unit
 
     training = Training(
         schema=Schema.load(study.schema),

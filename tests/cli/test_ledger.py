@@ -13,8 +13,8 @@ from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.cli.public_facts import one_agent
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
-from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer, anchor_text
-from dpadmm.privacy.ledger.codec import encode_release
+from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
+from dpadmm.privacy.ledger.store import anchor_text
 from dpadmm.privacy.records import Origin
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)

@@ -17,7 +17,8 @@ from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import PureTarget, Target, largest_rate
 from dpadmm.privacy.certificates import consensus_broadcast_records
 from dpadmm.privacy.claims import NoiseKind
-from dpadmm.privacy.records import Strength, Unit, objective_epsilon
+from dpadmm.privacy.protection import Strength, Unit
+from dpadmm.privacy.records import objective_epsilon
 
 
 def agent(name, **told):

@@ -15,7 +15,7 @@ from dpadmm.networks import complete, erdos_renyi, ring, star
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
-from dpadmm.privacy.records import Protection
+from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import L1, Ridge

@@ -12,18 +12,14 @@ import pytest
 from scipy import stats
 
 from dpadmm.noise import Batch, CoordinateLaplace, Draw, Gaussian, Slot, SphericalLaplace, distribution_of, grid_for
+from dpadmm.privacy.protection import Certificate, Norm, Strength, Unit, View
 from dpadmm.privacy.records import (
-    Certificate,
     CoordinateLaplaceRelease,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     PoissonSampling,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Strength,
-    Unit,
-    View,
 )
 
 FALSE_ALARM = 1e-6

@@ -16,10 +16,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, ledger_data, private_accuracy
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import compose
+from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.records import Protection, Unit, View
+from dpadmm.privacy.protection import Protection, Unit, View
 
 
 def spent(path) -> float:
@@ -273,8 +273,8 @@ def test_a_ledger_remembers_what_it_assumes(make, table, tmp_path):
             with pytest.raises(InputError, match="does not cover"):
                 build(ledger=book, **less).fit(X, y, groups=groups)
         build(ledger=book, max_records_per_person=3, view="eavesdropper").fit(X, y, groups=groups)
-        m = [float(gaussian.m_of(1.0, 1e-5))] * 2
-        both = float(gaussian.epsilon_of_delta(np.sqrt(np.sum(np.square(m))), 1e-5))
+        m = [float(m_of(1.0, 1e-5))] * 2
+        both = float(epsilon_of_delta(np.sqrt(np.sum(np.square(m))), 1e-5))
         assert book.statement().spent_epsilon == pytest.approx(both, rel=1e-4)
 
 

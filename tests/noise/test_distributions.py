@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 from dpadmm.errors import InputError
 from dpadmm.noise import CoordinateLaplace, Gaussian, SphericalLaplace
-from dpadmm.privacy.records import Norm
+from dpadmm.privacy.protection import Norm
 
 ALL = [Gaussian(0.7), SphericalLaplace(1.3), CoordinateLaplace(0.4)]
 

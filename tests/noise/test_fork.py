@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dpadmm.noise import Batch, Draw, SecureSampler, Slot, grid_for
-from dpadmm.privacy.records import Certificate, GaussianRelease, SphericalLaplaceRelease, Unit, View
+from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.records import GaussianRelease, SphericalLaplaceRelease
 
 GRID = grid_for(2.0)
 CERTIFICATE = Certificate(

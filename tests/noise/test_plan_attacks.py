@@ -14,8 +14,7 @@ from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target, calibrate_gaussian
 from dpadmm.privacy.certificates import dvp, p_admm, sampled_gradient
-from dpadmm.privacy.curves import GaussianCurve
-from dpadmm.privacy.gaussian import m_of
+from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.records import Origin, PoissonSampling
 
 MESSAGE, OTHER = Slot("message"), Slot("other")

@@ -26,8 +26,9 @@ from tests.contracts.noise_contract import (
 
 from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, grid_for
-from dpadmm.privacy.certificates import full_gradient, secure_grid
-from dpadmm.privacy.records import GaussianRelease, Origin, Strength
+from dpadmm.privacy.certificates import full_gradient
+from dpadmm.privacy.protection import Strength, secure_grid
+from dpadmm.privacy.records import GaussianRelease, Origin
 
 DISCRETE = [gaussian, sampled_gaussian, laplace]
 SAMPLER = SecureSampler()

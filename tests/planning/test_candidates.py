@@ -27,7 +27,7 @@ from dpadmm.planning.plan import course_of
 from dpadmm.planning.settings import Settings, solver_tolerance, why_not
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Protection, Unit, View
+from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, Ridge
 

@@ -11,7 +11,8 @@ from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.records import Origin, Protection, Unit, View
+from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.regularisers import L1
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from dpadmm.noise import SecureSampler
 from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Protection, View
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.losses import Target as Labels
 from dpadmm.problems.regularisers import L1, ElasticNet, Ridge

@@ -16,7 +16,7 @@ from dpadmm.planning.cache import folder, key_of, remembered
 from dpadmm.planning.candidates import settings_at
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import ONE_RECORD, Protection, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, ElasticNet
 

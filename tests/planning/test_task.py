@@ -9,7 +9,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import ring
 from dpadmm.planning import Task, plan
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import Protection, Unit, View
+from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
 

@@ -16,22 +16,16 @@ from dpadmm.privacy.accounting import (
     worst_person,
 )
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, PureCurve
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Relation, Strength, Unit, View
 from dpadmm.privacy.records import (
-    ONE_RECORD,
     BareRelease,
-    Certificate,
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     PoissonSampling,
-    Relation,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Strength,
-    Unit,
-    View,
     objective_epsilon,
 )
 

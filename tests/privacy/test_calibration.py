@@ -17,26 +17,21 @@ from dpadmm.privacy.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_objective,
-    calibrate_sampled_gaussian,
     calibrate_scale,
     objective_rate,
     optimal_gaussian_shape,
     optimal_pure_rates,
 )
+from dpadmm.privacy.protection import Certificate, Norm, Relation, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
-    Certificate,
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     PoissonSampling,
-    Relation,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Unit,
-    View,
     objective_epsilon,
 )
 
@@ -55,6 +50,11 @@ def gaussian(bound, std, agent=0, **terms):
     return GaussianRelease(
         certificate=replace(BASE, bound=float(bound), **terms), noise_std=float(std), agent=agent, round=0
     )
+
+
+def sampled(noise_std):
+    sampling = PoissonSampling(rate=0.1)
+    return SampledGaussianRelease(certificate=BASE, noise_std=noise_std, sampling=sampling, agent=0, round=0)
 
 
 @many
@@ -148,12 +148,13 @@ def test_objective_rounds_spend_exactly():
     ids=["poisson", "add-or-remove", "fixed", "everyone"],
 )
 def test_sampled_spends_within_a_thousandth(sampling, relation, rounds, target):
-    certificates = [replace(BASE, bound=0.02, relation=relation)] * rounds
-    stds = calibrate_sampled_gaussian(target, certificates, sampling)
-    releases = [
-        SampledGaussianRelease(certificate=c, noise_std=float(s), sampling=sampling, agent=0, round=0)
-        for c, s in zip(certificates, stds, strict=True)
+    certificate = replace(BASE, bound=0.02, relation=relation)
+    loud = [
+        SampledGaussianRelease(certificate=certificate, noise_std=1.0, sampling=sampling, agent=0, round=k)
+        for k in range(rounds)
     ]
+    factor = calibrate_scale(target, loud)
+    releases = [release.louder(factor) for release in loud]
     assert target.epsilon * (1 - 1e-3) <= compose(releases).epsilon(target.delta) <= target.epsilon
 
 
@@ -217,10 +218,10 @@ def test_a_round_with_nothing_to_hide_gets_no_noise_by_the_optimal_shape():
         lambda: calibrate_gaussian(Target(1.0, 1e-5), [1.0], silos_per_person=0),
         lambda: calibrate_laplace(PureTarget(1.0), [1.0, 0.0], [1.0, 0.0]),
         lambda: calibrate_objective(PureTarget(1.0), []),
-        lambda: calibrate_sampled_gaussian(Target(1.0, 1e-5), [BASE], PoissonSampling(rate=0.1), [0.0]),
+        lambda: calibrate_scale(Target(1.0, 1e-5), [sampled(noise_std=0.0)]),
         lambda: calibrate_scale(Target(1.0, 1e-5), [BareRelease(reason="debug", agent=0, round=0)]),
         lambda: calibrate_scale(Target(1.0, 1e-5), [gaussian(0.0, 1.0)]),
-        lambda: calibrate_sampled_gaussian(Target(1.0, 1e-16), [BASE], PoissonSampling(rate=0.1)),
+        lambda: calibrate_scale(Target(1.0, 1e-16), [sampled(noise_std=1.0)]),
         lambda: optimal_pure_rates([0.0], [1.0], 1.0),
         lambda: optimal_gaussian_shape([1.0], [0.0]),
     ],

@@ -11,13 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.gaussian import (
-    delta_of_epsilon,
-    epsilon_of_delta,
-    log_delta,
-    m_of,
-    zcdp_epsilon_classical,
-)
+from dpadmm.privacy.curves import delta_of_epsilon, epsilon_of_delta, log_delta, m_of, zcdp_epsilon_classical
 
 # Origin: mpmath with 60 digits, as named in the file.
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "gdp.json").read_text())["rows"]

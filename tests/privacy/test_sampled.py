@@ -9,8 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
-from dpadmm.privacy.curves import GaussianCurve, PureCurve
-from dpadmm.privacy.gaussian import delta_of_epsilon
+from dpadmm.privacy.curves import GaussianCurve, PureCurve, delta_of_epsilon
 from dpadmm.privacy.records import SampledStep, Scheme
 from dpadmm.privacy.sampled import compose_losses
 

@@ -8,7 +8,8 @@ from html import unescape
 import numpy as np
 import pytest
 
-from dpadmm.privacy.records import Origin, View
+from dpadmm.privacy.protection import View
+from dpadmm.privacy.records import Origin
 from dpadmm.reporting.facts import Basis, Custody
 from dpadmm.reporting.page import best_guess, merged, report_page
 from dpadmm.reporting.views import observers

@@ -45,7 +45,7 @@ from dpadmm.privacy.claims import (
     r_admm,
 )
 from dpadmm.privacy.claims.figures import merged
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.protection import Unit, View
 from dpadmm.problems.arrays import Floats
 
 NO_PAPER = "no paper studied here claims a figure for this method and unit"

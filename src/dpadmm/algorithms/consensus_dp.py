@@ -30,7 +30,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import with_spherical_noise
+from dpadmm.privacy.protection import with_spherical_noise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

@@ -19,7 +19,7 @@ from dpadmm.privacy.certificates import (
     consensus_broadcast_quadratic,
     consensus_broadcast_records,
 )
-from dpadmm.privacy.records import ONE_RECORD, Certificate, Protection
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection
 from dpadmm.problems.quadratics import QuadraticAgents
 
 

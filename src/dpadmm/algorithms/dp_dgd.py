@@ -23,8 +23,8 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.noise.schedules import Geometric
-from dpadmm.privacy.certificates import gradient_step, in_l1_norm, with_spherical_noise
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.certificates import gradient_step
+from dpadmm.privacy.protection import Certificate, in_l1_norm, with_spherical_noise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import dvp, solver_smoothing
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic

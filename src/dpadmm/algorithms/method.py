@@ -17,7 +17,7 @@ from dpadmm.algorithms.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.protection import Unit, View
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 

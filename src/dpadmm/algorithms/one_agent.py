@@ -30,7 +30,8 @@ from dpadmm.privacy.calibration import (
     optimal_gaussian_shape,
 )
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedSchedule, ClaimedSensitivity
-from dpadmm.privacy.records import Certificate, Release, Unit
+from dpadmm.privacy.protection import Certificate, Unit
+from dpadmm.privacy.records import Release
 from dpadmm.problems.arrays import Floats
 
 AnyTarget = Target | PureTarget

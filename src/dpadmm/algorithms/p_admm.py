@@ -18,7 +18,7 @@ from dpadmm.algorithms.method import About, Topology, WorstCase
 from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import p_admm
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
 

@@ -36,7 +36,7 @@ from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.noise.split import share_at
 from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient
-from dpadmm.privacy.records import Certificate, Strength
+from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions

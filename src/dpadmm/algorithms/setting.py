@@ -10,7 +10,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Promise, Row
 from dpadmm.privacy.certificates import LocalFunction
-from dpadmm.privacy.records import ONE_RECORD, Certificate, Protection
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.problem import Problem
 

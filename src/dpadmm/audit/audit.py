@@ -28,7 +28,7 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.curves import Curve, GaussianCurve
-from dpadmm.privacy.records import View
+from dpadmm.privacy.protection import View
 from dpadmm.problems.arrays import Floats
 
 DEFAULT_RUNS = 20_000

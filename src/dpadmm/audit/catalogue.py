@@ -25,7 +25,7 @@ from dpadmm.audit.transcripts import Wire
 from dpadmm.errors import InputError
 from dpadmm.networks import complete
 from dpadmm.noise.promises import Family
-from dpadmm.privacy.records import View
+from dpadmm.privacy.protection import View
 
 _FINAL, _BROADCASTS = MatchedFilter(final_model), MatchedFilter(all_broadcasts)
 

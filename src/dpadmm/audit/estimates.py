@@ -22,7 +22,7 @@ from scipy.special import betaincinv, ndtri
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.gaussian import epsilon_of_delta
+from dpadmm.privacy.curves import epsilon_of_delta
 from dpadmm.problems.arrays import Floats
 
 LEAST_CONFIDENCE = 0.76

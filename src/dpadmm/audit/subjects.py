@@ -17,7 +17,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.schedules import Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.records import View
+from dpadmm.privacy.protection import View
 from dpadmm.problems.neighbours import Pair
 
 

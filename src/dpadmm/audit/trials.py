@@ -24,7 +24,7 @@ from dpadmm.audit.transcripts import RunSetup, record
 from dpadmm.noise.draws import Slot
 from dpadmm.privacy.claims import fixed_point as claims
 from dpadmm.privacy.claims import ps_admm
-from dpadmm.privacy.gaussian import epsilon_of_delta
+from dpadmm.privacy.curves import epsilon_of_delta
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.neighbours import FAR, saturated

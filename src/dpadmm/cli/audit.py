@@ -12,7 +12,7 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from dpadmm.audit.audit import AuditResult
     from dpadmm.audit.subjects import Subject
-    from dpadmm.privacy.records import View
+    from dpadmm.privacy.protection import View
 
 VIOLATION_CODE = 4
 """Exit code if an attack refutes a certificate."""
@@ -66,7 +66,7 @@ def _chosen(
 ) -> "list[tuple[Subject, tuple[View, ...]]]":
     """Return what is attacked, with the views of each; everything wrong is refused before anything runs."""
     from dpadmm.audit.catalogue import all_subjects, subjects_of
-    from dpadmm.privacy.records import View
+    from dpadmm.privacy.protection import View
 
     if (algorithm is None) == (not all_methods):
         raise InputError("Name one method to attack (dpadmm audit p-admm), or say --all; not both.")

@@ -30,7 +30,7 @@ def demo(
     with clear_failures():
         from dpadmm.cli.figures import print_json
         from dpadmm.cli.results import model_json
-        from dpadmm.privacy.records import ONE_RECORD
+        from dpadmm.privacy.protection import ONE_RECORD
 
         folder = _folder(out)
         model, page = _run(folder, options.TaskWords(epsilon=epsilon, delta=delta, protection=ONE_RECORD), is_json=json)

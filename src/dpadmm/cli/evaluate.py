@@ -149,7 +149,7 @@ def _check_basis(
 def _check_apart(model: "SavedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
     """Refuse tables that the training ledger knows as its own; parts and other orders of rows it does not recognise."""
     from dpadmm.cli.tables import ledger_data
-    from dpadmm.privacy.ledger.reading import open_for_reading
+    from dpadmm.privacy.ledger import open_for_reading
 
     if ledger is None:
         return

@@ -20,7 +20,7 @@ from dpadmm.errors import DpadmmError, without_controls
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
-from dpadmm.privacy.records import Certificate, Unit
+from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems.arrays import Floats
 
 CLAIMED = "CLAIMED figures are what a paper prints, evaluated as printed. Nothing certified is computed from them."
@@ -147,11 +147,7 @@ def as_json(shown_figures: Figures) -> dict[str, Any]:
         "certified": {
             "epsilon": number(f.epsilon),
             "delta": f.delta,
-            "unit": said.protection.unit.value,
-            "relation": said.protection.relation.value,
-            "view": said.protection.view.value,
-            "records_per_person": said.protection.records_per_person,
-            "silos_per_person": said.protection.silos_per_person,
+            **said.protection.content(),
             "strength": said.strength.value,
             "certificates": list(said.theorems),
             "assumptions": list(said.assumptions),

@@ -73,7 +73,7 @@ def fit(
         from dpadmm.cli.tables import read_silos
         from dpadmm.cli.training import Books, Training
         from dpadmm.datasets.screening import Screening
-        from dpadmm.privacy.records import Unit
+        from dpadmm.privacy.protection import Unit
         from dpadmm.reporting.model_file import check_writable
         from dpadmm.reporting.places import check_apart
 

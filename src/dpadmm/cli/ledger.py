@@ -9,8 +9,7 @@ from dpadmm.cli import options
 from dpadmm.cli.failures import clear_failures
 
 if TYPE_CHECKING:
-    from dpadmm.privacy.ledger import Ledger, Statement
-    from dpadmm.privacy.ledger.reading import RunSpending
+    from dpadmm.privacy.ledger import Ledger, LedgerStatement, RunSpending
 
 app = typer.Typer(help="Read, check and export a privacy ledger; change its budget.", no_args_is_help=True)
 
@@ -23,7 +22,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 
 
 def _open(path: Path, expected_head: str | None) -> "Ledger":
-    from dpadmm.privacy.ledger.reading import open_for_reading
+    from dpadmm.privacy.ledger import open_for_reading
 
     return open_for_reading(path, expected_head=expected_head)
 
@@ -32,9 +31,7 @@ def _open(path: Path, expected_head: str | None) -> "Ledger":
 def show(file: File, expected_head: Head = None, json: Json = False) -> None:
     """Show the budget, what is spent and left, and the releases of every run. Needs no data, changes nothing."""
     with clear_failures(), _open(file, expected_head) as ledger:
-        from dpadmm.privacy.ledger.reading import runs_of
-
-        said, runs = ledger.statement(), runs_of(ledger)
+        said, runs = ledger.statement(), ledger.runs()
         if json:
             _print_json({"command": "ledger show", **_as_json(said, runs)})
         else:
@@ -94,9 +91,7 @@ def budget(
 def verify(file: File, expected_head: Head = None) -> None:
     """Check pages, chain of digests, keys and anchor, and print the head to note down. Changes nothing."""
     with clear_failures(), _open(file, expected_head) as ledger:
-        from dpadmm.privacy.ledger.reading import verify as verified
-
-        typer.echo(f"Sound. Head {verified(ledger)}")
+        typer.echo(f"Sound. Head {ledger.verify()}")
 
 
 @app.command()
@@ -133,7 +128,7 @@ def migrate(
         )
 
 
-def _as_json(said: "Statement", runs: "tuple[RunSpending, ...]") -> dict[str, Any]:
+def _as_json(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -> dict[str, Any]:
     from dataclasses import asdict
 
     from dpadmm.cli.figures import number
@@ -144,11 +139,7 @@ def _as_json(said: "Statement", runs: "tuple[RunSpending, ...]") -> dict[str, An
         "left_epsilon": said.left_epsilon,
         "releases": said.releases,
         "refusals": said.refusals,
-        "unit": said.protection.unit.value,
-        "relation": said.protection.relation.value,
-        "view": said.protection.view.value,
-        "records_per_person": said.protection.records_per_person,
-        "silos_per_person": said.protection.silos_per_person,
+        **said.protection.content(),
         "strength": said.strength.value,
         "holds_adaptively": said.holds_adaptively,
         "head": said.head,
@@ -164,7 +155,7 @@ def _print_json(document: dict[str, Any]) -> None:
     print_json(document)
 
 
-def _print_statement(said: "Statement", runs: "tuple[RunSpending, ...]") -> None:
+def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -> None:
     from dataclasses import replace
 
     from rich.console import Console

@@ -70,7 +70,7 @@ def settings_of(method: type["Method"]) -> dict[str, inspect.Parameter]:
 
 def _shown(method: type["Method"], name: str) -> str:
     """Return a number's name on the command line; the fixed-point methods speak of users and their loss."""
-    from dpadmm.privacy.records import Unit
+    from dpadmm.privacy.protection import Unit
 
     is_user = Unit.USER in method.about.units
     words = {"number": "users" if is_user else "agents"} | ({"gradient_bound": "lipschitz"} if is_user else {})

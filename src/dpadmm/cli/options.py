@@ -12,7 +12,7 @@ from dpadmm.errors import InputError, without_controls
 if TYPE_CHECKING:
     from dpadmm.networks.graph import Network
     from dpadmm.planning.task import Task
-    from dpadmm.privacy.records import Protection
+    from dpadmm.privacy.protection import Protection
     from dpadmm.problems.losses import Loss
 
 _CELLS, _PRIVACY, _MODEL, _OUTPUT = "Awkward cells", "Privacy", "Model", "Output"

@@ -22,7 +22,7 @@ from dpadmm.algorithms.setting import Setting
 from dpadmm.cli.facts import AgentFacts, NoiseName, Sampling
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
-from dpadmm.privacy.records import Protection, Unit
+from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import Logistic

@@ -39,7 +39,7 @@ def report(
         saved = load_model(model)
         spending = saved.spending
         if ledger is not None:
-            from dpadmm.privacy.ledger.reading import open_for_reading
+            from dpadmm.privacy.ledger import open_for_reading
 
             _check_ledger(saved, ledger)
             with open_for_reading(ledger) as book:
@@ -57,11 +57,11 @@ def report(
 def _check_ledger(model: "SavedModel", ledger: Path) -> None:
     """Refuse a ledger that does not know the training of this model, which would show what other data have spent."""
     from dpadmm.errors import InputError, LedgerError
-    from dpadmm.privacy.ledger.reading import open_for_reading, runs_of
+    from dpadmm.privacy.ledger import open_for_reading
 
     head = None if model.spending is None else model.spending.head
     with open_for_reading(ledger) as book:  # its own faults come first, in their own words
-        is_known = head is not None or model.run in {run.run for run in runs_of(book)}
+        is_known = head is not None or model.run in {run.run for run in book.runs()}
     try:
         with open_for_reading(ledger, expected_head=head):
             pass

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpadmm.cli.figures import cell
-from dpadmm.privacy.records import covers
+from dpadmm.privacy.protection import covers
 from dpadmm.reporting.codec import encode
 from dpadmm.reporting.facts import SavedModel
 

@@ -72,7 +72,7 @@ def show(
     """Show what the coordinator needs to know of this silo, its ledger, and on demand its log."""
     with clear_federation_failures():
         from dpadmm.engines.federation.silo import Silo
-        from dpadmm.privacy.ledger.reading import open_for_reading
+        from dpadmm.privacy.ledger import open_for_reading
 
         _print_participant(directory)
         silo = Silo(directory)

@@ -19,7 +19,7 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.facts import SavedModel, Spending
 from dpadmm.reporting.model_file import check_room, check_writable, checked_suffix, save_model

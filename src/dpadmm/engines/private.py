@@ -25,9 +25,9 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.ledger import ConfirmedLedger
-from dpadmm.privacy.ledger.statement import Receipt
-from dpadmm.privacy.records import ONE_RECORD, ObjectiveRelease, Origin, Protection, SampledGaussianRelease
+from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
+from dpadmm.privacy.protection import ONE_RECORD, Protection
+from dpadmm.privacy.records import ObjectiveRelease, Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.prepare import DEFAULT_TOLERANCE

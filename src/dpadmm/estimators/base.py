@@ -28,7 +28,7 @@ from dpadmm.estimators.validation import Layout, boolean, new_data
 from dpadmm.planning.plan import Outcome, Plan, carry_out
 from dpadmm.planning.words import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.silos import Silos

@@ -10,9 +10,8 @@ from scipy import sparse
 
 from dpadmm.errors import InputError
 from dpadmm.estimators.validation import Layout
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
-from dpadmm.privacy.ledger.reading import open_for_reading
-from dpadmm.privacy.records import ONE_RECORD, Protection
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns, open_for_reading
+from dpadmm.privacy.protection import ONE_RECORD, Protection
 
 
 def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns, ...]:

@@ -31,17 +31,9 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.words import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
-from dpadmm.privacy.certificates import bounded_sum, secure_grid
-from dpadmm.privacy.records import (
-    Certificate,
-    CoordinateLaplaceRelease,
-    GaussianRelease,
-    Norm,
-    Origin,
-    Protection,
-    Unit,
-    View,
-)
+from dpadmm.privacy.certificates import bounded_sum
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
+from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
 
 STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""

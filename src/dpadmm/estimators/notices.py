@@ -9,7 +9,7 @@ from dataclasses import fields
 from types import FrameType
 
 from dpadmm.checks import shown
-from dpadmm.privacy.records import ONE_RECORD, Protection
+from dpadmm.privacy.protection import ONE_RECORD, Protection
 
 _USUAL_DELTA = 1e-6  # where a release asks for none
 

@@ -7,7 +7,8 @@ from typing import Any
 from dpadmm.noise.distributions import distribution_of
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.claims import ClaimedEpsilon
-from dpadmm.privacy.records import Origin, Protection, Relation, Release, Strength, Unit, View, covers
+from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers
+from dpadmm.privacy.records import Origin, Release
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Protection, Unit, View
+from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
 

@@ -14,10 +14,10 @@ from scipy.special import gammaln
 
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     SampledGaussianRelease,
     SphericalLaplaceRelease,

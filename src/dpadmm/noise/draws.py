@@ -11,7 +11,8 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.distributions import Distribution, distribution_of
-from dpadmm.privacy.records import Certificate, NoisyRelease, Origin, Release, Strength
+from dpadmm.privacy.protection import Certificate, Strength
+from dpadmm.privacy.records import NoisyRelease, Origin, Release
 
 COORDINATOR = -1
 """Index of the coordinator where an agent is asked for."""

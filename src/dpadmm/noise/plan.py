@@ -28,7 +28,7 @@ from dpadmm.privacy.calibration import (
     calibrate_objective,
     calibrate_scale,
 )
-from dpadmm.privacy.certificates import secure_grid
+from dpadmm.privacy.protection import secure_grid
 from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, Origin
 
 Floats = NDArray[np.float64]

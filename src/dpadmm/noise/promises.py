@@ -12,8 +12,8 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.schedules import Schedule
+from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import (
-    Certificate,
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,

@@ -24,7 +24,8 @@ from dpadmm.noise.draws import (
     checked_values,
     promised_noise,
 )
-from dpadmm.privacy.records import Certificate, Origin, Strength
+from dpadmm.privacy.protection import Certificate, Strength
+from dpadmm.privacy.records import Origin
 
 LEAST_RATIO = 2**10
 """Least scale/grid: from here on the discrete Gaussian's delta exceeds the continuous one's by less than 2e-6 of it."""
@@ -68,7 +69,8 @@ class SecureSampler:
     certificate.
 
     >>> from dpadmm.noise import Batch, Draw, Slot
-    >>> from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
+    >>> from dpadmm.privacy.protection import Certificate, Unit, View
+    >>> from dpadmm.privacy.records import GaussianRelease
     >>> grid = grid_for(2.0)
     >>> certificate = Certificate(
     ...     bound=1.0 + 2 * grid, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1 + C8",

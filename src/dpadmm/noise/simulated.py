@@ -26,7 +26,8 @@ from dpadmm.noise.draws import (
     checked_values,
     promised_noise,
 )
-from dpadmm.privacy.records import Origin, Strength
+from dpadmm.privacy.protection import Strength
+from dpadmm.privacy.records import Origin
 
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
 _WORTH_A_THREAD = 2**15  # numbers below which a thread costs more than it brings
@@ -45,7 +46,8 @@ class SimulatedSampler:
     threads : number of threads that share the agents of a draw, >= 1.
 
     >>> from dpadmm.noise import Batch, Draw, Slot
-    >>> from dpadmm.privacy.records import Certificate, GaussianRelease, Unit, View
+    >>> from dpadmm.privacy.protection import Certificate, Unit, View
+    >>> from dpadmm.privacy.records import GaussianRelease
     >>> certificate = Certificate(
     ...     bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("unit-norm records",)
     ... )

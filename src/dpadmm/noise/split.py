@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
 
 Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ def _estimated(pair: Mine, target: Target, shape: Floats) -> _Levels:
     from scipy.optimize import brentq, minimize_scalar  # slow to load, and only sampled pairs need it
 
     (full, full_row), (part, part_row) = pair
-    budget = 2 * math.log(float(gaussian.m_of(target.epsilon, target.delta)))
+    budget = 2 * math.log(float(m_of(target.epsilon, target.delta)))
     always = full.count * float(np.sum(_bounds(full_row, shape) ** 2))
     sampled, sampling = _bounds(part_row, shape), part.drawn(part_row)
     first, second = _weights(pair)

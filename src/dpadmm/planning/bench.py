@@ -28,7 +28,7 @@ from dpadmm.planning.task import Task
 from dpadmm.planning.trial import Trial, score_models
 from dpadmm.planning.worlds import World, draw
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import ONE_RECORD, Protection, View
+from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
 from dpadmm.problems.risk import EmpiricalRisk

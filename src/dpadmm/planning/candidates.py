@@ -22,8 +22,8 @@ from dpadmm.algorithms.method import Method
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.planning.settings import Settings, left_regulariser, own_ridge, why_not
 from dpadmm.planning.task import Task
-from dpadmm.privacy import gaussian
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.curves import m_of
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.losses import Loss, Target
 
 NOISE_RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -146,5 +146,5 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
     if method.about.is_pure:
         reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
         return slope * reach / task.target.epsilon
-    m = float(gaussian.m_of(task.target.epsilon, task.target.delta))
+    m = float(m_of(task.target.epsilon, task.target.delta))
     return slope * (silos if method.about.trusts_coordinator else math.sqrt(task.n_silos * silos)) / m

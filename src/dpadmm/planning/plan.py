@@ -24,8 +24,7 @@ from dpadmm.planning.settings import (
 )
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.ledger import ConfirmedLedger
-from dpadmm.privacy.ledger.statement import Receipt
+from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

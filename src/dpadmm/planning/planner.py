@@ -21,9 +21,9 @@ from dpadmm.planning.task import Task
 from dpadmm.planning.trial import Trial
 from dpadmm.planning.words import reasons, warnings
 from dpadmm.planning.worlds import WORLDS
-from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import ONE_RECORD, Protection
+from dpadmm.privacy.curves import epsilon_of_delta, m_of
+from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.problems import losses
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
@@ -108,8 +108,8 @@ def _shares(target: Target, problems: int) -> list[Target]:
     """Return budgets for one of several problems, the largest first; the last is sound for any mechanism."""
     if checks.count("problems", problems) == 1:
         return [target]
-    m = float(gaussian.m_of(target.epsilon, target.delta)) / math.sqrt(problems)
-    in_squares = float(gaussian.epsilon_of_delta(m, target.delta)) * (1 - _ROUNDING)
+    m = float(m_of(target.epsilon, target.delta)) / math.sqrt(problems)
+    in_squares = float(epsilon_of_delta(m, target.delta)) * (1 - _ROUNDING)
     return [Target(in_squares, target.delta), Target(target.epsilon / problems, target.delta / problems)]
 
 

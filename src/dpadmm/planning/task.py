@@ -9,7 +9,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import ONE_RECORD, Protection, Unit
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions

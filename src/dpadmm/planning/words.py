@@ -6,7 +6,7 @@ from dpadmm.algorithms.method import Method, Topology
 from dpadmm.planning.candidates import Candidate, unit_noise
 from dpadmm.planning.forecast import Forecast
 from dpadmm.planning.task import Task
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.losses import CappedLogistic, Loss
 
 

@@ -21,10 +21,9 @@ from itertools import combinations
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.curves import Curve, GaussianCurve, InfiniteCurve, PureCurve, WorstCurve
-from dpadmm.privacy.records import KINDS, Certificate, Cost, NoisyRelease, Protection, Release, SampledStep, Strength
+from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Certificate, Protection, Strength
+from dpadmm.privacy.records import KINDS, Cost, NoisyRelease, Release, SampledStep
 
-# From strong to weak: a proof about an idealised solver says less than one about an idealised number format.
-_STRENGTHS = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVER_ERROR)
 _MOST_COALITIONS = 1000
 
 
@@ -192,7 +191,9 @@ def _envelope(tallies: Sequence[Tally], everyone: Tally, silos: int) -> Curve:
 
 def weakest_strength(releases: Iterable[Release]) -> Strength:
     """How far a statement about all these releases reaches: as far as its weakest certificate."""
-    return max((c.strength for c in _certificates(list(releases))), key=_STRENGTHS.index, default=Strength.FULL)
+    return max(
+        (c.strength for c in _certificates(list(releases))), key=FROM_STRONG_TO_WEAK.index, default=Strength.FULL
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

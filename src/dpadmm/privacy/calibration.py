@@ -16,16 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import Tally, compose
+from dpadmm.privacy.curves import m_of
+from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import (
-    Certificate,
-    FixedSizeSampling,
     NoisyRelease,
     ObjectiveRelease,
-    PoissonSampling,
     Release,
-    SampledGaussianRelease,
     objective_epsilon,
 )
 
@@ -103,7 +100,7 @@ def calibrate_gaussian(
     array([5.2759, 5.2759])
     """
     bound, relative = _bounds_and_shape(bounds, shape)
-    m = float(gaussian.m_of(target.epsilon, target.delta))
+    m = float(m_of(target.epsilon, target.delta))
     m /= math.sqrt(checks.count("silos_per_person", silos_per_person))
     ratios = _relative(bound, relative)
     largest = ratios.max(axis=-1, keepdims=True)  # squares of tiny or huge ratios would leave the range of floats
@@ -207,7 +204,7 @@ def _closed_form_factor(target: Target, releases: Sequence[NoisyRelease]) -> flo
     m = math.sqrt(tally.m_squared + whole)
     if tally.infinite or m + tally.epsilon == 0:
         raise InputError("the releases must hide something and carry some noise at the factor 1.")
-    return m / float(gaussian.m_of(target.epsilon, target.delta)) + tally.epsilon / target.epsilon
+    return m / float(m_of(target.epsilon, target.delta)) + tally.epsilon / target.epsilon
 
 
 def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
@@ -262,23 +259,6 @@ def _descend(spent: Callable[[float], float], epsilon: float, high: float, at_hi
         else:
             low, at_low = trial, value
     return high
-
-
-def calibrate_sampled_gaussian(
-    target: Target,
-    certificates: Sequence[Certificate],
-    sampling: PoissonSampling | FixedSizeSampling,
-    shape: ArrayLike = 1.0,
-) -> NDArray[np.float64]:
-    """Noise stds, proportional to `shape`, for rounds of sampled Gaussians; see `calibrate_scale`."""
-    relative = np.broadcast_to(_rounds("shape", shape), (len(certificates),))
-    if not len(certificates) or not np.all(relative > 0):
-        raise InputError("give at least one certificate, and a shape greater than 0.")
-    releases = [
-        SampledGaussianRelease(certificate=c, noise_std=float(s), sampling=sampling, agent=0, round=k)
-        for k, (c, s) in enumerate(zip(certificates, relative, strict=True))
-    ]
-    return np.asarray(calibrate_scale(target, releases) * relative, dtype=np.float64)
 
 
 def optimal_gaussian_shape(bounds: ArrayLike, weights: ArrayLike = 1.0) -> NDArray[np.float64]:

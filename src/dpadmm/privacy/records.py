@@ -1,8 +1,7 @@
-"""Privacy as data: certificates and releases are frozen records that accountants compose.
+"""Privacy as data: releases are frozen records that accountants compose.
 
-A *certificate* is a proved statement about one value before noise: how far it can move between neighbouring
-data sets, in which norm, for whom and against whom. A *release* is a certificate together with the noise that
-was put on the value; it knows what it costs by itself. What releases cost together is in `dpadmm.privacy.accounting`.
+A *release* is a certificate (`dpadmm.privacy.protection`) together with the noise that was put on the value; it knows
+what it costs by itself. What releases cost together is in `dpadmm.privacy.accounting`.
 """
 
 import math
@@ -12,151 +11,8 @@ from enum import Enum
 from typing import Self
 
 from dpadmm import checks
-from dpadmm.checks import shown
 from dpadmm.errors import InputError
-
-
-class Unit(Enum):
-    """Whose change the guarantee hides."""
-
-    RECORD = "record"
-    USER = "user"
-    FUNCTION = "function"
-
-
-class Relation(Enum):
-    """What makes two data sets neighbours."""
-
-    REPLACE_ONE = "replace-one"
-    ADD_OR_REMOVE = "add-or-remove"
-
-
-class View(Enum):
-    """Who is looking."""
-
-    EAVESDROPPER = "eavesdropper"
-    COORDINATOR = "coordinator"
-    PEER = "peer"
-    PUBLIC = "public"
-
-
-# Which observers a guarantee against the first also holds against: the eavesdropper sees every message, and what is
-# public is computed from what the coordinator saw.
-COVERED = {
-    View.EAVESDROPPER: frozenset(View),
-    View.COORDINATOR: frozenset({View.COORDINATOR, View.PUBLIC}),
-    View.PEER: frozenset({View.PEER}),
-    View.PUBLIC: frozenset({View.PUBLIC}),
-}
-
-NOTCOVERED = "not steps fitted on these rows before, scores computed on them, or choices made by looking at them"
-
-
-def covers(subject: str) -> str:
-    """Say what a figure covers, and what it cannot know about.
-
-    >>> covers("the model")[:56]
-    'the model, from the rows as they were handed over; not s'
-    """
-    return f"{subject}, from the rows as they were handed over; {NOTCOVERED}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Protection:
-    """Who is protected from whom: what a guarantee or a budget is about, all of it public.
-
-    `records_per_person` and `silos_per_person` are the most records that a person may have in a silo, and the most
-    silos that may hold records of the same person; what the silos release about such a person is added up.
-
-    >>> str(Protection())
-    'one record (replace-one)'
-    >>> str(Protection(records_per_person=40, silos_per_person=2))
-    "every person's up to 40 records in each of up to 2 silos (replace-one)"
-    """
-
-    unit: Unit = Unit.RECORD
-    relation: Relation = Relation.REPLACE_ONE
-    view: View = View.EAVESDROPPER
-    records_per_person: int = 1
-    silos_per_person: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse people without records, and words instead of kinds."""
-        if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
-            raise InputError(f"unit and view must be a Unit and a View, got {shown(self.unit)} and {shown(self.view)}.")
-        checks.count("records_per_person", self.records_per_person)
-        checks.count("silos_per_person", self.silos_per_person)
-
-    def check_silos(self, n_silos: int) -> None:
-        """Refuse people in more silos than there are."""
-        if self.silos_per_person > n_silos:
-            raise InputError(
-                f"silos_per_person must be at most the {n_silos} silos there are, got {self.silos_per_person}."
-            )
-
-    def is_covered_by(self, said: "Protection") -> bool:
-        """Return whether what is said for another protection holds for this one.
-
-        A user-level certificate covers one record of the user, one against a stronger view covers a weaker one, and
-        one for more records or silos of a person covers fewer.
-        """
-        units = {said.unit} | ({Unit.RECORD} if said.unit is Unit.USER else set())
-        return (
-            self.unit in units
-            and self.relation is said.relation
-            and self.view in COVERED[said.view]
-            and self.records_per_person <= said.records_per_person
-            and self.silos_per_person <= said.silos_per_person
-        )
-
-    def words(self) -> str:
-        """Say all of it."""
-        return (
-            f"per {self.unit.value}, {self.relation.value}, against the {self.view.value}, for at most "
-            f"{self.records_per_person} record(s) of a person in each of at most {self.silos_per_person} silo(s)"
-        )
-
-    @property
-    def is_single(self) -> bool:
-        """Whether one thing changes at a time, not several records together."""
-        return self.unit is Unit.FUNCTION or (
-            self.unit is Unit.RECORD and self.records_per_person == self.silos_per_person == 1
-        )
-
-    @property
-    def change(self) -> str:
-        """What differs between neighbouring data sets."""
-        is_spread = self.silos_per_person > 1
-        if self.unit is Unit.FUNCTION:
-            return "one function"
-        if self.unit is Unit.USER:
-            return "all records of one user" + (f" in up to {self.silos_per_person} silos" if is_spread else "")
-        if self.is_single:
-            return "one record"
-        records = "one record" if self.records_per_person == 1 else f"up to {self.records_per_person} records"
-        return f"one person's {records}" + (f" in each of up to {self.silos_per_person} silos" if is_spread else "")
-
-    @property
-    def change_in_one_silo(self) -> str:
-        """What differs in the one silo that a message comes from."""
-        return replace(self, silos_per_person=1).change
-
-    @property
-    def people(self) -> str:
-        """What is assumed about persons; whoever has more is protected less."""
-        silos = "one silo" if self.silos_per_person == 1 else f"each of at most {self.silos_per_person} silos"
-        if self.unit is not Unit.RECORD:
-            return f"any number of records, in {silos.removeprefix('each of ')}"
-        return f"at most {self.records_per_person} record{'s' if self.records_per_person > 1 else ''} in {silos}"
-
-    def __str__(self) -> str:
-        """Say what is hidden, and what neighbours are."""
-        whose = self.change.replace("one person's", "every person's")
-        return f"{whose} ({self.relation.value})"
-
-
-ONE_RECORD = Protection()
-"""The usual protection: one record of a person, in one silo, replaced, from the eavesdropper."""
+from dpadmm.privacy.protection import Certificate, Norm, Relation
 
 
 class Origin(Enum):
@@ -170,71 +26,6 @@ class Origin(Enum):
     def source(self) -> str:
         """What the noise was made from, in words."""
         return {"secure": "operating-system entropy", "simulated": "seeded generator", "none": "no noise"}[self.value]
-
-
-class Norm(Enum):
-    """The norm in which a certificate bounds the change."""
-
-    L2 = "l2"
-    L1 = "l1"
-
-
-class Strength(Enum):
-    """How far the proof reaches: to the bits that leave the machine, or up to a named idealisation."""
-
-    FULL = "certified"
-    UP_TO_SOLVER_ERROR = "certified up to solver error"
-    UP_TO_FLOATING_POINT = "certified up to floating point"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Certificate:
-    """A proved bound on the change of one value, before noise, between neighbouring data sets.
-
-    `bound` is in the norm `norm` and already counts `records_per_person`. `log_jacobian` is zero for additive
-    noise; for objective perturbation (C2) it is the bound on the log ratio of the Jacobians that adds to epsilon
-    unless the noise rate is at least `jacobian_free_rate`, from which on it is already paid for. A value that is
-    rounded to multiples of `grid` before the noise has the rounding of `grid_dimension` coordinates in its bound.
-    """
-
-    bound: float
-    unit: Unit
-    view: View
-    theorem: str
-    assumptions: tuple[str, ...]
-    norm: Norm = Norm.L2
-    relation: Relation = Relation.REPLACE_ONE
-    strength: Strength = Strength.FULL
-    records_per_person: int = 1
-    silos_per_person: int = 1
-    log_jacobian: float = 0.0
-    jacobian_free_rate: float | None = None
-    grid: float | None = None
-    grid_dimension: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse bounds that are no bounds."""
-        checks.non_negative("bound", self.bound)
-        checks.non_negative("log_jacobian", self.log_jacobian)
-        checks.count("records_per_person", self.records_per_person)
-        checks.count("silos_per_person", self.silos_per_person)
-        if not self.assumptions:
-            raise InputError("A certificate must state its assumptions; got none.")
-
-    @property
-    def protection(self) -> Protection:
-        """Who is protected from whom."""
-        return Protection(
-            unit=self.unit,
-            relation=self.relation,
-            view=self.view,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
-        )
-
-    def weakened(self, strength: Strength) -> "Certificate":
-        """Return the same certificate with a more modest strength."""
-        return replace(self, strength=strength)
 
 
 class Scheme(Enum):

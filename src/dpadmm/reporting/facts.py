@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dpadmm.datasets.schema import Schema
-from dpadmm.privacy.records import Origin, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.records import Origin
 
 
 class Basis(Enum):

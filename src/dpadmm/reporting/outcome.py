@@ -11,8 +11,8 @@ from dpadmm.datasets.schema import Schema
 from dpadmm.engines.history import PublicRound
 from dpadmm.planning.plan import Outcome, Plan
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.ledger.reading import runs_of
-from dpadmm.privacy.records import Origin, Protection, Unit
+from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.claims import claims_of
 from dpadmm.reporting.facts import (
@@ -223,6 +223,6 @@ def spending_of(ledger: Ledger, name: str) -> Spending:
         left_epsilon=said.left_epsilon if said.left_epsilon > 1e-6 * said.budget.epsilon else 0.0,
         releases=said.releases,
         head=said.head,
-        runs=tuple((run.run, run.alone_epsilon) for run in runs_of(ledger)),
+        runs=tuple((run.run, run.alone_epsilon) for run in ledger.runs()),
         time=now(),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from dpadmm.privacy.records import COVERED, View, covers
+from dpadmm.privacy.protection import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.facts import Basis, Curve, Custody, Measurement, SavedModel, Spending
 from dpadmm.reporting.picture import network_picture

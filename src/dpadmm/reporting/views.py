@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dpadmm.privacy.records import COVERED, View
+from dpadmm.privacy.protection import COVERED, View
 from dpadmm.reporting.facts import Custody
 
 

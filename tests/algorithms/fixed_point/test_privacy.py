@@ -15,7 +15,7 @@ from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import Protection, Unit
+from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import L1

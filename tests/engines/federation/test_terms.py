@@ -15,7 +15,6 @@ from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.privacy.ledger.reading import runs_of
 
 CASES = [
     ("p-admm", {"eta": 0.05}, 1e-5),
@@ -78,7 +77,7 @@ def test_rehearsals_say_so_in_a_ledger_of_their_own(world):
     world.drive(world.coordinator())
     assert not (world.place / "s0" / "ledger").exists()
     with world.first._ledger() as ledger:
-        assert all(run.run.startswith("REHEARSAL, seeded noise") for run in runs_of(ledger))
+        assert all(run.run.startswith("REHEARSAL, seeded noise") for run in ledger.runs())
 
 
 def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):

@@ -15,7 +15,7 @@ from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.messages import Stepped
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.transport import Crashed, InMemory, at_once
-from dpadmm.privacy.ledger import chain, store
+from dpadmm.privacy.ledger import store
 
 ROUNDS = 2
 KINDS = {
@@ -41,7 +41,7 @@ class Steps:
         with pytest.MonkeyPatch.context() as patch:
             for owner, name in ((durable, "exclusive"), (store, "transaction")):
                 patch.setattr(owner, name, self._transaction(getattr(owner, name)))
-            for owner, name in ((durable, "write"), (chain, "write_anchor")):
+            for owner, name in ((durable, "write"), (store, "write_anchor")):
                 patch.setattr(owner, name, self._write(getattr(owner, name)))
             yield
 

@@ -21,7 +21,7 @@ from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.federation.transport import Carried, InMemory, at_once
-from dpadmm.privacy.ledger.reading import open_for_reading
+from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk

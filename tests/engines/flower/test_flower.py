@@ -20,7 +20,7 @@ from dpadmm.engines.flower.rehearsal import Rehearsal, prepared, running
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.privacy.ledger.reading import open_for_reading
+from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.risk import EmpiricalRisk

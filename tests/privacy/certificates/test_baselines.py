@@ -12,15 +12,12 @@ from dpadmm.privacy.certificates import (
     full_gradient,
     general_constraint,
     gradient_step,
-    in_l1_norm,
     linearised_admm,
     output_perturbation,
     p_admm,
     sampled_gradient,
-    secure_grid,
-    with_spherical_noise,
 )
-from dpadmm.privacy.records import Norm, Strength
+from dpadmm.privacy.protection import Norm, Strength, in_l1_norm, secure_grid, with_spherical_noise
 
 SATURATED = np.array([[[-0.03, 0.99955], [0.0, 0.0]]])  # against its mirror image: gradients nearly 2 apart
 

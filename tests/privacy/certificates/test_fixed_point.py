@@ -14,7 +14,7 @@ from dpadmm.privacy.certificates import (
     fixed_point_mean_user,
 )
 from dpadmm.privacy.certificates.recursion import hidden_drift, prox_spectrum
-from dpadmm.privacy.records import Unit, View
+from dpadmm.privacy.protection import Unit, View
 
 
 def prox_cone(y, anchor, step, lipschitz, mu, residual=0.0):

@@ -16,7 +16,7 @@ from dpadmm.privacy.certificates import (
     r_admm,
     solver_smoothing,
 )
-from dpadmm.privacy.records import Strength
+from dpadmm.privacy.protection import Strength
 
 
 def log_ratio(v, other, x, b, alpha, kappa, weight, mu, gradient, hessian):

@@ -12,7 +12,7 @@ from dpadmm.privacy.certificates import (
     p_admm,
     p_admm_logistic,
 )
-from dpadmm.privacy.records import Norm, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import Norm, Relation, Strength, Unit, View
 
 
 def test_golden_adult_split():

@@ -6,7 +6,7 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import bounded_sum
-from dpadmm.privacy.records import Norm, Strength, Unit, View
+from dpadmm.privacy.protection import Norm, Strength, Unit, View
 
 
 @pytest.mark.parametrize(("records", "silos"), [(1, 1), (2, 1), (1, 2), (3, 2)])

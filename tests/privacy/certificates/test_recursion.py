@@ -7,18 +7,17 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.recursion import (
-    EigenvalueRange,
+    SpectralInterval,
     hidden_drift,
-    hidden_drift_limit,
     prox_spectrum,
 )
 
 SPECTRA = [
-    EigenvalueRange(1 / 6, 2 / 7),
-    EigenvalueRange(0.0, 0.5),
-    EigenvalueRange(0.05, 0.95),
-    EigenvalueRange(0.3, 0.3),
-    EigenvalueRange(0.6, 0.9),
+    SpectralInterval(1 / 6, 2 / 7),
+    SpectralInterval(0.0, 0.5),
+    SpectralInterval(0.05, 0.95),
+    SpectralInterval(0.3, 0.3),
+    SpectralInterval(0.6, 0.9),
 ]
 
 
@@ -61,7 +60,7 @@ def test_greedy_planar_adversary_reaches_the_recursion(spectrum):
 
 def test_worst_step_is_a_matrix_of_the_spectrum():
     """The reflection behind `worst_step`: symmetric, eigenvalues c +- r."""
-    spectrum, d, b = EigenvalueRange(0.1, 0.8), np.array([0.9, 0.3]), np.array([-0.2, 1.0])
+    spectrum, d, b = SpectralInterval(0.1, 0.8), np.array([0.9, 0.3]), np.array([-0.2, 1.0])
     c, r = spectrum.centre, spectrum.radius
     mid, arm = c * d + (1 - c) * b, d - b
     axis = mid / np.linalg.norm(mid) + arm / np.linalg.norm(arm)
@@ -71,22 +70,31 @@ def test_worst_step_is_a_matrix_of_the_spectrum():
     np.testing.assert_allclose(np.linalg.eigvalsh(m), [0.1, 0.8])
 
 
-@pytest.mark.parametrize("spectrum", [*SPECTRA, EigenvalueRange(0.0, 0.0)])
+def limit(spectrum, push):
+    """What V increases to (docs/proofs/c3.md, lemma 3)."""
+    c, r = spectrum.centre, spectrum.radius
+    if r == 0:
+        return push
+    stretch = 1 + r * r / (c * (1 - c))
+    return push * math.sqrt(stretch * (1 - c) ** 2 / ((1 - spectrum.high) * (1 - spectrum.low)))
+
+
+@pytest.mark.parametrize("spectrum", [*SPECTRA, SpectralInterval(0.0, 0.0)])
 def test_drift_grows_to_its_limit(spectrum):
     values = np.array(hidden_drift(spectrum, 2.0, 3000))
     assert np.all(np.diff(values) >= -1e-12)
-    assert values[-1] == pytest.approx(hidden_drift_limit(spectrum, 2.0), rel=1e-6)
-    assert values.max() <= hidden_drift_limit(spectrum, 2.0) * (1 + 1e-12)
+    assert values[-1] == pytest.approx(limit(spectrum, 2.0), rel=1e-6)
+    assert values.max() <= limit(spectrum, 2.0) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("gamma_l", [0.1, 1.0, 20.0])
 def test_limit_without_strong_convexity(gamma_l):
     spectrum = prox_spectrum(step=gamma_l, strong_convexity=0.0, smoothness=1.0)
-    assert hidden_drift_limit(spectrum, 1.0) == pytest.approx(math.sqrt(1 + gamma_l / 2), rel=1e-12)
+    assert limit(spectrum, 1.0) == pytest.approx(math.sqrt(1 + gamma_l / 2), rel=1e-12)
 
 
 def test_relaxed_spectrum():
-    half, quarter = EigenvalueRange(0.2, 0.6).relaxed(0.5), EigenvalueRange(0.2, 0.6).relaxed(0.25)
+    half, quarter = SpectralInterval(0.2, 0.6).relaxed(0.5), SpectralInterval(0.2, 0.6).relaxed(0.25)
     assert (half.low, half.high) == pytest.approx((0.2, 0.6))
     assert (quarter.low, quarter.high) == pytest.approx((0.6, 0.8))
 

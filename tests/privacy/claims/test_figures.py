@@ -34,7 +34,7 @@ from dpadmm.privacy.claims import (
     r_admm,
 )
 from dpadmm.privacy.claims.figures import epsilon_of_linear_renyi, linear_renyi_of_epsilon, merged
-from dpadmm.privacy.records import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Unit, View
 
 
 def claimed(value: float = 0.5, *conditions: Condition) -> ClaimedEpsilon:
@@ -86,7 +86,7 @@ def test_a_claim_does_not_equal_its_number() -> None:
 def test_mypy_refuses_claims_for_numbers_and_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = """
 from dpadmm.privacy.claims.figures import ClaimedEpsilon, ClaimedNoise, ClaimedSensitivity
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 def takes_number(epsilon: float) -> None: ...
 def takes_certificate(certificate: Certificate) -> None: ...
 def check(eps: ClaimedEpsilon, noise: ClaimedNoise, bound: ClaimedSensitivity) -> None:

@@ -10,15 +10,8 @@ import numpy as np
 import pytest
 
 from dpadmm.privacy.ledger import Budget, Ledger, Receipt, SiloColumns
-from dpadmm.privacy.records import (
-    Certificate,
-    GaussianRelease,
-    Origin,
-    Release,
-    SphericalLaplaceRelease,
-    Unit,
-    View,
-)
+from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.records import GaussianRelease, Origin, Release, SphericalLaplaceRelease
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
 SILOS = tuple(SiloColumns(name, {"x": [i + 0.5, 1.0], "y": [1, -1]}) for i, name in enumerate("abcdefghi"))

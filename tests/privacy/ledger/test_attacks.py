@@ -7,9 +7,9 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.ledger.confirmed import admitted
-from dpadmm.privacy.ledger.tally import gaussian_square
-from dpadmm.privacy.records import Certificate, GaussianRelease, Origin, Protection, Unit, View
+from dpadmm.privacy.ledger.spending import admitted, gaussian_square
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
+from dpadmm.privacy.records import GaussianRelease, Origin
 
 AGGREGATE = GaussianRelease(
     certificate=Certificate(

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.ledger.chain import anchor_text
-from dpadmm.privacy.ledger.reading import open_for_reading
+from dpadmm.privacy.ledger import Ledger, open_for_reading
+from dpadmm.privacy.ledger.store import anchor_text
 
 
 def digest(path):

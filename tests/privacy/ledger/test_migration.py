@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.ledger import Budget, Ledger, migrate, store
-from dpadmm.privacy.ledger.chain import GENESIS, Kind, Writer, anchor_text
-from dpadmm.privacy.ledger.codec import encode_release
-from dpadmm.privacy.ledger.keys import write_new
-from dpadmm.privacy.ledger.reading import open_for_reading, runs_of, verify
+from dpadmm.privacy.ledger import Budget, Ledger, migrate, open_for_reading, store
+from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
+from dpadmm.privacy.ledger.store import anchor_text, write_new
 from dpadmm.privacy.records import PoissonSampling, SampledGaussianRelease
 
 WIDE = Budget(epsilon=50.0, delta=1e-5)
@@ -47,8 +45,8 @@ def test_an_earlier_ledger_is_read_but_takes_nothing_more(path, tools, version):
     with open_for_reading(path) as ledger:
         assert ledger.statement().releases == 2
         assert [spending.silo for spending in ledger.statement().silos] == ["position 0", "position 1"]
-        assert [(run.run, run.silos) for run in runs_of(ledger)] == [("run 0", 2)]
-        assert verify(ledger) == ledger.head
+        assert [(run.run, run.silos) for run in ledger.runs()] == [("run 0", 2)]
+        assert ledger.verify() == ledger.head
     with pytest.raises(LedgerError, match="dpadmm ledger migrate"):
         Ledger.open(path)
     assert path.read_bytes() == before

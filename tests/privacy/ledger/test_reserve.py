@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger import store as ledger_store
-from dpadmm.privacy.records import BareRelease, Origin, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.records import BareRelease, Origin
 
 
 def entries(path):
@@ -54,7 +55,7 @@ def test_a_refused_release_can_be_reserved_once_there_is_room(ledger, tools):
     with pytest.raises(BudgetError):
         tools.reserve(ledger, tools.gaussian(ratio=1.0))
     ledger.set_budget(Budget(epsilon=10.0, delta=1e-5), reason="approved by the board")
-    assert not tools.reserve(ledger, tools.gaussian(ratio=1.0)).is_repeat()
+    assert all(tools.reserve(ledger, tools.gaussian(ratio=1.0)).fresh)
 
 
 def test_a_batch_is_recorded_whole_or_not_at_all(ledger, tools):
@@ -85,7 +86,7 @@ def test_asking_again_returns_the_same_receipt_and_spends_nothing(ledger, path, 
     assert first.fresh == (True, True)
     again = tools.reserve(ledger, tools.gaussian(0), tools.gaussian(1))
     assert again == first
-    assert again.is_repeat()
+    assert not any(again.fresh)
     with Ledger.open(path, compose=tools.compose) as other:
         assert tools.reserve(other, tools.gaussian(0), tools.gaussian(1)) == first
     assert (ledger.statement().spent_epsilon, ledger.head) == (spent, head)

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import Ledger, SiloColumns
-from dpadmm.privacy.ledger.keys import new_key, read_key
 from dpadmm.privacy.ledger.silos import KnownData, KnownSilo
-from dpadmm.privacy.records import Protection, Unit
+from dpadmm.privacy.ledger.store import new_key, read_key
+from dpadmm.privacy.protection import Protection, Unit
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)
 KEY = bytes(range(32))

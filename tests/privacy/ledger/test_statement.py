@@ -7,7 +7,7 @@ import pytest
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.records import Protection, Strength, Unit, View
+from dpadmm.privacy.protection import Protection, Strength, Unit, View
 
 
 def test_an_empty_ledger_has_spent_nothing(ledger):

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockDescent
 from dpadmm.algorithms.method import About, WorstCase
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.problem import Weighting
 

@@ -34,7 +34,7 @@ from dpadmm.privacy.calibration import optimal_gaussian_shape
 from dpadmm.privacy.certificates import fixed_point_mean_record, fixed_point_mean_user
 from dpadmm.privacy.certificates.fixed_point import relaxation_of
 from dpadmm.privacy.certificates.neighbours import for_silos
-from dpadmm.privacy.records import Certificate, Unit
+from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem, Weighting

@@ -16,7 +16,7 @@ import numpy as np
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockDescent
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import About, Common, WorstCase
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.problem import Weighting

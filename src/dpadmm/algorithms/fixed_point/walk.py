@@ -20,7 +20,7 @@ from dpadmm.algorithms.method import About, Common, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.networks.walks import WalkKind
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.problem import Problem, Weighting
 

@@ -67,7 +67,7 @@ class SiloFiles:
     def create(self, policy: Policy, epsilon: float, delta: float) -> "Records":
         """Make the directory of a new silo; nothing is overwritten."""
         from dpadmm.privacy.ledger import Budget, Ledger
-        from dpadmm.privacy.records import Protection, View
+        from dpadmm.privacy.protection import Protection, View
 
         need_extra()
         budget = Budget(epsilon=epsilon, delta=delta)

@@ -23,8 +23,9 @@ from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.gaussian import epsilon_of_delta, m_of
-from dpadmm.privacy.records import NoisyRelease, Protection
+from dpadmm.privacy.curves import epsilon_of_delta, m_of
+from dpadmm.privacy.protection import Protection
+from dpadmm.privacy.records import NoisyRelease
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet, NoRegulariser, Regulariser, Ridge

@@ -19,7 +19,7 @@ from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.claims.figures import linear_renyi_of_epsilon
 from dpadmm.privacy.claims.fixed_point import FederatedTheorem3
-from dpadmm.privacy.records import Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.problem import Problem
 
 ADMM, COORDINATOR, SGD = "private ADMM (Alg. 3/6)", "ADMM, noise at the coordinator", "DP-prox-SGD"

@@ -20,7 +20,6 @@ from dpadmm.privacy.certificates.baselines import (
 )
 from dpadmm.privacy.certificates.consensus import (
     consensus_broadcast,
-    consensus_broadcast_limit,
     consensus_broadcast_quadratic,
     consensus_broadcast_records,
 )
@@ -47,13 +46,11 @@ from dpadmm.privacy.certificates.p_admm import (
 )
 from dpadmm.privacy.certificates.ps_admm import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.certificates.queries import bounded_sum
-from dpadmm.privacy.certificates.releases import in_l1_norm, secure_grid, with_spherical_noise
 
 __all__ = [
     "LocalFunction",
     "bounded_sum",
     "consensus_broadcast",
-    "consensus_broadcast_limit",
     "consensus_broadcast_quadratic",
     "consensus_broadcast_records",
     "coordinate_gradient",
@@ -65,7 +62,6 @@ __all__ = [
     "full_gradient",
     "general_constraint",
     "gradient_step",
-    "in_l1_norm",
     "linearised_admm",
     "logistic_gradient_gap",
     "m_admm",
@@ -79,7 +75,5 @@ __all__ = [
     "ps_admm_full_gradient",
     "r_admm",
     "sampled_gradient",
-    "secure_grid",
     "solver_smoothing",
-    "with_spherical_noise",
 ]

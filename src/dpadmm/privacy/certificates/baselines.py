@@ -10,7 +10,7 @@ from dataclasses import replace
 from dpadmm import checks
 from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, tolerance_of
 from dpadmm.privacy.certificates.ps_admm import FRESH_BATCH, NOISY_STATE, sampled_term
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 
 
 def full_gradient(local: LocalFunction) -> Certificate:

@@ -23,12 +23,11 @@ from dpadmm.privacy.certificates.neighbours import (
     tolerance_of,
 )
 from dpadmm.privacy.certificates.recursion import (
-    EigenvalueRange,
+    SpectralInterval,
     hidden_drift,
-    hidden_drift_limit,
     prox_spectrum,
 )
-from dpadmm.privacy.records import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Unit, View
 
 _TRUST = (
     "the coordinator is trusted and the uplink protected; the broadcasts are all that is seen",
@@ -37,7 +36,7 @@ _TRUST = (
 )
 
 
-def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness: float) -> EigenvalueRange:
+def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness: float) -> SpectralInterval:
     step = checks.positive("weight", weight) / checks.positive("penalty", penalty)
     return prox_spectrum(step=step, strong_convexity=strong_convexity, smoothness=bounded("smoothness", smoothness))
 
@@ -53,7 +52,7 @@ def _certify_function(bound: float, theorem: str, words: str, solver_tolerance: 
     )
 
 
-def _sent(spectrum: EigenvalueRange, drift: float, push: float) -> float:
+def _sent(spectrum: SpectralInterval, drift: float, push: float) -> float:
     """Bound `||(I - 2M) dy - 2 (I - M) b||` for `||dy|| <= drift`, `||b|| <= push`."""
     reflect = max(abs(1 - 2 * spectrum.low), abs(1 - 2 * spectrum.high))
     return reflect * drift + 2 * push * (1 - spectrum.low)
@@ -88,25 +87,6 @@ def consensus_broadcast(
         _certify_function(_sent(spectrum, drift, gap / penalty) / n, "C3", words, solver_tolerance)
         for drift in hidden_drift(spectrum, gap / penalty, k)[:k]
     )
-
-
-def consensus_broadcast_limit(
-    *,
-    gradient_distance: float,
-    n_agents: int,
-    penalty: float,
-    strong_convexity: float,
-    smoothness: float,
-    weight: float = 1.0,
-    solver_tolerance: float | None = None,
-) -> Certificate:
-    """Bound every `z_{k+1}` at once: the limit of `consensus_broadcast`, valid for any number of rounds."""
-    spectrum = _spectrum(penalty, weight, strong_convexity, smoothness)
-    gap = weight * bounded("gradient_distance", gradient_distance) + 2 * tolerance_of(solver_tolerance)
-    drift = hidden_drift_limit(spectrum, gap / penalty)
-    words = f"neighbours differ in one agent's function, its gradient by at most {gradient_distance:g} everywhere"
-    bound = _sent(spectrum, drift, gap / penalty) / checks.count("n_agents", n_agents)
-    return _certify_function(bound, "C3 (all rounds)", words, solver_tolerance)
 
 
 def consensus_broadcast_quadratic(

@@ -23,7 +23,7 @@ from dpadmm.privacy.certificates.neighbours import (
     tolerance_of,
 )
 from dpadmm.privacy.certificates.recursion import hidden_drift, prox_spectrum
-from dpadmm.privacy.records import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Unit, View
 
 _SEES_BLOCKS = "the viewer may know every earlier message of this user, hence u_i and z"
 _COORDINATOR = (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.records import Certificate, Strength, Unit, View
+from dpadmm.privacy.protection import Certificate, Strength, Unit, View
 
 PUBLIC_FACTS = (
     "the sizes n_i, the graph, the weights, the penalties and the schedule are public and fixed in advance",

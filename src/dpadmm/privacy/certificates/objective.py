@@ -16,7 +16,7 @@ from dataclasses import replace
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, edge_curvature
-from dpadmm.privacy.records import Certificate, Strength
+from dpadmm.privacy.protection import Certificate, Strength
 
 
 def objective_perturbation(

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from dpadmm import checks
 from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, edge_curvature, tolerance_of
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 
 _READS_BROADCASTS = "every update, the agent's own included, reads only the noisy broadcasts xt"
 

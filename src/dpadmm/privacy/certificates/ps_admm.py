@@ -13,7 +13,7 @@ import math
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, tolerance_of
-from dpadmm.privacy.records import Certificate
+from dpadmm.privacy.protection import Certificate
 
 NOISY_STATE = "the gradient is taken at a point made of earlier noisy values"
 FRESH_BATCH = "the batch is drawn afresh in every step, independently of the data, and is not revealed"

@@ -6,7 +6,7 @@ Proof: `docs/proofs/c10.md`.
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.privacy.records import Certificate, Norm, Unit, View
+from dpadmm.privacy.protection import Certificate, Norm, Unit, View
 
 
 def bounded_sum(

@@ -16,7 +16,7 @@ from dpadmm.errors import InputError
 
 
 @dataclass(frozen=True)
-class EigenvalueRange:
+class SpectralInterval:
     """Interval [low, high] of the eigenvalues of M, with 0 <= low <= high < 1."""
 
     low: float
@@ -32,13 +32,13 @@ class EigenvalueRange:
         """Half-length r."""
         return (self.high - self.low) / 2
 
-    def relaxed(self, relaxation: float) -> "EigenvalueRange":
+    def relaxed(self, relaxation: float) -> "SpectralInterval":
         """Eigenvalues of `(1 - 2 lam) I + 2 lam M`, the map of a step relaxed by `lam` in (0, 1/2]."""
         keep = 1 - 2 * relaxation
-        return EigenvalueRange(keep + 2 * relaxation * self.low, keep + 2 * relaxation * self.high)
+        return SpectralInterval(keep + 2 * relaxation * self.low, keep + 2 * relaxation * self.high)
 
 
-def prox_spectrum(*, step: float, strong_convexity: float, smoothness: float) -> EigenvalueRange:
+def prox_spectrum(*, step: float, strong_convexity: float, smoothness: float) -> SpectralInterval:
     """Eigenvalues of `M = step H (I + step H)^-1` for `strong_convexity <= H <= smoothness`."""
     gam = checks.positive("step", step)
     tau = checks.non_negative("strong_convexity", strong_convexity)
@@ -47,13 +47,13 @@ def prox_spectrum(*, step: float, strong_convexity: float, smoothness: float) ->
         raise InputError(
             f"smoothness must be at least the strong convexity {tau:g}, got {top:g}. Swap or correct them."
         )
-    return EigenvalueRange(gam * tau / (1 + gam * tau), gam * top / (1 + gam * top))
+    return SpectralInterval(gam * tau / (1 + gam * tau), gam * top / (1 + gam * top))
 
 
-def hidden_drift(spectrum: EigenvalueRange, push: float, steps: int) -> tuple[float, ...]:
+def hidden_drift(spectrum: SpectralInterval, push: float, steps: int) -> tuple[float, ...]:
     """Return `sqrt(V_0), ..., sqrt(V_steps)` for pushes of norm at most `push`; never decreasing.
 
-    >>> [round(v, 4) for v in hidden_drift(EigenvalueRange(0.0, 0.5), 1.0, 3)]
+    >>> [round(v, 4) for v in hidden_drift(SpectralInterval(0.0, 0.5), 1.0, 3)]
     [0.0, 1.0, 1.1547, 1.2019]
     """
     c, r = spectrum.centre, spectrum.radius
@@ -64,17 +64,3 @@ def hidden_drift(spectrum: EigenvalueRange, push: float, steps: int) -> tuple[fl
         # On the scale push = 1, so that neither tiny nor huge bounds lose digits in the square.
         values.append(stretch * (c * values[-1] + (1 - c)))
     return tuple(push * math.sqrt(v) for v in values)
-
-
-def hidden_drift_limit(spectrum: EigenvalueRange, push: float) -> float:
-    """Return the limit of `sqrt(V_k)`, an upper bound for every k.
-
-    >>> round(hidden_drift_limit(EigenvalueRange(0.0, 0.5), 1.0) ** 2, 12)  # sqrt(1 + gamma L/2) at gamma L = 1
-    1.5
-    """
-    c, r = spectrum.centre, spectrum.radius
-    if r == 0:
-        return push
-    stretch = 1 + r * r / (c * (1 - c))
-    # 1 - stretch c = ((1-c)^2 - r^2)/(1-c) = (1-high)(1-low)/(1-c), written without cancellation.
-    return push * math.sqrt(stretch * (1 - c) ** 2 / ((1 - spectrum.high) * (1 - spectrum.low)))

@@ -4,22 +4,22 @@
 happens afterwards, what is recorded is never less than what was released. See `docs/ledger.md`.
 """
 
-from dpadmm.privacy.ledger.confirmed import ConfirmedLedger
-from dpadmm.privacy.ledger.ledger import Ledger
-from dpadmm.privacy.ledger.meter import Budget, Composed, Composer
+from dpadmm.privacy.ledger.ledger import ConfirmedLedger, Ledger, open_for_reading
 from dpadmm.privacy.ledger.migration import migrate
 from dpadmm.privacy.ledger.silos import SiloColumns
-from dpadmm.privacy.ledger.statement import Receipt, SiloSpending, Statement
+from dpadmm.privacy.ledger.spending import Budget, Composer
+from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, SiloSpending
 
 __all__ = [
     "Budget",
-    "Composed",
     "Composer",
     "ConfirmedLedger",
     "Ledger",
+    "LedgerStatement",
     "Receipt",
+    "RunSpending",
     "SiloColumns",
     "SiloSpending",
-    "Statement",
     "migrate",
+    "open_for_reading",
 ]

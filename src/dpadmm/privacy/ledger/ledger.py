@@ -5,25 +5,22 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from dpadmm import checks
-from dpadmm.errors import BudgetError, DpadmmError, LedgerError
-from dpadmm.privacy.ledger import chain, files, store
-from dpadmm.privacy.ledger.account import Account, Ask, check_history, conflict, read_account
-from dpadmm.privacy.ledger.chain import Entry, Kind, Writer
-from dpadmm.privacy.ledger.confirmed import ConfirmedLedger, check_text
-from dpadmm.privacy.ledger.keys import is_same, key_check, read_key, write_new
-from dpadmm.privacy.ledger.meter import Budget, Composer, Meter
+from dpadmm.errors import BudgetError, DpadmmError, InputError, LedgerError
+from dpadmm.privacy.ledger import history, store
+from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, check_text, decode_release, encode_release
+from dpadmm.privacy.ledger.history import Account, OpenHistory
 from dpadmm.privacy.ledger.silos import SiloColumns
-from dpadmm.privacy.ledger.statement import Receipt, Statement, draw_statement
-from dpadmm.privacy.ledger.tally import Pile, Tally
-from dpadmm.privacy.records import ONE_RECORD, Protection
+from dpadmm.privacy.ledger.spending import Budget, Composer, Meter, admitted, below_spent, overspend
+from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, draw_runs, draw_statement
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
+from dpadmm.privacy.records import NoisyRelease, Origin, Release
 
 
 def _accountant() -> Composer:
@@ -32,7 +29,7 @@ def _accountant() -> Composer:
     return compose
 
 
-class Ledger:
+class Ledger(OpenHistory):
     """A durable, append-only record of the releases of one data set.
 
     Made by `Ledger.create` or `Ledger.open`; use it as a context manager. To release, show the data to `confirm`, every
@@ -58,14 +55,9 @@ class Ledger:
         timeout: float = 30.0,
     ) -> None:
         """Not for callers: use `create` or `open`."""
-        self._timeout = timeout
-        self._path = path
-        self._connection = connection
-        self._account = account
+        super().__init__(path, connection, account, timeout)
         self._compose = compose
         self._measure: Meter | None = None
-        self._owner = os.getpid(), threading.get_ident()
-        self._file = files.identity(path)
 
     @classmethod
     def create(
@@ -83,7 +75,7 @@ class Ledger:
         `protection` says what the budget is about (`ONE_RECORD` by default). `LedgerError` if any of the files exists.
         """
         place = Path(os.path.realpath(path))
-        files.create(place, data, budget, protection)
+        history.create(place, data, budget, protection)
         return cls.open(place, compose=compose, timeout_seconds=timeout_seconds)
 
     @classmethod
@@ -102,7 +94,7 @@ class Ledger:
         """
         place = Path(os.path.realpath(path))
         timeout = checks.positive("timeout_seconds", timeout_seconds)
-        connection, account = files.open_checked(place, expected_head, timeout)
+        connection, account = history.open_checked(place, expected_head, timeout)
         try:
             ledger = cls(place, connection, account, compose, timeout)
             ledger._refresh()
@@ -157,7 +149,7 @@ class Ledger:
     @property
     def protection(self) -> Protection:
         """What the budget is about."""
-        return self._account.tally.protection
+        return self._account.piles.protection
 
     @property
     def is_earlier_format(self) -> bool:
@@ -182,15 +174,15 @@ class Ledger:
         self._refresh()
         return self._account.reader.digest
 
-    def confirm(self, data: Sequence[SiloColumns]) -> ConfirmedLedger:
+    def confirm(self, data: Sequence[SiloColumns]) -> "ConfirmedLedger":
         """Check that `data` are what the ledger was created for, and return what reserves for them.
 
         The silos may come in any order; each is recognised by what it holds. `LedgerError` if the data are others.
         """
         self._guard()
-        key = read_key(files.key_path(self._path))
-        if not is_same(key_check(key), self._account.created["key_check"]):
-            raise LedgerError(f"{files.key_path(self._path)} is the key of another ledger. Restore the right one.")
+        key = store.read_key(store.key_path(self._path))
+        if not store.is_same(store.key_check(key), self._account.created["key_check"]):
+            raise LedgerError(f"{store.key_path(self._path)} is the key of another ledger. Restore the right one.")
         try:
             names = self._account.data.match(data, key)
         except LedgerError as problem:
@@ -207,7 +199,7 @@ class Ledger:
     def is_about(self, data: Sequence[SiloColumns]) -> bool:
         """Return whether any of these tables looks like one of the ledger's: half of its columns or more are there."""
         self._guard()
-        key = read_key(files.key_path(self._path))
+        key = store.read_key(store.key_path(self._path))
         return any(self._account.data.is_like(each, key) for each in data)
 
     def _reserve(self, asks: list[Ask]) -> Receipt:
@@ -216,7 +208,7 @@ class Ledger:
         with self._writing() as writer:
             found = [store.find_key(self._connection, ask.key) for ask in asks]
             new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
-            refusal = conflict(asks, found) or self._overspend(new)
+            refusal = history.conflict(asks, found) or self._overspend(new)
             run, algorithm = asks[0].run, asks[0].algorithm
             if refusal is None:
                 for ask, entry in zip(asks, found, strict=True):
@@ -256,16 +248,8 @@ class Ledger:
         """
         check_text("reason", reason)
         self._meter()
-        refusal: BudgetError | None = None
         with self._writing() as writer:
-            for pile in self._account.tally.people().values():
-                if not self._meter().is_within(pile, budget):
-                    spent = self._meter().epsilon(pile, budget)
-                    refusal = BudgetError(
-                        f"The budget cannot become epsilon {budget.epsilon:.6g} at delta {budget.delta:.3g}: epsilon "
-                        f"{spent:.6g} is already spent there. Choose a budget above that."
-                    )
-                    break
+            refusal = below_spent(self._account.piles, budget, self._meter())
             content = {"budget": asdict(budget), "reason": reason}
             if refusal is None:
                 entry = writer.next(Kind.BUDGET, content)
@@ -275,31 +259,28 @@ class Ledger:
         if refusal is not None:
             raise refusal
 
-    def statement(self) -> Statement:
+    def statement(self) -> LedgerStatement:
         """Return what was spent, what is left and the head of the chain."""
         self._refresh()
-        account = self._account
-        return draw_statement(
-            account.tally,
-            account.budget,
-            self._meter(),
-            refusals=account.refusals,
-            head=account.reader.digest,
-            entries=account.reader.seq,
-        )
+        return draw_statement(self._account, self._meter())
+
+    def runs(self) -> tuple[RunSpending, ...]:
+        """Return what each run has spent, in order of their first release.
+
+        Epsilons of runs do not simply add up to the total of the statement, which composes all releases together.
+        """
+        self._refresh()
+        with store.clear_errors(self._path):
+            return draw_runs(store.read_entries(self._connection), self._account, self._meter())
 
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
         self._guard()
-        with store.clear_errors(self._path), store.transaction(self._connection, "BEGIN"):
-            store.validate(self._connection, self._path)
-            account = read_account(self._connection)
-            keys = Counter(store.key_of(entry) for entry in store.read_entries(self._connection))
-            del keys[None]
-            listed = self._connection.execute("SELECT run, round, agent, slot FROM keys").fetchall()
-            if keys != Counter(listed):
-                raise LedgerError(f"{self._path}: the table of keys does not match the entries. Restore it.")
-        return account.reader.digest
+        with store.clear_errors(self._path):
+            if not store.has_keys(self._connection):
+                return self.head
+            with store.transaction(self._connection, "BEGIN"):
+                return history.read_again(self._connection, self._path).reader.digest
 
     def export_json(self, path: str | os.PathLike[str]) -> None:
         """Write the statement and every entry to a new, readable JSON file.
@@ -314,52 +295,12 @@ class Ledger:
                 for entry in store.read_entries(self._connection)
                 if entry.seq <= statement.entries
             ]
-        document = {
-            "format": "dpadmm ledger export 1",
-            "statement": str(statement).splitlines(),
-            "budget": asdict(statement.budget),
-            "spent_epsilon": statement.spent_epsilon,
-            "head": statement.head,
-            "entries": entries,
-        }
-        text = json.dumps(document, indent=1, sort_keys=True, allow_nan=False)
-        write_new(Path(path), text.encode() + b"\n")
+        text = json.dumps(statement.document(entries), indent=1, sort_keys=True, allow_nan=False)
+        store.write_new(Path(path), text.encode() + b"\n")
 
     def _overspend(self, asks: list[Ask]) -> BudgetError | None:
-        if not asks:
-            return None
-        spent, asked = self._account.tally, Tally(self.protection)
-        for ask in asks:
-            asked.add(ask.release, ask.silo)
-        after = (spent + asked).people()
-        touched = after if asked.everyone.releases else {who: after[who] for who in asked.people()}
-        for who, pile in touched.items():
-            if not self._meter().is_within(pile, self._account.budget):
-                before, added = (tally.people().get(who, tally.everyone) for tally in (spent, asked))
-                return self._refusal(before, added, pile, asks)
-        return None
-
-    def _refusal(self, before: Pile, added: Pile, after: Pile, asks: list[Ask]) -> BudgetError:
-        budget, meter = self._account.budget, self._meter()
-        spent, alone, total = (meter.epsilon(pile, budget) for pile in (before, added, after))
-        return BudgetError(
-            f"Refused: epsilon {spent:.6g} of {budget.epsilon:.6g} is spent at delta {budget.delta:.3g}, "
-            f"{max(0.0, budget.epsilon - spent):.6g} is left; the {added.releases} release(s) asked for cost "
-            f"{alone:.6g} alone and would make it {total:.6g}. Nothing was spent, so nothing may leave. Ask "
-            "for a smaller epsilon, or raise the budget and say why (`dpadmm ledger budget`, or Ledger.set_budget)."
-            f"{self._pooled_words(asks)}"
-        )
-
-    def _pooled_words(self, asks: list[Ask]) -> str:
-        """Say so where the refusal comes from adding up silos that the ledger cannot tell apart."""
-        agents = {ask.release.agent for ask in asks if ask.release.agent >= 0}
-        if len(self.silos) > 1 or len(agents) < 2:
-            return ""
-        return (
-            f" This ledger was made for one silo, so what all {len(agents)} agents release is added up, as if a person "
-            "had records with each. If every person's records are with one of them, create the ledger with the silos "
-            "told apart, as in ledger_data(X, y, groups): each then has the whole budget."
-        )
+        account = self._account
+        return overspend(account.piles, asks, account.budget, self._meter(), n_silos=len(self.silos))
 
     def _meter(self) -> Meter:
         """Return the meter; made on first use, since a ledger that is only checked or exported needs none."""
@@ -367,49 +308,134 @@ class Ledger:
             self._measure = Meter(_accountant() if self._compose is None else self._compose)
         return self._measure
 
-    def _guard(self) -> None:
-        """Refuse to work across a fork (SQLite cannot) or on a file that is no longer the one at the path."""
-        if os.getpid() != self._owner[0]:
-            raise LedgerError("This ledger was opened by the parent process; open it again in this one.")
-        if threading.get_ident() != self._owner[1]:
-            raise LedgerError("This ledger was opened by another thread; open it again in this one.")
-        if files.identity(self._path) != self._file:
-            raise LedgerError(
-                f"{self._path} was moved, removed or replaced while it was open. Put it back and open it again."
-            )
-
-    def _refresh(self) -> None:
-        """Read what other processes appended; the entry read last must still be there."""
-        self._guard()
-        reader = self._account.reader
-        with store.clear_errors(self._path):
-            last = store.read_entry(self._connection, reader.seq)
-            if last is None or last.digest != reader.digest:
-                raise LedgerError(f"{self._path} was edited while it was open. Restore it from a backup.")
-            self._account.absorb(store.read_entries(self._connection, reader.seq))
-
-    def _check_anchor(self) -> None:
-        """Refuse to write to a log that lacks what the anchor remembers: another process's entries would be lost."""
-        anchor = chain.read_anchor(files.anchor_path(self._path))
-        if anchor is None:
-            raise LedgerError(
-                f"The anchor file {files.anchor_path(self._path)} is gone. Restore it; nothing was recorded."
-            )
-        check_history(self._connection, self._path, anchor, None)
-
-    @contextmanager
-    def _writing(self) -> Iterator[Writer]:
-        """Hold the file alone from reading what is spent to the synced commit, then move the anchor."""
-        self._guard()
-        with chain.locked_anchor(files.anchor_path(self._path), self._timeout, is_writing=True) as anchor:
-            with store.clear_errors(self._path), store.transaction(self._connection):
-                self._refresh()
-                self._check_anchor()
-                writer = Writer(self._account.reader.seq, self._account.reader.digest)
-                yield writer
-            chain.write_anchor(anchor, writer.seq, writer.digest)
-
 
 def _opened_again(path: str, compose: Composer | None) -> Ledger:
     """Open a pickled ledger."""
     return Ledger.open(path, compose=compose)
+
+
+def open_for_reading(
+    path: str | os.PathLike[str], *, expected_head: str | None = None, timeout_seconds: float = 30.0
+) -> Ledger:
+    """Open a ledger for reading only, checked like `Ledger.open`; nothing can be reserved and no budget changed.
+
+    For whoever has read permission only, and for commands that promise to change nothing: no lock is left, no side file
+    made, nothing written.
+    """
+    place = Path(os.path.realpath(path))
+    connection, account = history.open_read_only(place, expected_head, timeout_seconds)
+    return Ledger(place, connection, account, None)
+
+
+@dataclass(frozen=True)
+class ConfirmedLedger:
+    """A ledger beside data that are found to be its own: the only way to record a release.
+
+    `names` are the silos as the ledger knows them, in the order in which the data came, and `sizes` their rows: agent i
+    of a run is `names[i]`.
+    In a ledger of one silo all agents are that silo, and what they release adds up; `is_pooled` says that there are
+    several of them.
+    """
+
+    ledger: Ledger
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    is_pooled: bool = False
+
+    def for_run(self, sizes: Sequence[int]) -> "ConfirmedLedger":
+        """Return what reserves for a run over agents with so many records; they must be the confirmed silos.
+
+        A single silo may be split between several agents.
+        """
+        if tuple(sizes) == self.sizes:
+            return self
+        if len(self.sizes) > 1 or sum(sizes) != self.sizes[0]:
+            raise InputError(
+                f"The ledger was shown {len(self.sizes)} silo(s) with {sum(self.sizes)} rows, the run has "
+                f"{len(sizes)} with {sum(sizes)}, or they are split otherwise. Show it the data of the run."
+            )
+        return replace(self, is_pooled=True)
+
+    def check_protection(self, asked: Protection) -> None:
+        """Refuse, before anything is planned, a protection for which `reserve` would refuse every release."""
+        own = self.ledger.protection
+        if not own.is_covered_by(asked):
+            raise InputError(
+                f"The ledger's budget is {own.words()}; this is asked for {asked.words()}, which does not cover it. "
+                "Leave unit, view, records and silos per person out: then the ledger's are used."
+            )
+
+    def reserve(
+        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
+    ) -> Receipt:
+        """Record `releases` as spent, durably, and return the receipt that lets their messages leave.
+
+        Call it before any noise is drawn. All of the releases are recorded or none. A release is known by (run, round,
+        agent, slot); several of one agent and round in one call get the slots `slot`, `slot + 1`, ... in order.
+        Asking again for the same returns the same receipt and spends nothing.
+
+        Raises `BudgetError` if the budget would be passed (logged), `ResumeError` if something else is recorded under
+        the same key (logged), `InputError` for simulated noise or a certificate for other terms, `LedgerError` if the
+        file cannot be written.
+        """
+        return self.ledger._reserve(self._asks(releases, run, algorithm, origin, slot))
+
+    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+        """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
+
+        For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
+        """
+        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0))
+
+    def _admitted(self, release: Release) -> Release:
+        """Return a release that the terms cover.
+
+        A pooled silo's person may have each record with another agent. One noise over all agents then hides what they
+        do together, so its certificate must be about a person in as many silos.
+        """
+        records, is_spread = self.ledger.protection.records_per_person, self.is_pooled and release.agent < 0
+        if self.is_pooled and self.ledger.protection.unit is Unit.USER:
+            raise InputError(
+                "The ledger is about users but does not know who they are: it was made for one silo. Create it with "
+                "one silo per user, as in ledger_data(X, y, groups)."
+            )
+        if is_spread and isinstance(release, NoisyRelease) and release.certificate.silos_per_person < records:
+            raise InputError(
+                f"A person may have {records} records, each with another agent, but the aggregate of round "
+                f"{release.round} is certified for a person in {release.certificate.silos_per_person} silo(s). Certify "
+                f"it for {records} silos per person, or make the ledger with the silos told apart."
+            )
+        return admitted(release, self.ledger.protection)
+
+    def _silo_of(self, agent: int) -> str | None:
+        """Return whose data the releases of an agent are about; None, below zero, for those of all."""
+        if agent < 0:
+            return None
+        if len(self.names) == 1:
+            return self.names[0]
+        if agent >= len(self.names):
+            raise InputError(f"Agent {agent} releases, but the data have {len(self.names)} silos. Confirm all of them.")
+        return self.names[agent]
+
+    def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int) -> list[Ask]:
+        if Origin(origin) is not Origin.SECURE:
+            raise InputError(
+                "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. "
+                "Run with the secure sampler to release, or without a ledger to simulate."
+            )
+        check_text("run", run)
+        check_text("algorithm", algorithm)
+        self.ledger._meter()  # imported before the file is locked
+        next_slot: Counter[tuple[int, int]] = Counter()
+        asks = []
+        for given in releases:
+            # Through the codec, so that what is compared and composed now is what will be read back.
+            release = self._admitted(decode_release(encode_release(given)))
+            checks.count("count", release.count)
+            place = release.round, release.agent
+            nth = checks.count("slot", slot, least=0) + next_slot[place]
+            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent)))
+            next_slot[place] += 1
+        if not asks:
+            raise InputError("reserve needs at least one release, got none.")
+        return asks

@@ -14,18 +14,16 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger import files, store
-from dpadmm.privacy.ledger.account import Ask
-from dpadmm.privacy.ledger.chain import Kind
-from dpadmm.privacy.ledger.keys import write_new
-from dpadmm.privacy.ledger.reading import open_for_reading
+from dpadmm.privacy.ledger import history, store
+from dpadmm.privacy.ledger.entries import Ask, Kind
+from dpadmm.privacy.ledger.ledger import open_for_reading
 from dpadmm.privacy.ledger.silos import SiloColumns
-from dpadmm.privacy.ledger.tally import EVERY_SILO, Pile
+from dpadmm.privacy.ledger.spending import EVERY_SILO, Pile
+from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
     NoisyRelease,
-    Protection,
     Release,
     SphericalLaplaceRelease,
 )
@@ -58,9 +56,9 @@ def migrate(
         carried = [(Kind.RELEASE, ask.content()) for ask in charged]
         note = (Kind.MIGRATION, {"from": old.head, "releases": len(asks), "budget": asdict(old.budget)})
         mark = old_place.with_name(old_place.name + ".migrated")
-        write_new(mark, f"{place.name}\n".encode())
+        store.write_new(mark, f"{place.name}\n".encode())
         try:
-            files.create(place, data, old.budget, protection, (note, *carried))
+            history.create(place, data, old.budget, protection, (note, *carried))
         except BaseException:
             mark.unlink()
             raise

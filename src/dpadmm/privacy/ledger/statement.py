@@ -1,13 +1,13 @@
-"""What a ledger says about itself: receipts for what was recorded and a statement of what was spent."""
+"""What a ledger says about itself: receipts for what was recorded, and what was spent, in all and by run."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from dpadmm.privacy.ledger.meter import Budget, Meter
-from dpadmm.privacy.ledger.tally import EVERY_SILO, Tally
-from dpadmm.privacy.records import Protection, Strength
-
-# The least idealised first; the last that occurs is the strength of the total.
-_FROM_STRONG_TO_WEAK = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP_TO_SOLVER_ERROR)
+from dpadmm.privacy.ledger.entries import Ask, Entry, Kind
+from dpadmm.privacy.ledger.history import Account
+from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Meter, Piles
+from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +24,6 @@ class Receipt:
     digests: tuple[str, ...]
     fresh: tuple[bool, ...] = field(compare=False)
 
-    def is_repeat(self) -> bool:
-        """Return whether everything asked had been recorded before, so that nothing was spent."""
-        return not any(self.fresh)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SiloSpending:
@@ -39,7 +35,7 @@ class SiloSpending:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statement:
+class LedgerStatement:
     """Where a data set stands.
 
     `spent_epsilon` is the certified total at the budget's delta, for `protection`.
@@ -91,24 +87,81 @@ class Statement:
             ]
         return "\n".join([*lines, f"Head       {self.head} (entry {self.entries})"])
 
+    def document(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the export of a ledger: this statement with the entries that it is about."""
+        return {
+            "format": "dpadmm ledger export 1",
+            "statement": str(self).splitlines(),
+            "budget": asdict(self.budget),
+            "spent_epsilon": self.spent_epsilon,
+            "head": self.head,
+            "entries": entries,
+        }
 
-def draw_statement(tally: Tally, budget: Budget, meter: Meter, *, refusals: int, head: str, entries: int) -> Statement:
-    """Return the statement of a tally."""
-    spent = max(meter.epsilon(pile, budget) for pile in tally.people().values())
-    reached = ((silo, pile + tally.everyone) for silo, pile in sorted(tally.silos.items()))
-    return Statement(
+
+def draw_statement(account: Account, meter: Meter) -> LedgerStatement:
+    """Return the statement of an account."""
+    piles, budget = account.piles, account.budget
+    spent = max(meter.epsilon(pile, budget) for pile in piles.people().values())
+    reached = ((silo, pile + piles.everyone) for silo, pile in sorted(piles.silos.items()))
+    return LedgerStatement(
         budget=budget,
-        protection=tally.protection,
+        protection=piles.protection,
         spent_epsilon=spent,
         left_epsilon=max(0.0, budget.epsilon - spent),
-        releases=tally.releases,
-        refusals=refusals,
-        head=head,
-        entries=entries,
-        strengths=tuple(strength for strength in _FROM_STRONG_TO_WEAK if tally.strengths[strength]),
-        holds_adaptively=tally.is_gaussian() or budget.delta == 0,
+        releases=piles.releases,
+        refusals=account.refusals,
+        head=account.reader.digest,
+        entries=account.reader.seq,
+        strengths=tuple(strength for strength in FROM_STRONG_TO_WEAK if piles.strengths[strength]),
+        holds_adaptively=piles.is_gaussian() or budget.delta == 0,
         silos=tuple(
             SiloSpending(silo=silo, releases=pile.releases, spent_epsilon=meter.epsilon(pile, budget))
             for silo, pile in reached
         ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpending:
+    """What one run has in the log, and what it would have cost alone at the budget's delta."""
+
+    run: str
+    algorithm: str
+    releases: int
+    silos: int
+    alone_epsilon: float
+    first_time: str
+    last_time: str
+
+
+@dataclass
+class _Run:
+    piles: Piles
+    first_time: str
+    last_time: str = ""
+
+
+def draw_runs(entries: Iterable[Entry], account: Account, meter: Meter) -> tuple[RunSpending, ...]:
+    """Return what each run in the log has spent, in order of their first release."""
+    budget, found = account.budget, dict[tuple[str, str], _Run]()
+    for entry in entries:
+        content = entry.content()
+        if Kind(content["event"]) is Kind.RELEASE:
+            key = content["run"], content["algorithm"]
+            run = found.setdefault(key, _Run(Piles(account.piles.protection), content["time"]))
+            ask = Ask.of(content)
+            run.piles.add(ask.release, ask.silo)
+            run.last_time = content["time"]
+    return tuple(
+        RunSpending(
+            run=name,
+            algorithm=algorithm,
+            releases=run.piles.releases,
+            silos=len(run.piles.silos),
+            alone_epsilon=max(meter.epsilon(pile, budget) for pile in run.piles.people().values()),
+            first_time=run.first_time,
+            last_time=run.last_time,
+        )
+        for (name, algorithm), run in found.items()
     )

@@ -1,21 +1,33 @@
-"""The file: SQLite with a rollback journal, synced at every commit, with an append-only table of entries.
+"""The files of a ledger: the log itself, the key of its marks (`.key`) and the anchor of its chain (`.head`).
 
-No lock is held between transactions. In write-ahead mode a connection keeps one all the time, which a fork, or reading
-the file in the same process, takes away unnoticed: entries were then lost. So that mode is not used.
+The log is SQLite with a rollback journal, synced at every commit, with an append-only table of entries. No lock is held
+between transactions. In write-ahead mode a connection keeps one all the time, which a fork, or reading the file in the
+same process, takes away unnoticed: entries were then lost. So that mode is not used. A file is looked at without locks
+or side files first, then validated through a read-only connection, and opened for writing only when both are content;
+so a foreign or damaged file is left as it was found.
 
-A file is looked at without locks or side files first, then validated through a read-only connection, and opened for
-writing only when both are content; so a foreign or damaged file is left as it was found.
+The key: marks of data are keyed hashes, blake2b under a random 256-bit key that lives in a file of its own, readable by
+its owner only. A plain or salted hash would let whoever reads the ledger test guesses of the data, and the adversary of
+differential privacy knows every record but one, so a guess is cheap. Without the key the marks say nothing. With the
+key *and* the ledger they confirm a guess: keep the key as well as you keep the data.
 """
 
+import fcntl
+import hashlib
+import hmac
 import os
+import re
+import secrets
 import sqlite3
+import stat
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from urllib.parse import quote
 
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger.chain import Entry, Kind
+from dpadmm.privacy.ledger.entries import Entry, Key, key_of
 
 APPLICATION_ID = 0x6470616C  # "dpal"
 VERSION = 3
@@ -30,16 +42,37 @@ _KEYS = (
     "CREATE TABLE keys (run TEXT NOT NULL, round INTEGER NOT NULL, agent INTEGER NOT NULL, slot INTEGER NOT NULL, "
     "seq INTEGER NOT NULL, PRIMARY KEY (run, round, agent, slot)) WITHOUT ROWID",
 )
-Key = tuple[str, int, int, int]
+KEY_BYTES = 32
+_NOT_OWNER = stat.S_IRWXG | stat.S_IRWXO
+_ANCHOR = re.compile(rb"(\d{16}) ([0-9a-f]{64})\n")
 
 
-def key_of(entry: Entry) -> Key | None:
-    """Return (run, round, agent, slot) of a release's entry, None for any other event."""
-    content = entry.content()
-    if Kind(content["event"]) is not Kind.RELEASE:
+def key_path(path: Path) -> Path:
+    """Return where the key of the ledger at `path` is."""
+    return path.with_name(path.name + ".key")
+
+
+def anchor_path(path: Path) -> Path:
+    """Return where the anchor of the ledger at `path` is."""
+    return path.with_name(path.name + ".head")
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells this file from another at the same path, None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
         return None
-    release = content["release"]
-    return content["run"], release["round"], release["agent"], content["slot"]
+    return found.st_dev, found.st_ino
+
+
+def sync_directory(directory: Path) -> None:
+    """Make what was created or renamed in it durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -161,6 +194,11 @@ def is_earlier(connection: sqlite3.Connection) -> bool:
     return _version(connection) < VERSION
 
 
+def has_keys(connection: sqlite3.Connection) -> bool:
+    """Return whether there is a table of keys; files of version 1 have none."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'keys'").fetchone() is not None
+
+
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
@@ -225,15 +263,139 @@ def find_key(connection: sqlite3.Connection, key: Key) -> Entry | None:
     return None if row is None else Entry(*row)
 
 
-def insert_key(connection: sqlite3.Connection, entry: Entry) -> None:
-    """Enter a release's key; a second entry under the same key is an error."""
-    key = key_of(entry)
-    if key is not None:
-        connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (*key, entry.seq))
-
-
 def append(connection: sqlite3.Connection, entries: Iterable[Entry]) -> None:
-    """Insert entries and the keys of those that are releases."""
+    """Insert entries and the keys of those that are releases; a second entry under the same key is an error."""
     for entry in entries:
         connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.seq, entry.body, entry.digest))
-        insert_key(connection, entry)
+        key = key_of(entry)
+        if key is not None:
+            connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (*key, entry.seq))
+
+
+def anchor_text(seq: int, digest: str) -> bytes:
+    """Return the fixed-width line of the anchor file."""
+    return f"{seq:016d} {digest}\n".encode()
+
+
+@contextmanager
+def locked_anchor(path: Path, timeout: float, *, is_writing: bool) -> Iterator[int]:
+    """Hold the anchor's lock, alone for writing, and yield its descriptor.
+
+    SQLite's own locks belong to the process, and closing any other descriptor of the ledger in it drops them: a backup
+    in another thread was enough to let two processes write at once. This lock belongs to the descriptor. It is taken
+    before anything is recorded, so an anchor that cannot be written costs nothing.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR if is_writing else os.O_RDONLY)
+    except OSError as error:
+        raise LedgerError(
+            f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; repair or restore it."
+        ) from error
+    try:
+        _lock(descriptor, path, timeout, fcntl.LOCK_EX if is_writing else fcntl.LOCK_SH)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def undisturbed(path: Path, anchor: tuple[int, str] | None, timeout: float) -> AbstractContextManager[object]:
+    """Keep writers away for a while; without an anchor there is nothing to lock."""
+    return locked_anchor(anchor_path(path), timeout, is_writing=False) if anchor is not None else nullcontext()
+
+
+def _lock(descriptor: int, path: Path, timeout: float, kind: int) -> None:
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise LedgerError(
+                    f"Another process held the ledger of {path} beyond the timeout; nothing was recorded. Try again."
+                ) from None
+            time.sleep(0.002)
+        else:
+            return
+
+
+def write_anchor(descriptor: int, seq: int, digest: str) -> None:
+    """Overwrite the anchor in place with one small write.
+
+    It is not synced: after a power cut an older anchor may come back, and that is still an ancestor of the head,
+    because the ledger itself was synced first.
+    """
+    try:
+        os.pwrite(descriptor, anchor_text(seq, digest), 0)
+    except OSError as error:
+        raise LedgerError(
+            f"The entry was recorded, but its anchor could not be written: {error.strerror}. Do not send; make room "
+            "and ask again under the same run, round, agent and slot: that spends nothing more."
+        ) from error
+
+
+def read_anchor(path: Path) -> tuple[int, str] | None:
+    """Return the anchored sequence number and digest, or None without an anchor file."""
+    try:
+        found = _ANCHOR.fullmatch(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LedgerError(f"The anchor file {path} cannot be read: {error.strerror}.") from error
+    if found is None:
+        raise LedgerError(
+            f"The anchor file {path} is damaged. If you know the ledger's head from a statement, move the file away "
+            "and open with expected_head."
+        )
+    return int(found[1]), found[2].decode()
+
+
+def new_key(path: Path) -> bytes:
+    """Create the key file (mode 0600, durable) and return the key; the file must not exist."""
+    key = secrets.token_bytes(KEY_BYTES)
+    write_new(path, key.hex().encode() + b"\n")
+    return key
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Create `path` for its owner only, write and sync; `LedgerError` if it exists or cannot be written."""
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be created: {error.strerror}. Choose a new, writable place.") from error
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key in `path`; `LedgerError` if it is missing, malformed or readable by others."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="ascii").strip()
+        key = bytes.fromhex(text)
+    except OSError as error:
+        raise LedgerError(
+            f"The key file {path} cannot be read: {error.strerror}. Without it the ledger cannot tell whether the "
+            "data are still the same, so nothing can be released; restore it from a backup."
+        ) from error
+    except ValueError as error:
+        raise LedgerError(f"The key file {path} is damaged; restore it from a backup.") from error
+    if os.name == "posix" and mode & _NOT_OWNER:
+        raise LedgerError(
+            f"The key file {path} can be read by others (mode {stat.S_IMODE(mode):o}). With it and the ledger "
+            f"anyone can test guesses of the data; run chmod 600 on it."
+        )
+    if len(key) != KEY_BYTES:
+        raise LedgerError(f"The key file {path} holds {len(key)} bytes instead of {KEY_BYTES}; restore it.")
+    return key
+
+
+def key_check(key: bytes) -> str:
+    """Return a value that tells a wrong key from changed data; it says nothing about either (the key is random)."""
+    return hashlib.blake2b(b"key", key=key, digest_size=16, person=b"dpadmm key v1").hexdigest()
+
+
+def is_same(one: str, other: str) -> bool:
+    """Return whether two fingerprints are equal, in constant time."""
+    return hmac.compare_digest(one, other)

@@ -10,18 +10,14 @@ from hypothesis import strategies as st
 
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.ledger.meter import Meter
-from dpadmm.privacy.ledger.tally import Pile, Tally
+from dpadmm.privacy.ledger.spending import Meter, Pile, Piles
+from dpadmm.privacy.protection import Norm, Protection, Strength, Unit
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     PoissonSampling,
-    Protection,
     SampledGaussianRelease,
-    Strength,
-    Unit,
 )
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=40)
@@ -110,23 +106,23 @@ def test_adding_piles_leaves_both_as_they_were(tools):
 
 
 def test_people_in_one_silo_each(tools):
-    tally = Tally(Protection())
+    piles = Piles(Protection())
     for silo in ("a", "a", "b", None):
-        tally.add(tools.gaussian(), silo)
-    assert {silo: pile.releases for silo, pile in tally.people().items()} == {"a": 3, "b": 2}
-    assert tally.releases == 4
+        piles.add(tools.gaussian(), silo)
+    assert {silo: pile.releases for silo, pile in piles.people().items()} == {"a": 3, "b": 2}
+    assert piles.releases == 4
 
 
 @QUICK
 @given(st.lists(st.lists(st.tuples(st.booleans(), SIZES), max_size=4), min_size=1, max_size=5), st.integers(2, 4))
 def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, silos, s):
-    tally = Tally(Protection(silos_per_person=s))
+    piles = Piles(Protection(silos_per_person=s))
     kinds = [[tools.gaussian(ratio=r) if g else tools.pure(epsilon=r) for g, r in row] for row in silos]
     for i, releases in enumerate(kinds):
         for release in releases:
-            tally.add(release, f"silo {i}")
-    tally.add(tools.gaussian(ratio=0.1), None)
-    ((_, pile),) = tally.people().items()
+            piles.add(release, f"silo {i}")
+    piles.add(tools.gaussian(ratio=0.1), None)
+    ((_, pile),) = piles.people().items()
     counted = tools.compose(pile.merged())
     for chosen in combinations(range(len(kinds)), min(s, len(kinds))):
         theirs = tools.compose([tools.gaussian(ratio=0.1), *(r for i in chosen for r in kinds[i])])
@@ -138,7 +134,7 @@ def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, s
 
 
 def test_adding_tallies_adds_silo_by_silo(tools):
-    one, other = Tally(Protection()), Tally(Protection())
+    one, other = Piles(Protection()), Piles(Protection())
     one.add(tools.gaussian(), "a")
     other.add(tools.gaussian(), "a")
     other.add(tools.gaussian(), "b")

@@ -10,23 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.ledger.codec import canonical, decode_release, encode_release
+from dpadmm.privacy.ledger.entries import canonical, decode_release, encode_release
+from dpadmm.privacy.protection import Certificate, Norm, Relation, Strength, Unit, View
 from dpadmm.privacy.records import (
     KINDS,
     BareRelease,
-    Certificate,
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
-    Norm,
     ObjectiveRelease,
     PoissonSampling,
-    Relation,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
-    Strength,
-    Unit,
-    View,
 )
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=60)

@@ -1,0 +1,320 @@
+"""The history of a ledger: begun in new files, read back and checked, folded into what it amounts to."""
+
+import os
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpadmm.errors import LedgerError, ResumeError
+from dpadmm.privacy.ledger import store
+from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of
+from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
+from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
+
+
+def create(
+    path: Path,
+    data: Sequence[SiloColumns],
+    budget: Budget,
+    protection: Protection,
+    carried: Iterable[tuple[Kind, dict[str, Any]]] = (),
+) -> None:
+    """Write the three files of a new ledger for these silos; `carried` entries follow the first.
+
+    The log appears under its name only when it is complete; if anything fails, nothing stays behind. If the process is
+    killed here, a key without a log stays behind, and the name is refused until somebody removes it.
+    """
+    draft = path.with_name(path.name + ".new")
+    leftovers = [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
+    there = [
+        str(file) for file in (path, store.key_path(path), store.anchor_path(path), draft, *leftovers) if file.exists()
+    ]
+    if there:
+        raise LedgerError(
+            f"{', '.join(there)} already there: a ledger is never overwritten. Open it, choose another name, or "
+            "move all of its files away if you are sure that nothing was ever released from these data."
+        )
+    protection.check_silos(len(data))
+    are_names_public = protection.unit is not Unit.USER  # a user's name is a person's
+    KnownData.of(data, bytes(32))  # refuses unusable data before anything is written
+    key = store.new_key(store.key_path(path))
+    made = [store.key_path(path)]
+    try:
+        known = KnownData.of(data, key, are_names_public=are_names_public)
+        writer = Writer(0, GENESIS)
+        said = {"budget": asdict(budget), "key_check": store.key_check(key)}
+        first = {**said, **protection.content(), **known.content()}  # `Account.opened_by` reads it
+        entries = [writer.next(kind, content) for kind, content in ((Kind.CREATED, first), *carried)]
+        store.write_new(store.anchor_path(path), store.anchor_text(writer.seq, writer.digest))
+        made += [store.anchor_path(path), draft]
+        with store.clear_errors(path):
+            store.create_file(draft, entries)
+        os.rename(draft, path)
+        store.sync_directory(path.parent)
+    except BaseException:
+        for file in made:
+            file.unlink(missing_ok=True)
+        raise
+
+
+def _protection_of(content: Mapping[str, Any]) -> Protection:
+    earlier = {"APART": 1, "TOGETHER": EVERY_SILO}
+    return Protection(
+        unit=Unit(content["unit"]),
+        relation=Relation(content["relation"]),
+        view=View(content["view"]),
+        records_per_person=content["records_per_person"],
+        silos_per_person=earlier[content["holding"]] if "holding" in content else content["silos_per_person"],
+    )
+
+
+@dataclass
+class Account:
+    """All entries read so far, folded together."""
+
+    piles: Piles
+    budget: Budget
+    data: KnownData
+    created: dict[str, Any]
+    reader: Reader = field(default_factory=Reader)
+    refusals: int = 0
+
+    @classmethod
+    def opened_by(cls, first: Entry | None) -> "Account":
+        """Return the empty account that the first entry describes."""
+        content = {} if first is None else first.content()
+        if first is None or Kind(content["event"]) is not Kind.CREATED:
+            raise LedgerError("The ledger has no first entry: it is damaged. Restore it from a backup.")
+        with _readable(first.seq):
+            return cls(Piles(_protection_of(content)), Budget(**content["budget"]), KnownData.read(content), content)
+
+    def absorb(self, entries: Iterable[Entry]) -> None:
+        """Fold further entries in, checking the chain.
+
+        The reader moves on only after an entry is counted: whatever interrupts this, none is skipped later.
+        """
+        for entry in entries:
+            self.reader.check(entry)
+            with _readable(entry.seq):
+                self._count(entry.content())
+            self.reader.move_to(entry)
+
+    def _count(self, content: Mapping[str, Any]) -> None:
+        match Kind(content["event"]):
+            case Kind.RELEASE:
+                ask = Ask.of(content)
+                self.piles.add(ask.release, ask.silo)
+            case Kind.BUDGET:
+                self.budget = Budget(**content["budget"])
+            case Kind.REFUSAL:
+                self.refusals += 1
+            case Kind.CREATED | Kind.MIGRATION:
+                pass
+
+
+@contextmanager
+def _readable(seq: int) -> Iterator[None]:
+    """Turn a missing or malformed field into `LedgerError`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise LedgerError(
+            f"Entry {seq} cannot be understood ({error!r}): the ledger is damaged or was written by a newer version of "
+            "dpadmm. Restore it from a backup, or use that version."
+        ) from error
+
+
+def read_account(connection: sqlite3.Connection) -> Account:
+    """Return the account of all entries, checking the chain from the first."""
+    account = Account.opened_by(store.read_entry(connection, 1))
+    account.absorb(store.read_entries(connection))
+    return account
+
+
+def check_keys(connection: sqlite3.Connection, path: Path, account: Account) -> None:
+    """Raise `LedgerError` unless there is a key for every release: a lost one would let it be paid for twice."""
+    (number,) = connection.execute("SELECT COUNT(*) FROM keys").fetchone()
+    if number != account.piles.releases:
+        raise LedgerError(f"{path}: the table of keys does not match the entries. Restore it from a backup.")
+
+
+def read_again(connection: sqlite3.Connection, path: Path) -> Account:
+    """Return the account of all entries once pages, chain and every single key are found sound."""
+    store.validate(connection, path)
+    account = read_account(connection)
+    keys = Counter(key_of(entry) for entry in store.read_entries(connection))
+    del keys[None]
+    listed = connection.execute("SELECT run, round, agent, slot FROM keys").fetchall()
+    if keys != Counter(listed):
+        raise LedgerError(f"{path}: the table of keys does not match the entries. Restore it.")
+    return account
+
+
+def check_history(
+    connection: sqlite3.Connection, path: Path, anchor: tuple[int, str] | None, expected_head: str | None
+) -> None:
+    """Raise `LedgerError` unless the anchor and the expected head are part of the (already checked) chain."""
+    if anchor is not None:
+        entry = store.read_entry(connection, anchor[0])
+        if entry is None or entry.digest != anchor[1]:
+            raise LedgerError(
+                f"{path} does not contain entry {anchor[0]} that was recorded in it: it is an older copy, it was "
+                "edited, or its journal was lost. Releases may be missing from it. Put the newest files back."
+            )
+    if expected_head is not None:
+        known = connection.execute("SELECT 1 FROM entries WHERE digest = ?", (expected_head,)).fetchone()
+        if known is None:
+            raise LedgerError(
+                f"{path} does not contain the expected head {expected_head}: it is an older copy or it was edited. "
+                "Releases may be missing from it. Put the newest copy back."
+            )
+
+
+def conflict(asks: list[Ask], found: list[Entry | None]) -> ResumeError | None:
+    """Return the error if something else is recorded under the key of one of `asks`."""
+    for ask, entry in zip(asks, found, strict=True):
+        if entry is not None and Ask.of(entry.content()) != ask:
+            run, round_, agent, slot = ask.key
+            return ResumeError(
+                f"Refused: run {run!r}, round {round_}, agent {agent}, slot {slot} is recorded as entry {entry.seq} "
+                "with another algorithm, silo, certificate or noise. Send the message stored then, or use a new run."
+            )
+    return None
+
+
+def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
+    """Return a connection for writing and the account, once the file, its chain and its anchor are found sound."""
+    store.inspect(path, timeout)
+    anchor = store.read_anchor(store.anchor_path(path))  # before the log, which can only be ahead of it
+    if anchor is None and expected_head is None:
+        raise LedgerError(
+            f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not be told "
+            "from the true one. Restore it, or pass expected_head from the last statement."
+        )
+    with store.clear_errors(path):
+        with (
+            store.undisturbed(path, anchor, timeout),
+            closing(store.connect_for_reading(path, timeout)) as reading,
+            store.transaction(reading, "BEGIN"),
+        ):
+            store.validate(reading, path)
+            if store.is_earlier(reading):
+                raise LedgerError(
+                    f"{path} was written by an earlier version, which counted silos by their position in a list and "
+                    "did not keep all it assumed, so nothing can be added to it. It can be read, and carried over into "
+                    f"a new ledger in which nothing is undercounted: `dpadmm ledger migrate {path.name} NEW FILE...`, "
+                    "or migrate() in Python."
+                )
+            account = read_account(reading)
+            check_keys(reading, path, account)
+            check_history(reading, path, anchor, expected_head)
+        connection = store.open_for_writing(path, timeout)
+        try:
+            if anchor is None:
+                store.write_new(store.anchor_path(path), store.anchor_text(account.reader.seq, account.reader.digest))
+        except BaseException:
+            connection.close()
+            raise
+    return connection, account
+
+
+def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
+    """Return a connection that writes nothing and the account, checked like `open_checked`.
+
+    No lock is left, no side file made. SQLite's read lock keeps writers away for the moment of reading. A file of an
+    earlier format that nobody has open (no write-ahead log, `-wal`, beside it) is read as it is.
+    """
+    if not path.is_file():
+        raise LedgerError(f"{path} is not there or not a file. Give the path of a ledger.")
+    is_at_rest = not any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal"))
+    anchor = store.read_anchor(store.anchor_path(path))  # before the log, which can only be ahead of it
+    with store.clear_errors(path), store.undisturbed(path, anchor, timeout):
+        if is_at_rest and store.is_earlier_file(path):
+            connection = store.connect(path, "mode=ro&immutable=1", timeout)
+        else:
+            connection = store.connect_for_reading(path, timeout)
+        try:
+            with store.transaction(connection, "BEGIN"):
+                account = _checked(connection, path, anchor, expected_head)
+        except BaseException:
+            connection.close()
+            raise
+    return connection, account
+
+
+def _checked(
+    connection: sqlite3.Connection, path: Path, anchor: tuple[int, str] | None, expected_head: str | None
+) -> Account:
+    found = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if found != store.APPLICATION_ID:
+        raise LedgerError(f"{path} is not a ledger (application id {found:#x}). Give the path of one.")
+    if anchor is None and expected_head is None:
+        raise LedgerError(
+            f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not be told "
+            "from the true one. Restore it, or give the head of the last statement as the expected head."
+        )
+    store.validate(connection, path)
+    account = read_account(connection)
+    check_history(connection, path, anchor, expected_head)
+    return account
+
+
+class OpenHistory:
+    """An open log with all that was read of it so far; its one way to write is `_writing`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, account: Account, timeout: float) -> None:
+        """Belongs to the running thread and process, and to the file that is at `path` now."""
+        self._timeout = timeout
+        self._path = path
+        self._connection = connection
+        self._account = account
+        self._owner = os.getpid(), threading.get_ident()
+        self._file = store.identity(path)
+
+    def _guard(self) -> None:
+        """Refuse to work across a fork (SQLite cannot) or on a file that is no longer the one at the path."""
+        if os.getpid() != self._owner[0]:
+            raise LedgerError("This ledger was opened by the parent process; open it again in this one.")
+        if threading.get_ident() != self._owner[1]:
+            raise LedgerError("This ledger was opened by another thread; open it again in this one.")
+        if store.identity(self._path) != self._file:
+            raise LedgerError(
+                f"{self._path} was moved, removed or replaced while it was open. Put it back and open it again."
+            )
+
+    def _refresh(self) -> None:
+        """Read what other processes appended; the entry read last must still be there."""
+        self._guard()
+        reader = self._account.reader
+        with store.clear_errors(self._path):
+            last = store.read_entry(self._connection, reader.seq)
+            if last is None or last.digest != reader.digest:
+                raise LedgerError(f"{self._path} was edited while it was open. Restore it from a backup.")
+            self._account.absorb(store.read_entries(self._connection, reader.seq))
+
+    def _check_anchor(self) -> None:
+        """Refuse to write to a log that lacks what the anchor remembers: another process's entries would be lost."""
+        anchor = store.read_anchor(store.anchor_path(self._path))
+        if anchor is None:
+            raise LedgerError(
+                f"The anchor file {store.anchor_path(self._path)} is gone. Restore it; nothing was recorded."
+            )
+        check_history(self._connection, self._path, anchor, None)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Writer]:
+        """Hold the file alone from reading what is spent to the synced commit, then move the anchor."""
+        self._guard()
+        with store.locked_anchor(store.anchor_path(self._path), self._timeout, is_writing=True) as anchor:
+            with store.clear_errors(self._path), store.transaction(self._connection):
+                self._refresh()
+                self._check_anchor()
+                writer = Writer(self._account.reader.seq, self._account.reader.digest)
+                yield writer
+            store.write_anchor(anchor, writer.seq, writer.digest)
