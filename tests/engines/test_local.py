@@ -271,6 +271,9 @@ class TokenMean:
     def check(self, problem, network):
         pass
 
+    def drawn(self):
+        return self
+
     def start(self, agents, replicas):
         zero = np.zeros((len(agents.index), agents.dimension, replicas))
         return TokenState(zero), np.zeros((1, agents.dimension, replicas))
