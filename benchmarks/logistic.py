@@ -17,8 +17,7 @@ from dpadmm.datasets import adult_like
 from dpadmm.datasets.partition import iid
 from dpadmm.networks import ring
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from table import Row
 
 N, MU, ETA, TOLERANCE, ROUNDS = 5, 2e-4, 1e-2, 1e-9, 40

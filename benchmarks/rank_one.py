@@ -4,7 +4,7 @@ import numpy as np
 
 from dpadmm.datasets import sparse_regression
 from dpadmm.problems.losses import Logistic, Squared
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers.closed_forms import RankOneSolver
 from dpadmm.solvers.solution import Subproblem

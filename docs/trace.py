@@ -2,9 +2,10 @@
 
     python docs/trace.py fit          # `dpadmm fit` on two files
     python docs/trace.py estimator    # PrivateLogisticRegression.fit on two silos
-    python docs/trace.py draw         # the first of them as docs/pictures/way.svg
+    python docs/trace.py recorded     # `dpadmm fit` again, recorded in a new ledger
+    python docs/trace.py draw         # that one as docs/pictures/way.svg
 
-Both keep a ledger and plan with an empty cache, in a temporary home. Imports and compilation do not count.
+All plan with an empty cache, in a temporary home. Imports and compilation do not count.
 """
 
 import inspect
@@ -66,8 +67,8 @@ def tables() -> list[pd.DataFrame]:
     return [pd.DataFrame({"a": rows[:, 0], "b": rows[:, 1], "y": (rows[:, 0] > 0.5).astype(int)}) for rows in drawn]
 
 
-def fit(place: Path) -> Callable[[], object]:
-    """`dpadmm fit` on the files of two silos, with a new ledger."""
+def fit(place: Path, *more: str) -> Callable[[], object]:
+    """`dpadmm fit` on the files of two silos; `more` options."""
     from dpadmm.cli.main import app
 
     for name, table in zip(("north", "south"), tables(), strict=True):
@@ -76,23 +77,26 @@ def fit(place: Path) -> Callable[[], object]:
     label = {"kind": "binary", "name": "y", "positive": ["1"], "negative": ["0"]}
     schema = {"format": "dpadmm-schema", "version": 1, "row_norm": 1.0, "constant": 0.5}
     (place / "schema.json").write_text(json.dumps({**schema, "label": label, "columns": columns}))
-    words = "fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5 --ledger data.ledger --budget 2"
-    return lambda: app([*words.split(), "--json"], standalone_mode=False)
+    words = "fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5"
+    return lambda: app([*words.split(), *more, "--json"], standalone_mode=False)
 
 
-def estimator(place: Path) -> Callable[[], object]:
-    """`PrivateLogisticRegression.fit` on two silos, with a ledger."""
-    from dpadmm.estimators import PrivateLogisticRegression, ledger_data
-    from dpadmm.privacy.ledger import Budget, Ledger
+def recorded(place: Path) -> Callable[[], object]:
+    """The same, recorded in a new ledger."""
+    return fit(place, "--ledger", "data.ledger", "--budget", "2")
+
+
+def estimator(_: Path) -> Callable[[], object]:
+    """`PrivateLogisticRegression.fit` on two silos."""
+    from dpadmm.estimators import PrivateLogisticRegression
 
     table, groups = pd.concat(tables()), np.repeat(["north", "south"], 300)
     X, y = table[["a", "b"]].to_numpy(), table["y"].to_numpy()
-    Ledger.create(place / "data.ledger", ledger_data(X, y, groups), Budget(epsilon=2.0, delta=1e-5)).close()
-    model = PrivateLogisticRegression(1.0, 1e-5, feature_bounds=(0, 1), classes=(0, 1), ledger=place / "data.ledger")
+    model = PrivateLogisticRegression(1.0, 1e-5, feature_bounds=(0, 1), classes=(0, 1))
     return lambda: model.fit(X, y, groups)
 
 
-WAYS = {"fit": fit, "estimator": estimator}
+WAYS = {"fit": fit, "estimator": estimator, "recorded": recorded}
 
 
 def trace(way: str) -> list[str]:
@@ -138,7 +142,7 @@ def picture(found: list[str]) -> str:
         if not modules:
             continue
         lines = textwrap.wrap(", ".join(modules), _LETTERS)
-        height = 46 + _LINE * len(lines)
+        height = 38 + _LINE * len(lines)
         if parts:
             parts.append(f'<path class="arrow" d="M {_WIDTH / 2:g} {top - _GAP} v {_GAP - 4}"/>')
         parts.append(f'<rect x="10" y="{top}" width="{_WIDTH - 20}" height="{height}" rx="6"/>')
@@ -171,7 +175,7 @@ def main() -> None:
     if len(sys.argv) != 2 or sys.argv[1] not in (*WAYS, "draw"):
         sys.exit(f"usage: python docs/trace.py {'|'.join(WAYS)}|draw")
     if sys.argv[1] == "draw":
-        PICTURE.write_text(picture(trace("fit")))
+        PICTURE.write_text(picture(trace("recorded")))
         return
     found = trace(sys.argv[1])
     rooms = Counter(name.split("/")[0] for name in found)

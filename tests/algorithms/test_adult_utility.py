@@ -20,8 +20,7 @@ from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import CappedLogistic
-from dpadmm.problems.problem import Problem
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 
 RUNS, SILOS = 10, 5
 

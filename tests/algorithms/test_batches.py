@@ -19,9 +19,8 @@ from dpadmm.algorithms.batches import (
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers.batch_kernels import fixed_batch, poisson_batch
 

@@ -11,8 +11,7 @@ from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace, relative_errors
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
 from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.method import by_name
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting, by_name
 from dpadmm.algorithms.theory.consensus import Star
 from dpadmm.algorithms.theory.consensus_planner import optimal_schedule, plan_consensus
 from dpadmm.datasets import random_control, random_quadratics
@@ -33,11 +32,10 @@ from dpadmm.privacy.certificates import consensus_broadcast_records
 from dpadmm.privacy.claims import consensus as claims
 from dpadmm.privacy.protection import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import L1, Box, Ridge
-from dpadmm.problems.risk import EmpiricalRisk
 
 PURE, MIXED = PureTarget(0.5), Target(0.5, 1e-6)
 TARGETS = {Family.SPHERICAL: PURE, Family.GAUSSIAN: MIXED}

@@ -14,9 +14,8 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.networks import complete, erdos_renyi, grid, path, ring, star
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1, Box, Ridge
-from dpadmm.problems.risk import EmpiricalRisk
 
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=5))
 

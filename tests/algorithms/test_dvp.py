@@ -7,7 +7,7 @@ from tests.contracts.transcript_contract import TiltContract
 
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.dvp import DVP, OBJECTIVE, SMOOTHING
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.datasets import random_quadratics
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.engines.private import plan_noise, run_private

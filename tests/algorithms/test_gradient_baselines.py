@@ -12,8 +12,8 @@ from dpadmm.algorithms.dp_dgd import DPDGD
 from dpadmm.algorithms.dp_gd import DPGD
 from dpadmm.algorithms.dp_sgd import DPSGD, DPProxSGD, pooled
 from dpadmm.algorithms.linearised import LinearisedADMM
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
-from dpadmm.algorithms.setting import Setting
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
@@ -28,11 +28,10 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.records import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import L1, Box, Ridge
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5

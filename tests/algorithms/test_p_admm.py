@@ -5,8 +5,8 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import worst_c1_ratio
 
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.setting import Setting
 from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.networks import ring

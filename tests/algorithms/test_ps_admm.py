@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpadmm.algorithms.anatomy import Agents, Silence
 from dpadmm.algorithms.batches import Batches, BatchKind, Moment
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.ps_admm import (
     CORRECTION,
     FULL,
@@ -20,7 +21,6 @@ from dpadmm.algorithms.ps_admm import (
     PSState,
     criterion,
 )
-from dpadmm.algorithms.setting import Setting
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
@@ -33,10 +33,9 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.records import GaussianRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.regularisers import L1, Box, NonNegative
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5

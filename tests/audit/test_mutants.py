@@ -15,10 +15,10 @@ from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
 from dpadmm.algorithms.decentralised import GraphState, degrees, penalised_minimiser
 from dpadmm.algorithms.dp_sgd import DPSGD
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
 from dpadmm.algorithms.r_admm import RADMM
-from dpadmm.algorithms.setting import Setting
 from dpadmm.audit.attacks import Afresh, RehearsedNoise
 from dpadmm.audit.audit import STANDARD, examine
 from dpadmm.audit.catalogue import subjects_of

@@ -22,9 +22,8 @@ from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1, NoRegulariser, Ridge
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 # Functions

@@ -17,8 +17,7 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.neighbours import FAR, saturated
-from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
 
 SURE = 1 - 1e-6

@@ -17,9 +17,8 @@ from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1, Ridge
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 ENGINE = LocalEngine(progress=False, threads=1, recording=Recording(every=5), tolerance=1e-11)

@@ -16,11 +16,10 @@ from scipy import optimize, sparse
 
 from dpadmm.errors import SolverError
 from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
-from dpadmm.solvers.prepare import prepare
-from dpadmm.solvers.solution import Subproblem
+from dpadmm.solvers.solution import Subproblem, prepare
 
 EXTENDED = np.longdouble
 

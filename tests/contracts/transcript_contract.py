@@ -9,7 +9,7 @@ import pytest
 from tests.contracts.graph_method_contract import neighbours
 
 from dpadmm.algorithms.anatomy import Agents, Silence
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.networks import ring
 from dpadmm.problems.problem import Weighting

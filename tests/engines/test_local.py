@@ -19,8 +19,7 @@ from dpadmm.engines.local import Ending, LocalEngine, Recording, RunInterrupted,
 from dpadmm.errors import InputError, ResumeError, SolverError
 from dpadmm.networks import ring, uniform_walk
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 
 QUIET = LocalEngine(progress=False, threads=1)
 METHODS = [(ConsensusADMM(rho=0.05), None), (DecentralisedADMM(eta=0.02), ring(4))]

@@ -23,8 +23,7 @@ from dpadmm.noise.plan import PlannedNoise
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.solvers import kernels
 
 TARGET = Target(epsilon=1.0, delta=1e-5)

@@ -13,7 +13,7 @@ from dpadmm.experiments.figure import Order, Size
 from dpadmm.experiments.pages import EDGE, MARKS, SAME_NOISE, index, readme_block, scoreboard, write_pages
 from dpadmm.experiments.registry import ALL, FIGURES
 from dpadmm.experiments.scoreboard import adult as board
-from dpadmm.experiments.scoreboard.entries import BATCH, ENTRIES, MOST_PASSES, Kind, Knob, Sight, entry_of
+from dpadmm.experiments.scoreboard.entries import BATCH, ENTRIES, MOST_PASSES, Knob, RoundKind, Sight, entry_of
 from dpadmm.experiments.scoreboard.standings import duels, duels_in_words, ranking
 from dpadmm.experiments.table import NO_RUN, Reading, Rows, chosen
 
@@ -154,7 +154,7 @@ def test_duels_name_the_winner_or_a_tie():
     )
     found = duels(table, Sight.MESSAGES, board.TRAIN)
     # eps 1: 0.370 +- 0.010 against 0.373 +- 0.002; eps 5: 0.352 +- 0.001 against 0.340 exactly.
-    assert [duel.winner for duel in found] == [None, Kind.GRADIENT, Kind.ADMM]
+    assert [duel.winner for duel in found] == [None, RoundKind.GRADIENT, RoundKind.ADMM]
     assert found[2].admm.name == "dvp"
     words = duels_in_words(table, Sight.MESSAGES, board.TRAIN)
     assert words.startswith(
@@ -181,8 +181,8 @@ def test_rounds_of_sampled_methods_end_with_the_passes_over_the_data():
 
 
 def test_no_gradient_method_has_fewer_rounds_than_an_admm():
-    most = {kind: {max(entry.rounds) for entry in ENTRIES if entry.kind is kind} for kind in Kind}
-    assert min(most[Kind.GRADIENT]) >= max(most[Kind.ADMM])
+    most = {kind: {max(entry.rounds) for entry in ENTRIES if entry.kind is kind} for kind in RoundKind}
+    assert min(most[RoundKind.GRADIENT]) >= max(most[RoundKind.ADMM])
 
 
 def test_the_last_rounds_tried_with_a_batch_are_an_edge():

@@ -11,8 +11,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import complete, ring
 from dpadmm.planning import Task, plan, simulations, utility_curve
 from dpadmm.planning.candidates import settings_at
-from dpadmm.planning.simulations import folder, key_of, remembered, run_simulation, simulation_of
-from dpadmm.planning.worlds import WORLDS
+from dpadmm.planning.simulations import WORLDS, folder, key_of, remembered, run_simulation, simulation_of
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge

@@ -11,7 +11,7 @@ from dpadmm.planning import Task, plan
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, Squared
-from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
+from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions
 
 FACTS = {"sizes": (40, 60), "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)}
 

@@ -9,9 +9,8 @@ from sklearn.linear_model import HuberRegressor, Lasso, LogisticRegression, Ridg
 from dpadmm.errors import InputError
 from dpadmm.problems import regularisers
 from dpadmm.problems.losses import Huber, Logistic, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 SIZES = (30, 10, 60)

@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.special import expit
 
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.tables import encode_table, numbered_names
+from dpadmm.datasets.schema import Screening, numbered_names
+from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.reporting import files

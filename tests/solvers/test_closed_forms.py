@@ -16,12 +16,11 @@ from tests.contracts.solver_contract import (
 
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
-from dpadmm.solvers.prepare import prepare
-from dpadmm.solvers.solution import Subproblem
+from dpadmm.solvers.solution import Subproblem, prepare
 
 
 def quadratics(n, d, seed=0, shift=0.0):

@@ -15,7 +15,7 @@ from tests.contracts.solver_contract import (
 
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import majoriser
 from dpadmm.solvers.majoriser import MajoriserSolver

@@ -13,14 +13,15 @@ from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
 from dpadmm.solvers.majoriser import MajoriserSolver
-from dpadmm.solvers.prepare import DEFAULT_TOLERANCE, prepare
 from dpadmm.solvers.solution import (
+    DEFAULT_TOLERANCE,
     Solution,
     Spectrum,
     Subproblem,
     available_threads,
     one_blas_thread,
     over_blocks,
+    prepare,
     require_converged,
 )
 

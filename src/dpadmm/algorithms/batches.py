@@ -25,8 +25,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
-from dpadmm.problems.problem import Problem
-from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
+from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 
 
 class BatchKind(Enum):

@@ -21,12 +21,12 @@ from dpadmm.algorithms.dvp import DVP, OBJECTIVE
 from dpadmm.algorithms.fixed_point import CentralisedADMM, FederatedADMM, GeneralADMM, RandomWalkADMM
 from dpadmm.algorithms.fixed_point.blocks import BlockADMM
 from dpadmm.algorithms.m_admm import MADMM
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import CORRECTION, FULL, PSADMM
 from dpadmm.algorithms.r_admm import RADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
-from dpadmm.algorithms.setting import Setting
-from dpadmm.errors import DpadmmError, InputError
+from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Family
@@ -538,32 +538,6 @@ def _(algorithm: GeneralADMM, setting: Setting, agent: int = 0) -> Claims:
         least_singular_value=algorithm.constraint.omega,
     )
     return BlockClaims(theorems=(theorem,))
-
-
-def _kinds(setting: Setting) -> list[int]:
-    """Return one agent of every kind: alike in records, weight and neighbours, so in noise and claims too."""
-    columns: list[Any] = [setting.problem.functions.sizes, setting.problem.weights]
-    if setting.network is not None:
-        columns.append(setting.network.degrees)
-    return sorted(np.unique(np.column_stack(columns), axis=0, return_index=True)[1].tolist())
-
-
-def claimed_of_plan(
-    algorithm: Any, setting: Setting, plan: NoisePlan, delta: float
-) -> tuple[tuple[ClaimedEpsilon, ...], str | None]:
-    """Return the claimed figures for the agent for whom the paper promises least, or why there are none."""
-    worst: tuple[ClaimedEpsilon, ...] = ()
-    for agent in _kinds(setting):
-        try:
-            claims = claims_of(algorithm, setting, agent)
-            found = () if claims is None else claims.epsilon(claims.levels(plan, agent), delta)
-        except DpadmmError as reason:
-            return (), str(reason).rstrip(".")
-        except ArithmeticError:
-            return (), OUT_OF_RANGE
-        if found and (not worst or found[0].value > worst[0].value):
-            worst = found
-    return (worst, None) if worst else ((), NO_PAPER)
 
 
 def claimed_against(

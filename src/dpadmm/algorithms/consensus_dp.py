@@ -23,8 +23,7 @@ import numpy as np
 from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_neighbours import RECORDS, LinearTermsDiffer, Neighbours, StarFacts
-from dpadmm.algorithms.method import About, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -34,7 +33,7 @@ from dpadmm.privacy.protection import with_spherical_noise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
+from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
 
 class NoisePlace(Enum):

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates import (
     LocalFunction,

@@ -14,8 +14,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spread
-from dpadmm.algorithms.method import About, Method, Topology
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Method, Setting, Topology
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats

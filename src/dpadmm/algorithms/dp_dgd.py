@@ -16,8 +16,7 @@ from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.decentralised import GraphMethod, zeros
 from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
-from dpadmm.algorithms.method import About, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network

@@ -12,8 +12,7 @@ import numpy as np
 from dpadmm.algorithms.anatomy import MESSAGE, Agents
 from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
-from dpadmm.algorithms.method import About, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import full_gradient
 from dpadmm.problems import neighbours

@@ -14,8 +14,7 @@ import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.decentralised import DecentralisedADMM, GraphState, edge_penalty, penalised_minimiser, zeros
-from dpadmm.algorithms.method import About, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row

@@ -13,8 +13,7 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
-from dpadmm.algorithms.method import About, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm.algorithms.claimed import NO_PAPER, Claims
-from dpadmm.algorithms.method import Method
-from dpadmm.algorithms.setting import Private, Setting
+from dpadmm.algorithms.method import Method, Private, Setting
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan, at_levels

@@ -14,8 +14,7 @@ from typing import ClassVar, Self
 
 from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.decentralised import DecentralisedADMM, edge_penalty
-from dpadmm.algorithms.method import About, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import p_admm
 from dpadmm.privacy.protection import Certificate

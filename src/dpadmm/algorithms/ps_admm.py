@@ -28,8 +28,7 @@ from dpadmm.algorithms.batches import (
     correction_bound,
     whole_gradients,
 )
-from dpadmm.algorithms.method import About, Common, Method, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Common, Method, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Slot

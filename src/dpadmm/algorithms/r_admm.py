@@ -25,9 +25,8 @@ from dpadmm.algorithms.anatomy import Agents, NoiseHook
 from dpadmm.algorithms.decentralised import GraphMethod, degrees, dual_step, edge_penalty, revealed_gradient, zeros
 from dpadmm.algorithms.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
 from dpadmm.algorithms.m_admm import check_growth, check_theta, grown
-from dpadmm.algorithms.method import About, Topology, WorstCase
+from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.algorithms.recycled import RecycledState
-from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import r_admm
 from dpadmm.problems import neighbours

@@ -25,9 +25,8 @@ from dpadmm.algorithms.decentralised import (
     revealed_gradient,
     zeros,
 )
-from dpadmm.algorithms.method import About, Topology, WorstCase
+from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.algorithms.p_admm import gaussian_broadcasts
-from dpadmm.algorithms.setting import Setting
 from dpadmm.noise.promises import Promise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

@@ -27,8 +27,7 @@ from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
 
 DELTA = 1e-5

@@ -28,8 +28,7 @@ from dpadmm.privacy.records import (
     SphericalLaplaceRelease,
 )
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.problem import Problem
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 
 Penalty = Callable[[int], Floats]
 """Curvature that a method adds to each agent's function in round k: k -> (N,)."""

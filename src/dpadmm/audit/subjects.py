@@ -7,7 +7,7 @@ ten thousand times at once. The catalogue itself is in `dpadmm.audit.catalogue`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.audit.attacks import Attack
 from dpadmm.audit.transcripts import TOLERANCE
 from dpadmm.engines.local import LocalEngine

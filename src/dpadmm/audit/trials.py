@@ -28,8 +28,7 @@ from dpadmm.privacy.curves import epsilon_of_delta
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.neighbours import FAR, saturated
-from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
 
 CONFIDENCE = 0.95

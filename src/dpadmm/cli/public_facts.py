@@ -16,9 +16,8 @@ from dpadmm.algorithms.claimed import PRINTED_ONLY, Claims, block_lipschitz, cla
 from dpadmm.algorithms.consensus_neighbours import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
 from dpadmm.algorithms.fixed_point import FederatedADMM
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import Method, Topology, by_name
+from dpadmm.algorithms.method import Method, Setting, Topology, by_name
 from dpadmm.algorithms.one_agent import OneAgent
-from dpadmm.algorithms.setting import Setting
 from dpadmm.cli.facts import AgentFacts, NoiseName, Sampling
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
@@ -26,10 +25,9 @@ from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import Problem, PublicFunctions
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import NoRegulariser
-from dpadmm.problems.risk import PublicFunctions
 
 _MOST_RELEASES, _MOST_AGENTS = 1_000_000, 10_000_000
 

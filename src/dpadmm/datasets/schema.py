@@ -208,6 +208,15 @@ class Screening:
         )
 
 
+def numbered_names(number: int) -> list[str]:
+    """Return the names of columns that have none.
+
+    >>> numbered_names(2)
+    ['column1', 'column2']
+    """
+    return [f"column{place}" for place in range(1, number + 1)]
+
+
 def unfilled(record: Any) -> tuple[str, ...]:
     """Return what is still to be filled in of a draft, one sentence each; empty for what is no draft."""
     if not isinstance(record, dict):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpadmm.datasets.columns import EMPTY_WORDS, Cells, Column, Label, Mask
-from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Matrix
 
@@ -105,15 +105,6 @@ def _names(files: Sequence[Path]) -> list[str]:
     if len({path.resolve() for path in files}) < len(files):
         raise InputError("The same file is given twice. A record may be counted once only: give each file once.")
     return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
-
-
-def numbered_names(number: int) -> list[str]:
-    """Return the names of columns that have none.
-
-    >>> numbered_names(2)
-    ['column1', 'column2']
-    """
-    return [f"column{place}" for place in range(1, number + 1)]
 
 
 def lacks(where: str, wanted: Sequence[str], found: Collection[Any]) -> str:

@@ -24,8 +24,7 @@ from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
-from dpadmm.solvers.solution import available_threads, one_blas_thread
+from dpadmm.solvers.solution import DEFAULT_TOLERANCE, available_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.setting import Private, Setting
+from dpadmm.algorithms.method import Private, Setting
 from dpadmm.checks import shown
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
 from dpadmm.errors import InputError, ResumeError
@@ -30,7 +30,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.privacy.records import ObjectiveRelease, Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.prepare import DEFAULT_TOLERANCE
+from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
 _SEED_STEP = 2**64  # seeds of problems that are run together, apart from each other and from other users' seeds
 
@@ -229,7 +229,7 @@ def run_private(
     >>> from dpadmm.networks import ring
     >>> from dpadmm.noise import SimulatedSampler
     >>> from dpadmm.problems.losses import Logistic
-    >>> from dpadmm.problems.risk import EmpiricalRisk
+    >>> from dpadmm.problems.problem import EmpiricalRisk
     >>> problem = Problem.of(EmpiricalRisk(load_breast_cancer().silos(), Logistic(), mu=0.01))
     >>> target = Target(epsilon=1.0, delta=1e-5)
     >>> done = run_private(PADMM(eta=0.01), problem, 10, target, SimulatedSampler(seed=0), ring(4))

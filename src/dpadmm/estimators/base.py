@@ -178,9 +178,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, len(sizes) + 1)]  # those of groups may be people's
         title = f"{rows.schema.label.name} from {len(sizes)} silo(s)"
-        from dpadmm.algorithms.claimed import claimed_of_plan  # the papers' theorems are needed for display only
-
-        claimed = claimed_of_plan(plan.algorithm, plan.setting, done.noise_plan, wishes.target.delta)[0]
         model = released_model(done, rows.schema, names, title, spending, notes)
         self.plan_ = plan
         self.history_ = done.histories
@@ -190,7 +187,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             delta=wishes.target.delta,
             origin=done.origin,
             assumptions=notes,
-            claimed=claimed if plan.times == 1 else (),  # papers speak of one problem
             problems=plan.times,
         )
         self._keep(model, rows)

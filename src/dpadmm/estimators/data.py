@@ -16,8 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import shown
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import numbered_names
+from dpadmm.datasets.schema import Schema, numbered_names
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint
 from dpadmm.estimators.wishes import TableRules

@@ -11,9 +11,9 @@ import numpy as np
 
 from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.m_admm import MADMM
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.r_admm import RADMM
-from dpadmm.algorithms.setting import Setting
 from dpadmm.experiments.table import Reading
 from dpadmm.experiments.trials import TOLERANCE, Trial
 from dpadmm.networks.graph import Network

@@ -12,7 +12,7 @@ from dpadmm.experiments.figure import Accounting, Size
 from dpadmm.experiments.output import write_text
 from dpadmm.experiments.registry import ALL
 from dpadmm.experiments.scoreboard import adult, star
-from dpadmm.experiments.scoreboard.entries import Kind, Sight, entry_of
+from dpadmm.experiments.scoreboard.entries import RoundKind, Sight, entry_of
 from dpadmm.experiments.scoreboard.standings import duels_in_words, ranking
 from dpadmm.experiments.table import Reading, Table, chosen, mean_at
 
@@ -203,7 +203,10 @@ def _middle(budgets: list[float]) -> float:
 def _leaders(table: Table, sight: Sight) -> list[str]:
     """Return the first few at the middle budget, and the first ADMM and gradient method if they are not among them."""
     names = ranking(table, sight, adult.TRAIN, _middle(_budgets(table)))
-    first = {next((name for name in names if entry_of(name).kind is kind), "") for kind in (Kind.ADMM, Kind.GRADIENT)}
+    first = {
+        next((name for name in names if entry_of(name).kind is kind), "")
+        for kind in (RoundKind.ADMM, RoundKind.GRADIENT)
+    }
     return [name for place, name in enumerate(names) if place < SHOWN or name in first]
 
 

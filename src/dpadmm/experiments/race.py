@@ -13,9 +13,8 @@ from dpadmm.networks import Network, erdos_renyi
 from dpadmm.privacy.calibration import PureTarget
 from dpadmm.privacy.records import GaussianRelease
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import NoRegulariser, Ridge
-from dpadmm.problems.risk import EmpiricalRisk
 
 LOSS, TAIL, CERTIFIED_EPS, CLAIMED_EPS = "average loss", "loss of the tail average", "certified eps", "claimed eps"
 FIRST_STD = "largest noise std in round 1"

@@ -23,9 +23,8 @@ from dpadmm.planning.candidates import (
     why_not,
 )
 from dpadmm.planning.plan import Forecast, Plan, ScoreKind, course_of
-from dpadmm.planning.simulations import SimulatedScores, remembered, simulation_of
+from dpadmm.planning.simulations import WORLDS, SimulatedScores, remembered, simulation_of
 from dpadmm.planning.task import Task
-from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit

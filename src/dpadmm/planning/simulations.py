@@ -9,6 +9,11 @@ Methods in which every silo adds its noise are one descent with one noise for th
 fixed-point ADMM with one silo (the tests compare). tau' is taken from a grid of ratio sqrt(2), n and d from powers of
 two: worlds differ far more among each other than tasks within such a cell.
 
+The worlds are public stand-ins for private tables of a given width. Each draws rows as the library's schemas encode
+them (numbers in [0, 1], one-hot categories, rows shortened to the norm bound) or as standardised numbers, and labels
+from a linear model. They differ in what no public fact tells: how the features are correlated, how much of the label
+they explain, how rare the rarer class is. Few of the model's coefficients are large.
+
 Results are kept in the folder `dpadmm` of the user's cache (`XDG_CACHE_HOME`, by default `~/.cache`). They are about
 synthetic data only: nothing private, nothing that could not be made again. Whatever cannot be read is simulated again.
 """
@@ -20,10 +25,12 @@ import os
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from functools import lru_cache, singledispatch
 from pathlib import Path
 
 import numpy as np
+from scipy.special import expit, ndtr
 
 from dpadmm.algorithms.fixed_point import CentralisedADMM
 from dpadmm.algorithms.method import Method
@@ -32,13 +39,117 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.planning.candidates import Settings, margin_scale, unit_noise
 from dpadmm.planning.plan import course_of
 from dpadmm.planning.task import Task
-from dpadmm.planning.worlds import SyntheticWorld, draw
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, Loss
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
+
+
+class Features(Enum):
+    """How the columns of a world look."""
+
+    CATEGORIES = "mostly one-hot categories, some numbers"
+    MIXED = "as many numbers as categories"
+    NUMBERS = "correlated numbers between 0 and 1"
+    CENTRED = "standardised numbers"
+
+    @property
+    def power(self) -> float:
+        """How far the label's model undoes the columns' different spreads: 1 wholly, 0 not at all."""
+        return 0.0 if self in (Features.CATEGORIES, Features.MIXED) else 1.0
+
+
+@dataclass(frozen=True)
+class SyntheticWorld:
+    """One kind of table.
+
+    features: how columns look. explained: part of the label's spread (classification: of the log-odds' spread against
+    noise) that the features explain, as the standard deviation of the log-odds; for regression the share of variance.
+    positive: share of the rarer class.
+    """
+
+    name: str
+    features: Features
+    log_odds: float
+    variance_share: float
+    positive: float
+
+
+WORLDS: tuple[SyntheticWorld, ...] = (
+    SyntheticWorld("census", Features.CATEGORIES, log_odds=2.2, variance_share=0.4, positive=0.25),
+    SyntheticWorld("clinic", Features.MIXED, log_odds=2.0, variance_share=0.5, positive=0.45),
+    SyntheticWorld("lab", Features.NUMBERS, log_odds=5.0, variance_share=0.8, positive=0.37),
+    SyntheticWorld("sensors", Features.CENTRED, log_odds=3.0, variance_share=0.6, positive=0.5),
+)
+
+
+def draw(
+    world: SyntheticWorld, n_rows: int, dimension: int, loss: Loss, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return the rows, of norm at most 1, and labels of `n_rows` records of the world for this loss.
+
+    Labels of a regression are scaled to the loss's own scale: most of them lie within its slope bound.
+    """
+    raw = _raw_rows(world.features, n_rows, dimension, rng)
+    spread = raw.std(axis=0)
+    # Numbers count by their own spread, categories more the commoner they are.
+    standard = (raw - raw.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0) ** world.features.power
+    coefficients = rng.standard_normal(dimension) * np.exp(-rng.permutation(dimension) / max(2.0, dimension / 8))
+    signal = standard @ coefficients
+    signal /= max(float(signal.std()), 1e-12)
+    norms = np.maximum(np.linalg.norm(raw, axis=1, keepdims=True), 1e-12)
+    rows = raw * np.minimum(1.0, 1.0 / norms)
+    if loss.target is LabelKind.REALS:
+        noise = rng.standard_normal(n_rows)
+        share = world.variance_share
+        labels = 0.5 * loss.slope_bound * (np.sqrt(share) * signal + np.sqrt(1 - share) * noise)
+        return rows, labels
+    from scipy.optimize import brentq  # slow to load, and a plan from the cache draws no world
+
+    odds = world.log_odds * signal
+    shift = brentq(lambda b: float(expit(odds + b).mean()) - world.positive, -60.0, 60.0)
+    labels = np.where(rng.random(n_rows) < expit(odds + shift), 1.0, -1.0)
+    return rows, labels
+
+
+def _raw_rows(kind: Features, n: int, d: int, rng: np.random.Generator) -> Floats:
+    if kind is Features.CENTRED:
+        return _factors(n, d, rng) / np.sqrt(d)
+    if kind is Features.NUMBERS:
+        return _numbers(n, d, rng)
+    n_numbers = min(d, max(1, round(d * (0.06 if kind is Features.CATEGORIES else 0.3))))
+    width = 8 if kind is Features.CATEGORIES else 3
+    return np.hstack([_numbers(n, n_numbers, rng), *_categories(n, d - n_numbers, width, rng)])
+
+
+def _factors(n: int, d: int, rng: np.random.Generator) -> Floats:
+    """Standard normals with a few common factors: half of the variance is shared."""
+    rank = max(1, min(d // 3, 6))
+    loadings = rng.standard_normal((rank, d)) * (np.arange(1, rank + 1) ** -0.5)[:, None]
+    shared = rng.standard_normal((n, rank)) @ loadings
+    shared /= np.maximum(shared.std(axis=0), 1e-9)
+    return np.sqrt(0.6) * shared + np.sqrt(0.4) * rng.standard_normal((n, d))
+
+
+def _numbers(n: int, d: int, rng: np.random.Generator) -> Floats:
+    """Numbers in [0, 1] with public bounds that are wider than the data, as such bounds are."""
+    centre, width = rng.uniform(0.1, 0.6, d), rng.uniform(0.08, 0.4, d)
+    return np.asarray(np.clip(centre + width * (ndtr(_factors(n, d, rng)) - 0.5), 0.0, 1.0))
+
+
+def _categories(n: int, d: int, width: int, rng: np.random.Generator) -> list[Floats]:
+    """One-hot blocks of 2 to 2 width - 2 categories with Zipf-like shares."""
+    blocks, left = [], d
+    while left > 0:
+        size = min(left, int(rng.integers(2, max(3, 2 * width - 1))))
+        shares = np.arange(1, size + 1) ** -1.2
+        picked = rng.choice(size, size=n, p=shares / shares.sum())
+        blocks.append(np.eye(size)[picked])
+        left -= size
+    return blocks
+
 
 _VERSION = 2  # of what is remembered; changes whenever worlds, scores or methods do
 _LEAST_RECORDS, _MOST_RECORDS, _MOST_WIDTH, _MOST_ROUNDS = 64, 2048, 64, 40

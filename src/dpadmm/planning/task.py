@@ -11,8 +11,8 @@ from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Loss
+from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions
 from dpadmm.problems.regularisers import Regulariser
-from dpadmm.problems.risk import EmpiricalRisk, PublicFunctions
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 
 _LEAST = 1e-100

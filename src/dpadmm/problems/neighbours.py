@@ -11,11 +11,10 @@ import numpy as np
 
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import L1, NoRegulariser, Regulariser
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 Pair = tuple[Problem, Problem]

@@ -1,14 +1,213 @@
-"""The problem that all methods solve: minimise `sum_i w_i f_i(x) + g(x)`."""
+"""The problem that all methods solve: minimise `sum_i w_i f_i(x) + g(x)`.
 
-from dataclasses import dataclass
+For records `f_i` is an empirical risk, `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m) + (mu/2) ||w||^2`.
+"""
+
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
+from scipy import sparse
 
+from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.functions import LocalFunctions
+from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.functions import Constants, LocalFunctions
+from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
+from dpadmm.problems.silos import Silos
+
+
+@dataclass(frozen=True)
+class EmpiricalRisk:
+    """The mean loss over each silo's records plus `(mu/2) ||w||^2`.
+
+    `rows` and `offsets` bring both kinds of loss to one form: `t = rows @ w - shifts`, with the labels folded
+    into the rows for classification and subtracted for regression.
+
+    >>> from dpadmm.problems.losses import Logistic
+    >>> silos = Silos.from_parts([np.eye(2)] * 2, [np.array([1.0, -1.0])] * 2, row_norm=1.0)
+    >>> EmpiricalRisk(silos, Logistic(), mu=0.1).value(np.zeros((1, 2, 1))).round(4).tolist()
+    [[0.6931], [0.6931]]
+    """
+
+    silos: Silos
+    loss: Loss
+    mu: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the labels against the loss."""
+        checks.non_negative("mu", self.mu)
+        if not isinstance(self.silos, Silos):
+            raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
+        if isinstance(self.loss, type):
+            raise InputError(f"loss must be a loss, got the class; write {self.loss.__name__}().")
+        if self.loss.target is LabelKind.SIGNS:
+            found = np.unique(self.silos.labels)
+            if not np.isin(found, (-1.0, 1.0)).all():
+                shown = ", ".join(f"{v:g}" for v in found[:6])
+                raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+
+    @property
+    def rows(self) -> Matrix:
+        """The rows that multiply w: `y a` for classification, `a` for regression."""
+        folded = self.__dict__.get("_rows")
+        if folded is None:
+            folded = self._fold()
+            object.__setattr__(self, "_rows", folded)
+        return folded
+
+    def _fold(self) -> Matrix:
+        if self.loss.target is LabelKind.REALS:
+            return self.silos.features
+        if sparse.issparse(self.silos.features):
+            folded = self.silos.features.copy()
+            folded.data *= np.repeat(self.silos.labels, np.diff(folded.indptr))
+            return folded
+        return self.silos.features * self.silos.labels[:, None]
+
+    @property
+    def shifts(self) -> Floats:
+        """What is subtracted from `rows @ w`: the labels for regression, zero for classification."""
+        if self.loss.target is LabelKind.REALS:
+            return self.silos.labels
+        return np.zeros_like(self.silos.labels)
+
+    @property
+    def linear_loss(self) -> Loss:
+        """The loss of a linear predictor that f_i is made of: a record's Hessian has rank one (C2)."""
+        return self.loss
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents N."""
+        return self.silos.n_agents
+
+    @property
+    def dimension(self) -> int:
+        """Dimension d."""
+        return self.silos.dimension
+
+    @property
+    def sizes(self) -> Ints:
+        """Records per agent, n_i."""
+        return self.silos.sizes
+
+    @property
+    def constants(self) -> Constants:
+        """Constants from the loss and the public row norm alone."""
+        return linear_constants(self.loss, self.silos.row_norm, self.mu)
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i)."""
+        if self._is_one_record_each:
+            return self.loss.value(self._one_each(w)) + 0.5 * self.mu * (w * w).sum(axis=1)
+        out = np.empty((self.n_agents, w.shape[2]))
+        for i, rows, shifts, wi in self._agents(w):
+            out[i] = self.loss.value(rows @ wi - shifts[:, None]).mean(axis=0)
+        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i)."""
+        if self._is_one_record_each and not sparse.issparse(self.rows):
+            return self.rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
+        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
+        for i, rows, shifts, wi in self._agents(w):
+            out[i] = rows.T @ self.loss.slope(rows @ wi - shifts[:, None]) / len(shifts)
+        return out + self.mu * w
+
+    def hessian(self, agent: int, w: Floats) -> Floats:
+        """Return the Hessian of one agent's function at one point w (d,)."""
+        part = slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
+        rows = self.rows[part]
+        weight = self.loss.curvature(rows @ w - self.shifts[part])
+        return gram(rows, weight) / len(weight) + self.mu * np.eye(self.dimension)
+
+    @property
+    def _is_one_record_each(self) -> bool:
+        return self.n_agents == self.silos.features.shape[0]
+
+    def _one_each(self, w: Floats) -> Floats:
+        """Return `a_i'w_i - shift_i` (N, R) for agents with one record each, without a loop over a million of them."""
+        rows, shifts = self.rows, self.shifts[:, None]
+        if len(w) == 1 or w.strides[0] == 0:
+            return np.asarray(rows @ w[0]) - shifts
+        if sparse.issparse(rows):
+            columns = range(w.shape[2])
+            return np.stack([np.asarray(rows.multiply(w[:, :, r]).sum(axis=1)).ravel() for r in columns], 1) - shifts
+        return np.einsum("id,idr->ir", rows, w) - shifts
+
+    def _agents(self, w: Floats):  # type: ignore[no-untyped-def]
+        rows, shifts = self.rows, self.shifts
+        for i in range(self.n_agents):
+            part = slice(int(self.silos.offsets[i]), int(self.silos.offsets[i + 1]))
+            yield i, rows[part], shifts[part], w[i if len(w) > 1 else 0]
+
+    def take(self, agents: Ints) -> "EmpiricalRisk":
+        """Return the functions of `agents` only."""
+        return EmpiricalRisk(self.silos.take(agents), self.loss, self.mu)
+
+
+def gram(rows: Matrix, weights: Floats | None = None) -> Floats:
+    """Return `rows' diag(weights) rows` as a dense matrix."""
+    weighted = rows if weights is None else scaled_rows(rows, weights)
+    product = rows.T @ weighted
+    return np.asarray(product.todense() if sparse.issparse(product) else product)
+
+
+def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:
+    """Return `diag(weights) rows`."""
+    return sparse.diags_array(weights) @ rows if sparse.issparse(rows) else rows * weights[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFunctions:
+    """Sizes, dimension and constants of the silos' functions `f_i`; the records behind them are not here.
+
+    Noise is planned on these, so that a plan cannot depend on data even by mistake.
+
+    linear_loss: the loss of a linear predictor, as in `EmpiricalRisk`; None if only the constants are known of it.
+    """
+
+    sizes: Ints
+    dimension: int
+    constants: Constants
+    linear_loss: Loss | None = None
+
+    @classmethod
+    def of_loss(cls, sizes: Ints, dimension: int, loss: Loss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
+        """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of at most this norm."""
+        return cls(sizes, dimension, linear_constants(loss, row_norm, mu), loss)
+
+    @property
+    def n_agents(self) -> int:
+        """Number of silos N."""
+        return len(self.sizes)
+
+    def value(self, w: Floats) -> Floats:
+        """Refuse: there are no data."""
+        raise InputError("A plan has no data to evaluate; carry it out on silos.")
+
+    def gradient(self, w: Floats) -> Floats:
+        """Refuse: there are no data."""
+        raise InputError("A plan has no data to evaluate; carry it out on silos.")
+
+    def take(self, agents: Ints) -> "PublicFunctions":
+        """Return the public side of these silos only."""
+        return replace(self, sizes=self.sizes[agents])
+
+
+def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
+    """Return the constants of `mean loss(row' w) + (mu/2)||w||^2` for all rows of at most this norm."""
+    curvature = loss.curvature_bound * row_norm**2
+    return Constants(
+        record_gradient=loss.slope_bound * row_norm,
+        record_curvature=curvature,
+        gradient_range=loss.form.width * row_norm,
+        smoothness=curvature + mu,
+        strong_convexity=mu,
+        assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
+    )
 
 
 class Weighting(Enum):

@@ -9,14 +9,12 @@ from dpadmm import __version__
 from dpadmm.algorithms.method import Topology, by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.private import PublicRound
-from dpadmm.noise.plan import NoisePlan
 from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.model import (
-    Claim,
     Custody,
     Expected,
     Guarantee,
@@ -28,6 +26,8 @@ from dpadmm.reporting.model import (
     Wiring,
 )
 from dpadmm.reporting.rows import PlainColumns
+
+NOT_ASKED = "a paper's figure is shown only where its noise was asked for by name (`dpadmm calibrate --claimed`)"
 
 
 @singledispatch
@@ -107,9 +107,8 @@ def now() -> str:
 
 
 def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
-    """Return what the run's statement certifies at the task's delta; beside it, what the method's paper claims."""
+    """Return what the run's statement certifies at the task's delta."""
     said, delta = outcome.statement, outcome.plan.task.target.delta
-    claims, reason = claims_of(outcome.plan, outcome.noise_plan)
     return Guarantee(
         epsilon=said.curve.epsilon(delta),
         delta=delta,
@@ -122,19 +121,8 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
         records_per_person=said.protection.records_per_person,
         silos_per_person=said.protection.silos_per_person,
         origin=Origin.SECURE if outcome.origin is Origin.SECURE else Origin.SIMULATED,
-        claims=claims,
-        no_claim=reason,
+        no_claim=NOT_ASKED,
     )
-
-
-def claims_of(plan: Plan, noise: NoisePlan) -> tuple[tuple[Claim, ...], str | None]:
-    """Return the paper's figures for the agent for whom it promises least, or why there are none; for display only."""
-    from dpadmm.algorithms.claimed import claimed_of_plan
-
-    if plan.times > 1:
-        return (), "papers speak of one problem, and this model has one per class"
-    found, reason = claimed_of_plan(plan.algorithm, plan.setting, noise, plan.task.target.delta)
-    return tuple(Claim(epsilon=claim.value, delta=claim.delta, label=claim.label) for claim in found), reason
 
 
 def wiring_of(plan: Plan) -> Wiring:

@@ -6,7 +6,6 @@ from typing import Any
 
 from dpadmm.noise.draws import distribution_of
 from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers
 from dpadmm.privacy.records import Origin, Release
 
@@ -79,14 +78,12 @@ class PrivacyStatement:
     """A certified figure with everything it must name: for whom, against whom, under what, how far.
 
     certified: the epsilon at `delta` of all releases together, from the certificates.
-    claimed: the figures the method's paper prints at the same noise; for comparison, never used.
     problems: how many problems share the budget (one per class for more than two classes, else 1).
     origin: where the noise came from; the figures are about a release only if that was secure.
     """
 
     certified: float
     delta: float
-    claimed: tuple[ClaimedEpsilon, ...] = ()
     unit: Unit
     relation: Relation
     view: View
@@ -109,7 +106,6 @@ class PrivacyStatement:
         delta: float,
         origin: Origin,
         assumptions: Sequence[str] = (),
-        claimed: Sequence[ClaimedEpsilon] = (),
         problems: int = 1,
         subject: str = "the model",
     ) -> "PrivacyStatement":
@@ -117,7 +113,6 @@ class PrivacyStatement:
         return cls(
             certified=account.curve.epsilon(delta),
             delta=delta,
-            claimed=tuple(claimed),
             unit=account.protection.unit,
             relation=account.protection.relation,
             view=account.protection.view,
@@ -167,7 +162,7 @@ class PrivacyStatement:
             protection=self.protected,
             proof=f"{self.certificate}; {self.strength.value}",
             is_release=self.is_private_release,
-            details=[*details, *(("Claimed", str(claim)) for claim in self.claimed)],
+            details=details,
             assumptions=self.assumptions,
         )
 
@@ -177,7 +172,6 @@ class PrivacyStatement:
             "covers": self.covers,
             "certified_epsilon": self.certified,
             "delta": self.delta,
-            "claimed": [str(claim) for claim in self.claimed],
             "protects": str(self.protected),
             "unit": self.unit.value,
             "relation": self.relation.value,

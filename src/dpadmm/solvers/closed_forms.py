@@ -8,8 +8,8 @@ from scipy import sparse
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.problem import EmpiricalRisk, gram
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.risk import EmpiricalRisk, gram
 from dpadmm.solvers import kernels
 from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
 

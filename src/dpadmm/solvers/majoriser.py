@@ -20,7 +20,7 @@ from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.risk import EmpiricalRisk, scaled_rows
+from dpadmm.problems.problem import EmpiricalRisk, scaled_rows
 from dpadmm.solvers import kernels
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.slopes import slopes_in_place

@@ -9,9 +9,8 @@ from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
 from dpadmm.engines.local import LocalEngine, Recording
 from dpadmm.problems.losses import Logistic, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1
-from dpadmm.problems.risk import EmpiricalRisk
 
 
 class Keyed:

@@ -16,9 +16,8 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks import complete, path, ring
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 

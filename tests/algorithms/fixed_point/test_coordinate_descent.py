@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpadmm.algorithms.fixed_point import CoordinateDescent, Participation
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.engines.local import Stopping
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
@@ -12,9 +12,8 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.quadratic_regulariser import Quadratic
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 TARGET = Target(1.0, 1e-5)

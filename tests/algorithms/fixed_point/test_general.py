@@ -7,7 +7,7 @@ from sklearn.linear_model import Lasso
 from dpadmm.algorithms.claimed import claims_of
 from dpadmm.algorithms.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.algorithms.fixed_point.general import Constraint
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.datasets import sparse_regression
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise, run_private
@@ -15,9 +15,8 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.noise import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Logistic, Squared
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import L1, Box
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 RNG = np.random.default_rng(0)

@@ -9,8 +9,7 @@ from dpadmm.algorithms.fixed_point.iteration import dp_sgd, gradient_operator
 from dpadmm.engines.local import Stopping
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
 

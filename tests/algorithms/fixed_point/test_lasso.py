@@ -16,9 +16,8 @@ from dpadmm.errors import InputError
 from dpadmm.noise import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1, Ridge
-from dpadmm.problems.risk import EmpiricalRisk
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from dpadmm.algorithms.claimed import claims_of
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
@@ -17,9 +17,8 @@ from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1
-from dpadmm.problems.risk import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 TARGET = Target(epsilon=1.3, delta=1e-5)

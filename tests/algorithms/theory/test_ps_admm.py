@@ -28,8 +28,7 @@ from dpadmm.errors import InputError
 from dpadmm.noise import SimulatedSampler, Slot
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 
 PAPER = {"epsilon": 0.5, "delta": 1e-3, "records": 6331, "lipschitz": 1.0}
 

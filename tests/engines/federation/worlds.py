@@ -23,8 +23,7 @@ from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.federation.transport import Carried, InMemory, at_once
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
 SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0))

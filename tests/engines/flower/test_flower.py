@@ -22,8 +22,7 @@ from dpadmm.noise.plan import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
 

@@ -21,8 +21,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About, Method, Topology
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Method, Setting, Topology
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network

@@ -15,8 +15,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About, Method, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row

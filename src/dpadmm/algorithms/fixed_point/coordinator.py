@@ -24,8 +24,7 @@ from dpadmm.algorithms.fixed_point.blocks import (
     kinds_of,
 )
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About, Method, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Custom, Family, Promise, Row

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
-from dpadmm.algorithms.method import About, Method, Topology, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
 from dpadmm.errors import InputError, SolverError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise

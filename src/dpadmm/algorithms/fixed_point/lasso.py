@@ -19,17 +19,15 @@ from scipy import sparse
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
-from dpadmm.algorithms.method import About, WorstCase
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import About, Setting, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Promise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import L1
-from dpadmm.problems.risk import EmpiricalRisk
 
 
 @dataclass(frozen=True)

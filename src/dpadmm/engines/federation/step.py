@@ -8,11 +8,10 @@ from dpadmm.engines.federation.silo_files import Records
 from dpadmm.engines.federation.terms import AgreedRun, loss_of
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import batch_kernels, kernels  # noqa: F401 - loaded before a round is paid for, not in its midst
-from dpadmm.solvers.prepare import prepare
-from dpadmm.solvers.solution import one_blas_thread
+from dpadmm.solvers.solution import one_blas_thread, prepare
 
 State = tuple[Floats, ...]
 

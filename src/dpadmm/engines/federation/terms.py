@@ -28,9 +28,8 @@ from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import NoisyRelease
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import L1, ElasticNet, NoRegulariser, Regulariser, Ridge
-from dpadmm.problems.risk import PublicFunctions
 
 LOSSES: dict[str, type[Any]] = {
     "logistic": Logistic,

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.theory.consensus import (
     Star,
     laplace_energy,

@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.dp_sgd import DPProxSGD, pooled
 from dpadmm.algorithms.fixed_point import CoordinatorADMM, LassoADMM
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.experiments.figure import Accounting
 from dpadmm.experiments.fixed_point.tuning import Point
 from dpadmm.experiments.fixed_point.world import LassoSetting, World

@@ -10,9 +10,8 @@ from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.datasets import Planted, sparse_regression
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Squared
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1
-from dpadmm.problems.risk import EmpiricalRisk
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dpadmm.algorithms.batches import Batches
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.ps_admm import PSADMM
-from dpadmm.algorithms.setting import Setting
 from dpadmm.experiments.adult import AdultData, adult
 from dpadmm.experiments.contenders import Arena, DvpRacer, trial
 from dpadmm.experiments.figure import Order, Part
@@ -91,14 +91,14 @@ def split_plan(method: PSADMM, problem: Problem, rounds: int, std: float, full_s
 
 
 @dataclass(frozen=True)
-class Cost:
+class CertifiedCost:
     """What noise costs by the certificates, and the share of its variance that C4 puts on the full gradient."""
 
     epsilon: float
     full_share: float
 
 
-def least_cost(method: PSADMM, problem: Problem, rounds: int, std: float) -> Cost:
+def least_cost(method: PSADMM, problem: Problem, rounds: int, std: float) -> CertifiedCost:
     """Return C4's epsilon of one Gaussian of this std in every inner step, minimised over the split of its variance.
 
     Every split gives an upper bound, so that a coarse search is sound.
@@ -109,7 +109,7 @@ def least_cost(method: PSADMM, problem: Problem, rounds: int, std: float) -> Cos
         return Trial(PS, Reading.CLAIMED, 0.0, plan).certified_epsilon(SETTING.delta)
 
     best = minimize_scalar(cost, bounds=(-4.0, np.log10(0.5)), method="bounded", options={"xatol": 0.05, "maxiter": 12})
-    return Cost(float(best.fun), float(10.0**best.x))
+    return CertifiedCost(float(best.fun), float(10.0**best.x))
 
 
 def ps_trial(method: PSADMM, problem: Problem, rounds: int, reading: Reading, epsilon: float) -> Trial:

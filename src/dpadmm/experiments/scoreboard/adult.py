@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpadmm.algorithms.method import Topology
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting, Topology
 from dpadmm.errors import InputError, SolverError
 from dpadmm.experiments.adult import AdultData, adult
 from dpadmm.experiments.figure import Figure, Finding, Order, Part, Verdict
-from dpadmm.experiments.scoreboard.entries import ENTRIES, MOST_PASSES, RIDGE, Entry, Knob, Sight
+from dpadmm.experiments.scoreboard.entries import ENTRIES, MOST_PASSES, RIDGE, Knob, ScoreboardEntry, Sight
 from dpadmm.experiments.scoreboard.standings import TIE, competitors, duels_in_words, standings
 from dpadmm.experiments.style import COLOURS, MARKERS, canvas, finish
 from dpadmm.experiments.table import Reading, Rows, Table, chosen, mean_at, means
@@ -59,7 +58,7 @@ class Tried(NamedTuple):
 class Bout:
     """One method on one deal of the data; noise plans are kept."""
 
-    def __init__(self, entry: Entry, train: AdultData, order: Order) -> None:
+    def __init__(self, entry: ScoreboardEntry, train: AdultData, order: Order) -> None:
         self.entry, self.train, self.order = entry, train, order
         self.silos: Silos = train.silos(SILOS)
         self.network = complete(SILOS) if entry.method.about.topology is Topology.GRAPH else None

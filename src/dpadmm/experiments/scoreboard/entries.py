@@ -28,8 +28,7 @@ from dpadmm.algorithms.r_admm import RADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
 from dpadmm.noise.promises import Family
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, Weighting
-from dpadmm.problems.risk import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
 
 RIDGE = 1e-4
@@ -51,7 +50,7 @@ class Sight(Enum):
         return tuple(Sight) if self is Sight.RELEASE else (self,)
 
 
-class Kind(Enum):
+class RoundKind(Enum):
     """What a method does in a round."""
 
     ADMM = "ADMM"
@@ -97,15 +96,15 @@ RIDGES = Knob("ridge", (8e-4, 4e-3, 2e-2, 1e-1))
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScoreboardEntry:
     """One method; what it says about itself is not repeated here.
 
-    kind: see `Kind`. knobs: what is tuned beside the rounds. build: the algorithm from one value per knob. rounds: the
-    numbers that are tried. task: the problem from the silos and the first knob. noise: if not the method's own.
+    kind: see `RoundKind`. knobs: what is tuned beside the rounds. build: the algorithm from one value per knob.
+    rounds: the numbers that are tried. task: the problem from the silos and the first knob. noise: if not the method's own.
     """
 
     method: type[Method]
-    kind: Kind
+    kind: RoundKind
     knobs: tuple[Knob, ...]
     build: Callable[..., Any] = field(repr=False)
     rounds: tuple[int, ...]
@@ -197,29 +196,29 @@ def _batches(size: float) -> Batches:
     return Batches(int(size), BATCH_SEED)
 
 
-_ADMM, _GRADIENT = Kind.ADMM, Kind.GRADIENT
+_ADMM, _GRADIENT = RoundKind.ADMM, RoundKind.GRADIENT
 
-ENTRIES: tuple[Entry, ...] = (
-    Entry(PADMM, _ADMM, (ETA,), PADMM, MIDDLE, equal),
-    Entry(RecycledPADMM, _ADMM, (ETA,), RecycledPADMM, MIDDLE, equal),
-    Entry(DVP, _ADMM, (ETA,), DVP, SHORT, equal),
-    Entry(MADMM, _ADMM, (ETA,), lambda eta: MADMM(eta, growth=1.01), SHORT, equal),
-    Entry(RADMM, _ADMM, (ETA,), lambda eta: RADMM(eta, gamma=0.2 * eta), SHORT, equal),
-    Entry(DPDGD, _GRADIENT, (STEP, DECAY), _dp_dgd, LONG, equal, Family.GAUSSIAN),
-    Entry(LinearisedADMM, _ADMM, (STEP,), lambda step: LinearisedADMM(1e-3, step=step), LONG, equal),
-    Entry(PSADMM, _ADMM, (RHO, INNER_STEP, INNER_BATCH), _ps_admm, SHORT, equal),
-    Entry(DPGD, _GRADIENT, (STEP,), DPGD, LONG, average),
-    Entry(DPSGD, _GRADIENT, (STEP, BATCH), _dp_sgd, LONG, average),
-    Entry(FederatedADMM, _ADMM, (GAMMA,), FederatedADMM, SHORT, average),
-    Entry(OutputPerturbation, Kind.OTHER, (RIDGES,), lambda _: OutputPerturbation(), (1,), with_ridge),
-    Entry(GaussianConsensusADMM, _ADMM, (RHO,), GaussianConsensusADMM, SHORT, equal),
-    Entry(ConsensusDPADMM, _ADMM, (RHO,), ConsensusDPADMM, SHORT, equal),
-    Entry(CoordinatorADMM, _ADMM, (GAMMA,), CoordinatorADMM, SHORT, average),
-    Entry(DPGD, _GRADIENT, (STEP,), DPGD, LONG, central),
-    Entry(DPSGD, _GRADIENT, (STEP, BATCH), _dp_sgd, LONG, central),
+ENTRIES: tuple[ScoreboardEntry, ...] = (
+    ScoreboardEntry(PADMM, _ADMM, (ETA,), PADMM, MIDDLE, equal),
+    ScoreboardEntry(RecycledPADMM, _ADMM, (ETA,), RecycledPADMM, MIDDLE, equal),
+    ScoreboardEntry(DVP, _ADMM, (ETA,), DVP, SHORT, equal),
+    ScoreboardEntry(MADMM, _ADMM, (ETA,), lambda eta: MADMM(eta, growth=1.01), SHORT, equal),
+    ScoreboardEntry(RADMM, _ADMM, (ETA,), lambda eta: RADMM(eta, gamma=0.2 * eta), SHORT, equal),
+    ScoreboardEntry(DPDGD, _GRADIENT, (STEP, DECAY), _dp_dgd, LONG, equal, Family.GAUSSIAN),
+    ScoreboardEntry(LinearisedADMM, _ADMM, (STEP,), lambda step: LinearisedADMM(1e-3, step=step), LONG, equal),
+    ScoreboardEntry(PSADMM, _ADMM, (RHO, INNER_STEP, INNER_BATCH), _ps_admm, SHORT, equal),
+    ScoreboardEntry(DPGD, _GRADIENT, (STEP,), DPGD, LONG, average),
+    ScoreboardEntry(DPSGD, _GRADIENT, (STEP, BATCH), _dp_sgd, LONG, average),
+    ScoreboardEntry(FederatedADMM, _ADMM, (GAMMA,), FederatedADMM, SHORT, average),
+    ScoreboardEntry(OutputPerturbation, RoundKind.OTHER, (RIDGES,), lambda _: OutputPerturbation(), (1,), with_ridge),
+    ScoreboardEntry(GaussianConsensusADMM, _ADMM, (RHO,), GaussianConsensusADMM, SHORT, equal),
+    ScoreboardEntry(ConsensusDPADMM, _ADMM, (RHO,), ConsensusDPADMM, SHORT, equal),
+    ScoreboardEntry(CoordinatorADMM, _ADMM, (GAMMA,), CoordinatorADMM, SHORT, average),
+    ScoreboardEntry(DPGD, _GRADIENT, (STEP,), DPGD, LONG, central),
+    ScoreboardEntry(DPSGD, _GRADIENT, (STEP, BATCH), _dp_sgd, LONG, central),
 )
 
 
-def entry_of(name: str) -> Entry:
+def entry_of(name: str) -> ScoreboardEntry:
     """Return the entry with this name."""
     return next(entry for entry in ENTRIES if entry.name == name)

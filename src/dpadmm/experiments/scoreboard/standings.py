@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpadmm.experiments.scoreboard.entries import Kind, Sight, entry_of
+from dpadmm.experiments.scoreboard.entries import RoundKind, Sight, entry_of
 from dpadmm.experiments.table import Reading, Table, chosen
 
 TIE = 2.0
@@ -54,11 +54,11 @@ class Duel(NamedTuple):
         return bool(abs(self.admm.mean - self.gradient.mean) < TIE * spread)
 
     @property
-    def winner(self) -> Kind | None:
+    def winner(self) -> RoundKind | None:
         """The kind of the lower mean; None for a tie."""
         if self.is_tie:
             return None
-        return Kind.ADMM if self.admm.mean < self.gradient.mean else Kind.GRADIENT
+        return RoundKind.ADMM if self.admm.mean < self.gradient.mean else RoundKind.GRADIENT
 
 
 def duels(table: Table, sight: Sight, metric: str) -> list[Duel]:
@@ -66,8 +66,8 @@ def duels(table: Table, sight: Sight, metric: str) -> list[Duel]:
     found = []
     for epsilon in sorted(set(competitors(table, sight)["epsilon"])):
         here = standings(table, sight, metric, epsilon)
-        best = {kind: next((s for s in here if entry_of(s.name).kind is kind), None) for kind in Kind}
-        admm, gradient = best[Kind.ADMM], best[Kind.GRADIENT]
+        best = {kind: next((s for s in here if entry_of(s.name).kind is kind), None) for kind in RoundKind}
+        admm, gradient = best[RoundKind.ADMM], best[RoundKind.GRADIENT]
         if admm is not None and gradient is not None:
             found.append(Duel(epsilon, admm, gradient))
     return found
@@ -76,7 +76,7 @@ def duels(table: Table, sight: Sight, metric: str) -> list[Duel]:
 def duels_in_words(table: Table, sight: Sight, metric: str) -> str:
     """Say at which budgets which kind has the lower mean, with the numbers."""
     all_of_them = duels(table, sight, metric)
-    heads = {Kind.ADMM: "ADMM is ahead", Kind.GRADIENT: "gradient methods are ahead", None: "a tie"}
+    heads = {RoundKind.ADMM: "ADMM is ahead", RoundKind.GRADIENT: "gradient methods are ahead", None: "a tie"}
     summary = []
     for winner, words in heads.items():
         budgets = [f"{duel.epsilon:g}" for duel in all_of_them if duel.winner is winner]

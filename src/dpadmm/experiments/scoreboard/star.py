@@ -10,7 +10,7 @@ import numpy as np
 
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
-from dpadmm.algorithms.setting import Setting
+from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.theory.consensus_planner import plan_consensus
 from dpadmm.experiments.consensus import fig3
 from dpadmm.experiments.consensus.bench import TOLERANCE, Bench
