@@ -8,7 +8,7 @@ from tests.contracts.local_facts import of
 
 from dpadmm.algorithms.anatomy import BROADCAST, Agents, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace, relative_errors
+from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.method import Setting, by_name
@@ -36,6 +36,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import L1, Box, Ridge
+from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
 PURE, MIXED = PureTarget(0.5), Target(0.5, 1e-6)
 TARGETS = {Family.SPHERICAL: PURE, Family.GAUSSIAN: MIXED}
@@ -61,6 +62,17 @@ def quadratic_problem(n_agents=40, dimension=4, regulariser=None, seed=0):
 
 def ended(run):
     return StarState(*run.checkpoint.state), run.checkpoint.inbox
+
+
+def relative_errors(method, problem, state, inbox, optimum):
+    """Squared distances from the optimum relative to its squared norm, per replica.
+
+    released: of the last broadcast. papers: of the agents' models after one more local step, never to be published.
+    """
+    size, target = np.sum(np.square(optimum)), optimum[:, None]
+    last, _ = method.local_step(0, Agents.of(problem, None, DEFAULT_TOLERANCE, threads=1), state, inbox, Silence())
+    released = np.square(inbox[0] - target).sum(axis=0) / size
+    return released, np.square(last.x - target).sum(axis=1).mean(axis=0) / size
 
 
 class TestWithoutNoise:
@@ -311,10 +323,10 @@ class TestRuns:
         method = ConsensusDPADMM(2.0)
         run = EXACT.run(method, problem, Stopping(rounds=3))
         after = EXACT.run(ConsensusADMM(2.0), problem, Stopping(rounds=4))
-        errors = relative_errors(method, problem, *ended(run), optimum)
-        assert errors.released[0] == pytest.approx(np.sum((run.estimate[:, 0] - optimum) ** 2) / 14.25)
-        papers = np.sum((after.models[:, :, 0] - optimum) ** 2) / (40 * 14.25)
-        assert errors.papers[0] == pytest.approx(papers, rel=1e-12)
+        released, papers = relative_errors(method, problem, *ended(run), optimum)
+        assert released[0] == pytest.approx(np.sum((run.estimate[:, 0] - optimum) ** 2) / 14.25)
+        by_hand = np.sum((after.models[:, :, 0] - optimum) ** 2) / (40 * 14.25)
+        assert papers[0] == pytest.approx(by_hand, rel=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -344,15 +356,15 @@ class TestPaper:
         schedule = optimal_schedule(method, 32, StarFacts.of(Setting(lasso[0], 32, 1e-9)))
         plan = plan_noise(method, lasso[0], 32, PureTarget(self.EPSILON), schedule=schedule)
         assert spent(PureTarget(0.1), plan) == pytest.approx(0.1, rel=1e-6)
-        errors = self.errors(lasso, method, plan, 32)
-        assert errors.released.max() <= 2e-6
-        assert errors.released.mean() <= reached
+        released, _ = self.errors(lasso, method, plan, 32)
+        assert released.max() <= 2e-6
+        assert released.mean() <= reached
 
     def test_planned_penalty(self, lasso):
         facts = StarFacts.of(Setting(lasso[0], 1, 1e-9))
         plan = plan_consensus(facts, FunctionsDiffer(1.0), PureTarget(0.1), radius=45.0, gradient_radius=50.0)
         noise = plan_noise(plan.method, lasso[0], plan.rounds, PureTarget(0.1), schedule=plan.schedule)
-        released = self.errors(lasso, plan.method, noise, plan.rounds).released.mean()
+        released = self.errors(lasso, plan.method, noise, plan.rounds)[0].mean()
         assert released <= 2e-7
         assert released * np.sum(lasso[1] ** 2) <= plan.bound.value
 
@@ -368,7 +380,7 @@ class TestPaper:
             claimed = claims.theorem_3_schedule(sensitivity, epsilon=self.EPSILON, rounds=iterations, beta=beta)
             plan = at_levels(method.promises(Setting(lasso[0], iterations - 1, 1e-9)), [claimed.values])
             assert spent(PureTarget(0.1), plan) < 0.1 / 190
-            found[iterations] = self.errors(lasso, method, plan, iterations - 1).papers.mean()
+            found[iterations] = self.errors(lasso, method, plan, iterations - 1)[1].mean()
         assert 8e-3 <= found[9] <= 3e-2
         assert found[4] > 3 * found[9]
         assert found[20] > 1.2 * found[9]
@@ -417,13 +429,6 @@ class TestRefusals:
         for levels, match in (([[1.0, 1.0]], "3 rounds"), ([[1.0, 0.0, 1.0]], "greater than 0"), ([], "as many")):
             with pytest.raises(InputError, match=match):
                 at_levels(promises, levels)
-
-    def test_optimum_must_fit(self):
-        problem, method = quadratic_problem(), ConsensusDPADMM(1.0)
-        run = EXACT.run(method, problem, Stopping(rounds=1))
-        for optimum in (np.zeros(4), np.ones(3), np.ones((4, 1))):
-            with pytest.raises(InputError, match="optimum"):
-                relative_errors(method, problem, *ended(run), optimum)
 
     def test_graph_methods_do_not_take_a_general_quadratic_for_a_ridge(self):
         for g in (Quadratic(np.diag([1.0, 2.0, 1.0, 1.0]), np.zeros(4)), Quadratic(np.eye(4), np.ones(4))):

@@ -8,7 +8,7 @@
 Rounds: the first z is the prox of 0, free of data, and goes out bare before round 1. Round k of the engine makes the
 agents' k-th step (13)-(14) and then the k-th *private* broadcast, the paper's zhat(k+1) with its alpha(k+1). So K
 rounds of the engine spend the budget on K broadcasts; the paper's K iterations are K - 1 rounds here, followed by one
-more local step that is never published (`relative_errors`).
+more local step that is never published.
 
 What may be published is the broadcasts, and the estimate is the last of them. The paper's error is that of x_i(K),
 which touched the data after the last noise; it never leaves the silos.
@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Silence
+from dpadmm.algorithms.anatomy import BROADCAST, NoiseHook
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_neighbours import RECORDS, LinearTermsDiffer, Neighbours, StarFacts
 from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
@@ -33,7 +33,6 @@ from dpadmm.privacy.protection import with_spherical_noise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
 
 class NoisePlace(Enum):
@@ -148,42 +147,3 @@ class GaussianConsensusADMM(ConsensusDPADMM):
             WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
             WorstCase("an agent's linear term (quadratics)", shifted, neighbours.shifted_quadratics(), 5),
         )
-
-
-@dataclass(frozen=True)
-class RelativeErrors:
-    """Squared distance from the optimum relative to its squared norm, per replica (R,), by both measures.
-
-    released: `||zhat - x*||^2 / ||x*||^2` of the last broadcast, the model that may be published.
-    papers: `sum_i ||x_i - x*||^2 / (N ||x*||^2)` after one more local step, the paper's measure: x_i(K) has touched
-        the data after the last noise and must not be published.
-    """
-
-    released: Floats
-    papers: Floats
-
-
-def relative_errors(
-    method: ConsensusADMM,
-    problem: Problem,
-    state: StarState,
-    inbox: Floats,
-    optimum: Floats,
-    tolerance: float = DEFAULT_TOLERANCE,
-) -> RelativeErrors:
-    """Measure a run that ended with this state and broadcast (fields of its checkpoint) against the optimum (d,).
-
-    After K - 1 rounds of the engine `papers` is the error of the paper's K iterations.
-    """
-    size = float(np.sum(np.square(optimum)))
-    if np.shape(optimum) != (problem.dimension,) or not size > 0:
-        raise InputError(
-            f"The optimum must be a vector of length {problem.dimension} other than 0, got shape {np.shape(optimum)}."
-        )
-    target = np.asarray(optimum)[:, None]
-    agents = Agents.of(problem, None, tolerance, threads=1)
-    last, _ = method.local_step(0, agents, state, inbox, Silence())
-    return RelativeErrors(
-        released=np.square(inbox[0] - target).sum(axis=0) / size,
-        papers=np.square(last.x - target).sum(axis=1).mean(axis=0) / size,
-    )
