@@ -59,6 +59,26 @@ _HELP = "dpadmm.check_pipeline(...) says what to use instead."
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """A linear model of encoded rows, released under differential privacy."""
 
+    epsilon: float
+    delta: float | None
+    alpha: float | None
+    l1_ratio: float
+    fit_intercept: bool
+    schema: Any
+    missing: str
+    unlisted: str
+    out_of_range: str
+    feature_bounds: Any
+    row_norm: float | None
+    unit: str | None
+    view: str | None
+    algorithm: str
+    topology: Any
+    max_records_per_person: int | None
+    max_silos_per_person: int | None
+    ledger: Any
+    random_state: Any
+
     coef_: Any
     intercept_: Any
     privacy_: PrivacyStatement
@@ -67,48 +87,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     history_: tuple[tuple[PublicRound, ...], ...]
     n_features_in_: int
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        alpha: float | None = None,
-        l1_ratio: float = 0.0,
-        fit_intercept: bool = True,
-        schema: Any = None,
-        missing: str = "error",
-        unlisted: str = "error",
-        out_of_range: str = "clip",
-        feature_bounds: Any = None,
-        row_norm: float | None = None,
-        unit: str | None = None,
-        view: str | None = None,
-        algorithm: str = "auto",
-        topology: Any = None,
-        max_records_per_person: int | None = None,
-        max_silos_per_person: int | None = None,
-        ledger: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.schema = schema
-        self.missing = missing
-        self.unlisted = unlisted
-        self.out_of_range = out_of_range
-        self.feature_bounds = feature_bounds
-        self.row_norm = row_norm
-        self.unit = unit
-        self.view = view
-        self.algorithm = algorithm
-        self.topology = topology
-        self.max_records_per_person = max_records_per_person
-        self.max_silos_per_person = max_silos_per_person
-        self.ledger = ledger
-        self.random_state = random_state
+    def _take(self, parameters: dict[str, Any]) -> None:
+        """Keep what a constructor was given as it is; it is checked by `fit`."""
+        for name in self._get_param_names():
+            setattr(self, name, parameters[name])
 
     def _loss(self) -> Loss:
         """Return the loss of a record."""

@@ -135,6 +135,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     (1, 3)
     """
 
+    slope_cap: float | None
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -160,29 +162,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            fit_intercept=fit_intercept,
-            schema=schema,
-            missing=missing,
-            unlisted=unlisted,
-            out_of_range=out_of_range,
-            feature_bounds=feature_bounds,
-            row_norm=row_norm,
-            unit=unit,
-            view=view,
-            algorithm=algorithm,
-            topology=topology,
-            max_records_per_person=max_records_per_person,
-            max_silos_per_person=max_silos_per_person,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.slope_cap = slope_cap
-        self.classes = classes
+        self._take(locals())
 
     def _loss(self) -> Loss:
         return Logistic() if self.slope_cap is None else CappedLogistic(checks.open_unit("slope_cap", self.slope_cap))
@@ -206,6 +186,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     >>> model.privacy_.is_private_release
     True
     """
+
+    hinge_width: float
 
     def __init__(
         self,
@@ -232,29 +214,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            fit_intercept=fit_intercept,
-            schema=schema,
-            missing=missing,
-            unlisted=unlisted,
-            out_of_range=out_of_range,
-            feature_bounds=feature_bounds,
-            row_norm=row_norm,
-            unit=unit,
-            view=view,
-            algorithm=algorithm,
-            topology=topology,
-            max_records_per_person=max_records_per_person,
-            max_silos_per_person=max_silos_per_person,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.hinge_width = hinge_width
-        self.classes = classes
+        self._take(locals())
 
     def _loss(self) -> Loss:
         return SmoothedHinge(checks.positive("hinge_width", self.hinge_width))

@@ -44,6 +44,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     (2,)
     """
 
+    target_bounds: Any
+    huber_threshold: float
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -69,29 +72,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            fit_intercept=fit_intercept,
-            schema=schema,
-            missing=missing,
-            unlisted=unlisted,
-            out_of_range=out_of_range,
-            feature_bounds=feature_bounds,
-            row_norm=row_norm,
-            unit=unit,
-            view=view,
-            algorithm=algorithm,
-            topology=topology,
-            max_records_per_person=max_records_per_person,
-            max_silos_per_person=max_silos_per_person,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.target_bounds = target_bounds
-        self.huber_threshold = huber_threshold
+        self._take(locals())
 
     def _loss(self) -> Loss:
         return Huber(checks.positive("huber_threshold", self.huber_threshold))
