@@ -9,7 +9,7 @@ import math
 import secrets
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache, singledispatch
+from functools import cache
 from numbers import Integral
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -85,7 +85,7 @@ class Batches:
 
     def check(self, problem: Problem) -> None:
         """Refuse problems without records, or with fewer than l in a silo."""
-        _has_records(problem.functions)
+        _check_records(problem.functions)
         least = int(problem.functions.sizes.min())
         if self.size > least:
             raise InputError(f"Batches of {self.size} records do not fit a silo of {least}. Use at most {least}.")
@@ -149,16 +149,10 @@ def _kernels() -> tuple[ModuleType, ModuleType]:
     return kernels, batch_kernels
 
 
-@singledispatch
 def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
-    return functions.gradient(x)
-
-
-@_gradient.register
-def _(functions: EmpiricalRisk, x: Floats) -> Floats:
-    rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
-    if not sparse.issparse(rows):
+    if not isinstance(functions, EmpiricalRisk) or not sparse.issparse(functions.rows):
         return functions.gradient(x)
+    rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
     # One fused pass over the rows, several times faster than two sparse products.
     kernels, _ = _kernels()
     form, out, parts = functions.loss.form, np.empty_like(x), (rows.indptr, rows.indices, rows.data, shifts)
@@ -169,18 +163,11 @@ def _(functions: EmpiricalRisk, x: Floats) -> Floats:
     return out + functions.mu * x
 
 
-@singledispatch
-def _has_records(functions: LocalFunctions) -> None:
-    raise InputError(f"{type(functions).__name__} has no records to draw batches from. Use an empirical risk.")
+def _check_records(functions: LocalFunctions) -> None:
+    if not isinstance(functions, EmpiricalRisk | PublicFunctions):
+        raise InputError(f"{type(functions).__name__} has no records to draw batches from. Use an empirical risk.")
 
 
-@_has_records.register(EmpiricalRisk)
-@_has_records.register(PublicFunctions)
-def _(functions: EmpiricalRisk | PublicFunctions) -> None:
-    return None
-
-
-@singledispatch
 def _sums(
     functions: LocalFunctions,
     batches: Batches,
@@ -190,20 +177,9 @@ def _sums(
     base: Floats | None,
     clip: float,
 ) -> Floats:
-    _has_records(functions)
-    raise InputError(f"No rule to sum gradients of {type(functions).__name__}.")
-
-
-@_sums.register
-def _(
-    functions: EmpiricalRisk,
-    batches: Batches,
-    when: Moment,
-    index: NDArray[np.uint64],
-    v: Floats,
-    base: Floats | None,
-    clip: float,
-) -> Floats:
+    if not isinstance(functions, EmpiricalRisk):
+        _check_records(functions)
+        raise InputError(f"No rule to sum gradients of {type(functions).__name__}.")
     points = _columns_last(v, functions.n_agents)
     bases = points if base is None else _columns_last(base, functions.n_agents)
     out = np.zeros_like(points)

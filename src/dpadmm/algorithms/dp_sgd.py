@@ -7,7 +7,6 @@ x   <- prox_{step g}( x - step sum_i m_i )           DP-prox-SGD
 
 import math
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from typing import ClassVar, Self
 
 import numpy as np
@@ -24,7 +23,6 @@ from dpadmm.privacy.certificates import sampled_gradient
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 
 
@@ -146,20 +144,11 @@ def pooled(problem: Problem) -> Problem:
 
     Only where it *is* the same problem: the weights must be proportional to the records, w_i = c n_i.
     """
-    functions = _pooled(problem.functions)
-    ratios = problem.weights / problem.functions.sizes
+    functions = problem.functions
+    if not isinstance(functions, EmpiricalRisk):
+        raise InputError(f"{type(functions).__name__} has no records to pool. Use an empirical risk.")
+    ratios = problem.weights / functions.sizes
     if not np.allclose(ratios, ratios[0], rtol=1e-9):
         raise InputError("Pooled records weigh the same; the weights must be proportional to the silos' sizes.")
-    return Problem(functions, np.array([problem.weights.sum()]), problem.regulariser)
-
-
-@singledispatch
-def _pooled(functions: LocalFunctions) -> LocalFunctions:
-    raise InputError(f"{type(functions).__name__} has no records to pool. Use an empirical risk.")
-
-
-@_pooled.register
-def _(functions: EmpiricalRisk) -> LocalFunctions:
-    silos = functions.silos
-    ends = silos.offsets[[0, -1]]
-    return replace(functions, silos=replace(silos, offsets=ends, names=("all records",)))
+    silos = replace(functions.silos, offsets=functions.silos.offsets[[0, -1]], names=("all records",))
+    return Problem(replace(functions, silos=silos), np.array([problem.weights.sum()]), problem.regulariser)

@@ -19,7 +19,6 @@ best T leaves noise of the order of the loss's own scale S (1 for margins; for H
 
 import math
 from dataclasses import dataclass, replace
-from functools import singledispatch
 
 from dpadmm.algorithms.decentralised import is_ridge
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
@@ -205,17 +204,6 @@ def task_to_fit(task: Task, method: type[Method]) -> Task:
     factor, for a bias that noise drowns. Where there is hardly any noise, or a cap is not proved (C2), the loss asked
     for is kept, so that its optimum is found.
     """
-    if method.about.is_pure:
+    if method.about.is_pure or not isinstance(task.loss, Logistic) or room(task, method) >= _MOST_ROOM:
         return task
-    return replace(task, loss=capped(task.loss, room(task, method)))
-
-
-@singledispatch
-def capped(loss: Loss, room: float = math.inf) -> Loss:
-    """Return the loss to fit; `room` is Theta (see `room`)."""
-    return loss
-
-
-@capped.register
-def _(loss: Logistic, room: float = math.inf) -> Loss:
-    return CappedLogistic(_CAP) if room < _MOST_ROOM else loss
+    return replace(task, loss=CappedLogistic(_CAP))

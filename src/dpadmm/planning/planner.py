@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 
 import numpy as np
 
@@ -226,25 +225,18 @@ def reasons(task: Task, chosen: Candidate, n_tried: int, is_forced: bool) -> tup
     tau = unit_noise(task, settings.method, settings.rounds)
     why = "the method was asked for" if is_forced else settings.method.about.why
     time = settings.step * settings.rounds
+    capped: tuple[str, ...] = ()
+    if isinstance(task.loss, CappedLogistic):
+        cap = f"{task.loss.cap:g} instead of 1"
+        capped = (f"records that the model gets badly wrong pull with at most {cap}, which saves noise",)
     return (
         why,
         f"the whole budget buys one look at the gradient with a noise of {tau:.2g} per coordinate; descending for a "
         f"time of {time:.3g} in {settings.rounds} rounds leaves about {tau * time * task.row_norm:.2g} on a prediction",
         f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else "one record among all"),
-        *capped_words(task.loss),
+        *capped,
         f"chosen among {n_tried} candidate(s) by simulations on synthetic data; no private record was looked at",
     )
-
-
-@singledispatch
-def capped_words(loss: Loss) -> tuple[str, ...]:
-    """Say what was changed about the loss, if anything."""
-    return ()
-
-
-@capped_words.register
-def _(loss: CappedLogistic) -> tuple[str, ...]:
-    return (f"records that the model gets badly wrong pull with at most {loss.cap:g} instead of 1, which saves noise",)
 
 
 def warnings(task: Task, method: type[Method], is_hopeless: bool, expected: Forecast) -> tuple[str, ...]:

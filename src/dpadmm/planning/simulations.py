@@ -26,7 +26,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -230,26 +230,14 @@ def _short(x: float) -> float:
     return float(f"{x:.3e}")
 
 
-@singledispatch
 def canonical(loss: Loss) -> Loss:
     """Return the loss on its own scale."""
-    return loss
+    return Huber(1.0) if isinstance(loss, Huber) else loss
 
 
-@canonical.register
-def _(loss: Huber) -> Loss:
-    return Huber(1.0)
-
-
-@singledispatch
 def judged_by(loss: Loss) -> Loss:
     """Return the loss by which a fit of `loss` is judged."""
-    return loss
-
-
-@judged_by.register
-def _(loss: CappedLogistic) -> Loss:
-    return Logistic()
+    return Logistic() if isinstance(loss, CappedLogistic) else loss
 
 
 @dataclass(frozen=True, eq=False)

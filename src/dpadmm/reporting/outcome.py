@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import singledispatch
 
 from dpadmm import __version__
 from dpadmm.algorithms.method import Topology, by_name
@@ -30,30 +29,18 @@ from dpadmm.reporting.rows import PlainColumns
 NOT_ASKED = "a paper's figure is shown only where its noise was asked for by name (`dpadmm calibrate --claimed`)"
 
 
-@singledispatch
 def loss_words(loss: Loss) -> str:
     """Return what kind of model a loss makes, in words."""
+    match loss:
+        case CappedLogistic():
+            return f"logistic regression (no record pulls harder than {loss.cap:g})"
+        case Logistic():
+            return "logistic regression"
+        case SmoothedHinge():
+            return "linear support vector machine (smoothed hinge)"
+        case Huber():
+            return f"linear regression (Huber loss, threshold {loss.threshold:g})"
     return repr(loss)
-
-
-@loss_words.register
-def _(loss: Logistic) -> str:
-    return "logistic regression"
-
-
-@loss_words.register
-def _(loss: CappedLogistic) -> str:
-    return f"logistic regression (no record pulls harder than {loss.cap:g})"
-
-
-@loss_words.register
-def _(loss: SmoothedHinge) -> str:
-    return "linear support vector machine (smoothed hinge)"
-
-
-@loss_words.register
-def _(loss: Huber) -> str:
-    return f"linear regression (Huber loss, threshold {loss.threshold:g})"
 
 
 def released_model(

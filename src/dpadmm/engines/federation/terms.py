@@ -7,7 +7,7 @@ public constants, so the problem used here has the right sizes and empty tables.
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, singledispatch
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -234,30 +234,18 @@ def _loss(kind: type[Any], slope_bound: float) -> Loss:
     return made
 
 
-@singledispatch
 def penalty_words(penalty: Regulariser) -> tuple[float, float]:
     """Return the terms `l1` and `ridge` that stand for this penalty."""
+    match penalty:
+        case NoRegulariser():
+            return 0.0, 0.0
+        case Ridge():
+            return 0.0, penalty.strength
+        case L1():
+            return penalty.strength, 0.0
+        case ElasticNet():
+            return penalty.l1, penalty.l2
     raise InputError(f"Terms have no words for the penalty {penalty}; they know l1 and ridge weights.")
-
-
-@penalty_words.register
-def _(penalty: NoRegulariser) -> tuple[float, float]:
-    return 0.0, 0.0
-
-
-@penalty_words.register
-def _(penalty: Ridge) -> tuple[float, float]:
-    return 0.0, penalty.strength
-
-
-@penalty_words.register
-def _(penalty: L1) -> tuple[float, float]:
-    return penalty.strength, 0.0
-
-
-@penalty_words.register
-def _(penalty: ElasticNet) -> tuple[float, float]:
-    return penalty.l1, penalty.l2
 
 
 def _weighting(agreement: Agreement) -> Weighting:
