@@ -11,8 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpadmm.algorithms.claimed import NO_PAPER, Claims
+from dpadmm.algorithms.claimed import NO_PAPER
 from dpadmm.algorithms.method import Method, Private, Setting
+from dpadmm.algorithms.theory.claims import Claims
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan, at_levels

@@ -12,12 +12,13 @@ from typing import Any, cast
 import numpy as np
 
 from dpadmm.algorithms.batches import Batches, BatchKind
-from dpadmm.algorithms.claimed import PRINTED_ONLY, Claims, block_lipschitz, claims_of, federated_claims
+from dpadmm.algorithms.claimed import PRINTED_ONLY, block_lipschitz, claims_of, federated_claims
 from dpadmm.algorithms.consensus_neighbours import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
 from dpadmm.algorithms.fixed_point import FederatedADMM
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import Method, Setting, Topology, by_name
 from dpadmm.algorithms.one_agent import OneAgent
+from dpadmm.algorithms.theory.claims import Claims
 from dpadmm.cli.facts import AgentFacts, NoiseName, Sampling
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
