@@ -60,7 +60,7 @@ class TestGaussian:
     def test_agents_who_release_less_often_spend_no_more(self):
         rows = (gaussian_rows((100,))[0], Row(1, (2,), gaussian_rows((100,))[0].certificates[:1]))
         alone = calibrated([Promise(MESSAGE, Family.GAUSSIAN, rows)], TARGET)
-        shared = calibrated([Promise(MESSAGE, Family.GAUSSIAN, rows)], TARGET, is_noise_shared=True)
+        shared = calibrated([Promise(MESSAGE, Family.GAUSSIAN, rows, is_noise_shared=True)], TARGET)
         assert by_agent(alone)[1].epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
         assert by_agent(shared)[1].epsilon(1e-5) < 0.7
         assert by_agent(shared)[0].epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)

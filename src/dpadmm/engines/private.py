@@ -195,9 +195,7 @@ def run_course(
     return done
 
 
-def simulate(
-    course: Course, problem: Problem, runs: int, seed: int, noise: NoisePlan | None = None, threads: int = 1
-) -> Floats:
+def simulate(course: Course, problem: Problem, runs: int, seed: int, noise: NoisePlan | None = None) -> Floats:
     """Return the models (d, runs) of independent runs with seeded noise: an experiment, no release.
 
     `noise` replaces the course's own.
@@ -205,7 +203,7 @@ def simulate(
     hook = PlannedNoise(
         noise if noise is not None else course.noise_plan(is_secure=False), SimulatedSampler(seed), runs
     )
-    engine = LocalEngine(runs, course.setting.tolerance, threads, recording=Recording(every=0), progress=False)
+    engine = LocalEngine(runs, course.setting.tolerance, threads=1, recording=Recording(every=0), progress=False)
     return _run(engine, course, problem, hook).model(course.output)
 
 

@@ -148,7 +148,6 @@ def calibrated(
     *,
     silos_per_person: int = 1,
     secure_dimension: int | None = None,
-    is_noise_shared: bool = False,
 ) -> NoisePlan:
     """Return the plan that spends exactly the target, all promises of an agent together.
 
@@ -158,8 +157,6 @@ def calibrated(
     schedule: relative noise over the rounds 1.. of the run (if left out, the promises' own, or else constant).
     secure_dimension: dimension of the messages if they are to leave on a grid (C8): the rounding then enters the
         certificates before the noise is chosen. Only for Gaussian noise.
-    is_noise_shared: in every promise, all agents use the noise of the one who needs most; a promise may also say so
-        for itself.
     """
     if not isinstance(target, Target | PureTarget):
         raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {shown(target)}.")
@@ -175,11 +172,11 @@ def calibrated(
         if isinstance(target, PureTarget):
             raise InputError("Gaussian noise has no pure epsilon; give a delta as well (Target).")
         choose = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds
-        noise = _shared(promises, choose(promises, target, shape, silos_per_person), is_noise_shared)
+        noise = _shared(promises, choose(promises, target, shape, silos_per_person))
         if secure_dimension is not None:
             # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
             promises = [_on_grid(p, s, secure_dimension) for p, s in zip(promises, noise, strict=True)]
-            noise = _shared(promises, choose(promises, target, shape, silos_per_person), is_noise_shared)
+            noise = _shared(promises, choose(promises, target, shape, silos_per_person))
     else:
         if secure_dimension is not None:
             raise InputError("There is no exact sampler for spherical Laplace noise (C8); use the Gaussian form.")
@@ -225,12 +222,11 @@ def at_levels(promises: Sequence[Promise], levels: Sequence[ArrayLike]) -> Noise
     return _plan(promises, tables)
 
 
-def _shared(promises: Sequence[Promise], noise: Stds, is_everywhere: bool) -> Stds:
-    """Give all agents the largest noise among them where the promise, or the caller, asks for it."""
+def _shared(promises: Sequence[Promise], noise: Stds) -> Stds:
+    """Give all agents the largest noise among them where the promise asks for it."""
     pairs = zip(promises, _one_for_all(promises, noise, np.max), strict=True)
     return [
-        np.broadcast_to(stds.max(axis=0), stds.shape) if is_everywhere or promise.is_noise_shared else stds
-        for promise, stds in pairs
+        np.broadcast_to(stds.max(axis=0), stds.shape) if promise.is_noise_shared else stds for promise, stds in pairs
     ]
 
 

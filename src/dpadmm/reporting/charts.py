@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from dpadmm.reporting.model import RoundCurve
 
@@ -54,29 +54,23 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return [m * 10.0**k for k in powers for m in mantissas if low * (1 - 1e-9) <= m * 10.0**k <= high * (1 + 1e-9)]
 
 
-def _value_axis(values: Sequence[float], is_log: bool) -> Axis:
-    bottom, top = HEIGHT - _BOTTOM, _TOP
-    if is_log:
-        positive = [v for v in values if v > 0] or [1.0]
-        low, high = min(positive), max(positive)
-        if high / low < 4:
-            low, high = low / 2, high * 2
-        return Axis(low / 1.15, high * 1.15, bottom, top, True)
-    high = max([*values, 0.0]) or 1.0
-    return Axis(min([*values, 0.0]), high * 1.05, bottom, top)
+def _value_axis(values: Sequence[float]) -> Axis:
+    positive = [v for v in values if v > 0] or [1.0]
+    low, high = min(positive), max(positive)
+    if high / low < 4:
+        low, high = low / 2, high * 2
+    return Axis(low / 1.15, high * 1.15, HEIGHT - _BOTTOM, _TOP, True)
 
 
-def line_chart(title: str, curves: Sequence[RoundCurve], x_label: str = "round", *, is_log: bool = True) -> Markup:
-    """Return lines over the rounds; each curve has its own dash as well as its colour, for print and for eyes."""
+def line_chart(title: str, curves: Sequence[RoundCurve]) -> Markup:
+    """Return lines over the rounds, on a logarithmic scale; each has its own dash and colour, for print and eyes."""
     rounds = [k for curve in curves for k in curve.rounds]
-    y = _value_axis([v for curve in curves for v in curve.values], is_log)
+    y = _value_axis([v for curve in curves for v in curve.values])
     span = (min(rounds), max(rounds)) if max(rounds) > min(rounds) else (min(rounds) - 1, max(rounds) + 1)
     x = Axis(float(span[0]), float(span[1]), _LEFT, WIDTH - _RIGHT)
-    parts = [_frame(x, y, x_label)]
+    parts = [_frame(x, y)]
     for number, curve in enumerate(curves):
-        points = [
-            (x.place(k), y.place(v)) for k, v in zip(curve.rounds, curve.values, strict=True) if v > 0 or not is_log
-        ]
+        points = [(x.place(k), y.place(v)) for k, v in zip(curve.rounds, curve.values, strict=True) if v > 0]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
         parts.append(Markup('<polyline class="line line-{}" points="{}"/>').format(number, path))
         if len(points) <= 40:
@@ -88,7 +82,7 @@ def line_chart(title: str, curves: Sequence[RoundCurve], x_label: str = "round",
     return _svg(title, WIDTH, HEIGHT, parts)
 
 
-def _frame(x: Axis, y: Axis, x_label: str) -> Markup:
+def _frame(x: Axis, y: Axis) -> Markup:
     lines = [
         Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(_LEFT, WIDTH - _RIGHT, p, p)
         + Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(_LEFT - 6, p + 4, short(t))
@@ -105,8 +99,8 @@ def _frame(x: Axis, y: Axis, x_label: str) -> Markup:
     base = Markup('<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
         _LEFT, WIDTH - _RIGHT, HEIGHT - _BOTTOM, HEIGHT - _BOTTOM
     )
-    label = Markup('<text class="label" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-        (_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 6, x_label
+    label = Markup('<text class="label" x="{}" y="{}" text-anchor="middle">round</text>').format(
+        (_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 6
     )
     return Markup("").join([*lines, base, label])
 
@@ -175,6 +169,3 @@ def _svg(title: str, width: int, height: int, parts: Sequence[Markup]) -> Markup
         width, height, title, title
     )
     return head + Markup("").join(parts) + Markup("</svg>")
-
-
-__all__ = ["Axis", "Mark", "escape", "line_chart", "share_bar", "short", "strip"]

@@ -104,15 +104,15 @@ def _is_ledger(path: Path) -> bool:
         return False
 
 
-def check_writable(path: Path, *, may_replace: bool = False, room: int = ROOM_BYTES) -> None:
+def check_writable(path: Path, *, may_replace: bool = False) -> None:
     """Refuse, before anything is spent, a place where the result could not be written; never replaces a ledger."""
     if path.exists() and not may_replace:
         raise InputError(f"{path} is there already. Give a new name, or --force to replace it.")
     check_no_ledger(path)
-    check_room(path, room)
+    check_room(path)
 
 
-def check_room(path: Path, room: int = ROOM_BYTES) -> None:
+def check_room(path: Path) -> None:
     """Refuse a folder that is not there, or where nothing can be written: really writes there."""
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file in it.")
@@ -120,7 +120,7 @@ def check_room(path: Path, room: int = ROOM_BYTES) -> None:
         raise InputError(f"The folder {path.parent} does not exist. Make it, or give another place.")
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpadmm-room-") as trial:
-            trial.write(b"\0" * room)
+            trial.write(b"\0" * ROOM_BYTES)
             trial.flush()
             os.fsync(trial.fileno())
     except OSError as error:

@@ -27,7 +27,7 @@ class FlowerError(DpadmmError):
     """One of Flower's processes did not do what it should; its log says more."""
 
 
-def flower_environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def flower_environment(home: Path) -> dict[str, str]:
     """Return the environment for Flower's processes: own home, no telemetry, no look for updates."""
     here = str(Path(sys.executable).parent)
     return {
@@ -39,7 +39,6 @@ def flower_environment(home: Path, extra: Mapping[str, str] | None = None) -> di
         "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
-        **(extra or {}),
     }
 
 
