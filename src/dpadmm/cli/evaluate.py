@@ -102,7 +102,7 @@ def evaluate(
                 protection=protection_of(ledger, None, None, records_per_person, silos_per_person),
             )
             found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
-        place = _with(saved, found).save(model) if record else None
+        place = replace(saved, measurements=(*saved.measurements, found)).save(model) if record else None
         if json:
             print_json({"command": "evaluate", "recorded_in": place and str(place)} | encode(found))
         else:
@@ -211,10 +211,6 @@ def _private(
         time=now(),
         uncertainty=score.standard_error,
     )
-
-
-def _with(model: "ReleasedModel", found: "Measurement") -> "ReleasedModel":
-    return replace(model, measurements=(*model.measurements, found))
 
 
 def _words(found: "Measurement") -> str:

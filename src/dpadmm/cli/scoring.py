@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -74,24 +75,13 @@ def private_score(
     model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None
 ) -> tuple[str, PrivateScore]:
     """Return a noisy figure and its name: accuracy, or the mean absolute error in units of half the target's range."""
-    scorer = EncodedAnswers(model)
-    if not model.schema.label.is_real:
-        return "accuracy", private_accuracy(
-            scorer,
-            rows.features,
-            rows.labels,
-            words.epsilon,
-            delta=words.delta,
-            max_records_per_person=words.protection.records_per_person,
-            max_silos_per_person=words.protection.silos_per_person,
-            ledger=ledger,
-        )
-    return "mean absolute error (half ranges)", private_absolute_error(
-        scorer,
+    is_real = model.schema.label.is_real
+    measure = partial(private_absolute_error, largest=2.0) if is_real else private_accuracy
+    return "mean absolute error (half ranges)" if is_real else "accuracy", measure(
+        EncodedAnswers(model),
         rows.features,
         rows.labels,
         words.epsilon,
-        largest=2.0,
         delta=words.delta,
         max_records_per_person=words.protection.records_per_person,
         max_silos_per_person=words.protection.silos_per_person,

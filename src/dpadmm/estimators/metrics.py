@@ -101,10 +101,8 @@ def private_accuracy(
     (True, True, 0.0)
     """
     labels = _labels(model, X, y)
-    if not isinstance(model, ScoresRowsAlone):  # the commands' own, on rows they encoded from what the ledger was shown
-        check_ledger(ledger)
-    asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
-    asked = replace(asked, notes=_row_by_row(model, scores_rows_alone))
+    people = (max_records_per_person, max_silos_per_person)
+    asked = _Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
     found, wanted = _compared(model, X, labels)
     hits = found == wanted
     return _noisy_mean(hits.astype(np.int64) * STEPS, asked, X, labels, "the accuracy")
@@ -132,10 +130,8 @@ def private_absolute_error(
     """
     top = checks.positive("largest", largest)
     target = _labels(model, X, y)
-    if not isinstance(model, ScoresRowsAlone):  # the commands' own, on rows they encoded from what the ledger was shown
-        check_ledger(ledger)
-    asked = _Asked.of(epsilon, delta, max_records_per_person, max_silos_per_person, ledger, random_state, groups)
-    asked = replace(asked, notes=_row_by_row(model, scores_rows_alone))
+    people = (max_records_per_person, max_silos_per_person)
+    asked = _Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
     found, wanted = _compared(model, X, target)
     with own_words(model):
         errors = np.abs(np.asarray(found, dtype=np.float64) - wanted.astype(np.float64))
@@ -143,12 +139,7 @@ def private_absolute_error(
         raise InputError("The targets or predictions hold values that are not finite. Put a public constant there.")
     whole = np.rint(np.minimum(errors / top, 1.0) * STEPS).astype(np.int64)
     score = _noisy_mean(whole, asked, X, target, "the mean absolute error")
-    return PrivateScore(
-        value=score.value * top,
-        standard_error=score.standard_error * top,
-        n_records=score.n_records,
-        privacy=score.privacy,
-    )
+    return replace(score, value=score.value * top, standard_error=score.standard_error * top)
 
 
 @dataclass(frozen=True)
@@ -161,28 +152,32 @@ class _Asked:
     ledger: Any
     seed: int | None
     groups: Any
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
     @classmethod
     def of(
         cls,
+        model: Any,
         epsilon: float,
         delta: float | None,
-        records: int | None,
-        silos: int | None,
+        people: tuple[int | None, int | None],
         ledger: Any,
         state: Any,
         groups: Any,
+        scores_rows_alone: bool,
     ) -> "_Asked":
+        if not isinstance(model, ScoresRowsAlone):  # the commands' own, on rows they encoded from what the ledger saw
+            check_ledger(ledger)
         if state is not None and ledger is not None:
             raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
         return cls(
             checks.positive("epsilon", epsilon),
             None if delta is None else checks.open_unit("delta", delta),
-            protection_from(protection_of(ledger), Unit.RECORD, View.EAVESDROPPER, records, silos),
+            protection_from(protection_of(ledger), Unit.RECORD, View.EAVESDROPPER, *people),
             ledger,
             seed_of(state),
             groups,
+            _row_by_row(model, scores_rows_alone),
         )
 
     @property
@@ -238,7 +233,8 @@ def _predictions(model: Any, X: Any, labels: NDArray[Any]) -> NDArray[Any]:
 def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any], subject: str) -> PrivateScore:
     """Release the sum of whole steps with noise and return it as a mean; recorded before it is drawn."""
     if asked.seed is not None:
-        _warn_simulated()
+        words = "random_state is set, so the noise is simulated: THE FIGURE IS NO PRIVATE RELEASE."
+        warnings.warn(words, SimulatedNoiseWarning, stacklevel=3)
     elif asked.ledger is None:
         words = no_ledger_words(asked.epsilon, asked.delta, asked.protection, has_groups=asked.groups is not None)
         warn_once(words, NoLedgerWarning, depth=3)
@@ -257,7 +253,6 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
     with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
             ledger.check_protection(asked.protection)
-        if ledger is not None:
             ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=Origin.SECURE)
         # At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.
         total = np.full((1, 1, 1), int(whole.sum()) / STEPS)
@@ -287,11 +282,3 @@ def _release(certificate: Certificate, asked: _Asked) -> tuple[CoordinateLaplace
     certificate = secure_grid(certificate, grid=grid_for(rough), dimension=1)
     std = float(calibrate_gaussian(target, [certificate.bound], [1.0])[0])
     return GaussianRelease(certificate=certificate, noise_std=std, agent=COORDINATOR, round=1), std
-
-
-def _warn_simulated() -> None:
-    warnings.warn(
-        "random_state is set, so the noise is simulated: THE FIGURE IS NO PRIVATE RELEASE.",
-        SimulatedNoiseWarning,
-        stacklevel=4,
-    )

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 
 import numpy as np
@@ -112,16 +112,8 @@ class _Group:
     ratio: float
 
 
-def _draw_gaussian(values: Values, noise: Noise, out: Values) -> Perturbed:
-    return _draw_discrete(values, noise, out, _discrete_gaussian)
-
-
-def _draw_laplace(values: Values, noise: Noise, out: Values) -> Perturbed:
-    return _draw_discrete(values, noise, out, _discrete_laplace)
-
-
 def _draw_discrete(
-    values: Values, noise: Noise, out: Values, sample: Callable[[list[int], float], list[int]]
+    sample: Callable[[list[int], float], list[int]], values: Values, noise: Noise, out: Values
 ) -> Perturbed:
     """Round to the grid and add exact discrete noise; everything is checked before anything is drawn."""
     grids = np.array([_checked_grid(certificate, values.shape[1]) for certificate in noise.certificates])
@@ -222,7 +214,7 @@ def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 _DRAWERS: dict[type[Distribution], Callable[[Values, Noise, Values], Perturbed]] = {
-    Gaussian: _draw_gaussian,
-    CoordinateLaplace: _draw_laplace,
+    Gaussian: partial(_draw_discrete, _discrete_gaussian),
+    CoordinateLaplace: partial(_draw_discrete, _discrete_laplace),
     SphericalLaplace: _draw_spherical,
 }

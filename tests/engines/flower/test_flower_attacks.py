@@ -221,7 +221,7 @@ def test_kills_of_every_process_over_flower(worlds, tmp_path):
         rehearsal.nodes["s0"] = start_trapped()
         worker = threading.Thread(target=federate)
         worker.start()
-        due, path = list(SUPERLINK_ROUNDS), rehearsal.coordinator.run_file(rehearsal.agreement)
+        due, path = list(SUPERLINK_ROUNDS), rehearsal.coordinator.run_named(rehearsal.agreement.digest)
         end = time.monotonic() + 500
         while worker.is_alive() and time.monotonic() < end:
             time.sleep(0.5)

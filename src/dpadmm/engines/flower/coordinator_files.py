@@ -92,10 +92,6 @@ class CoordinatorFiles:
         """Return the signing key."""
         return SigningKey.load(self.directory / "coordinator.key")
 
-    def run_file(self, agreement: Agreement) -> Path:
-        """Return the file of a run."""
-        return self.run_named(agreement.digest)
-
     def run_named(self, digest: str) -> Path:
         """Return the file of the run with this digest, which may come from anybody."""
         if not re.fullmatch("[0-9a-f]{64}", digest):
@@ -104,7 +100,7 @@ class CoordinatorFiles:
 
     def open_run(self, agreement: Agreement) -> Coordinator:
         """Open the run of these terms, or start it."""
-        path = self.run_file(agreement)
+        path = self.run_named(agreement.digest)
         if path.exists():
             return Coordinator(path, self.key(), time.time)
         return Coordinator.create(path, agreement, self.key(), time.time)
