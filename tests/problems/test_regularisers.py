@@ -8,7 +8,7 @@ from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from tests.contracts.regulariser_contract import RegulariserContract
 
 from dpadmm.errors import InputError
-from dpadmm.problems.regularisers import L1, Box, ElasticNet, NoRegulariser, Ridge
+from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
 
 
 class TestNoRegulariser(RegulariserContract):
@@ -135,6 +135,17 @@ class TestBox(RegulariserContract):
         for call in calls:
             with pytest.raises(InputError, match="must have 2 coordinates"):
                 call()
+
+
+class TestNonNegative(RegulariserContract):
+    instances = (NonNegative(),)
+
+    def test_constants(self):
+        g = NonNegative()
+        assert (g.strong_convexity, g.smoothness, g.lipschitz(4), g.is_smooth) == (0, math.inf, math.inf, False)
+
+    def test_values(self):
+        np.testing.assert_array_equal(NonNegative().value([[0.0, 1.0, -1.0], [2.0, 0.0, 3.0]]), [0, 0, math.inf])
 
 
 @pytest.mark.parametrize("bad", [-1e-9, math.nan, math.inf, "1", None, True])

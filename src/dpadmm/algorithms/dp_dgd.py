@@ -26,7 +26,7 @@ from dpadmm.privacy.protection import Certificate, in_l1_norm, with_spherical_no
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import Box
+from dpadmm.problems.regularisers import Box, NonNegative
 
 
 class DGDState(NamedTuple):
@@ -68,7 +68,7 @@ class DPDGD(GraphMethod):
     decay: float
     noise_decay: float = 1.0
     noise: Family = Family.COORDINATE
-    constraint: Box | None = None
+    constraint: Box | NonNegative | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers and the kind of noise."""

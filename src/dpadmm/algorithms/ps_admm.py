@@ -40,10 +40,13 @@ from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import SEPARABLE, Box
+from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
 
 FULL = "full gradient"
 CORRECTION = "correction"
+
+# For these the minimiser over a box is the projection of the unconstrained one, coordinate by coordinate.
+_SEPARABLE = (NoRegulariser, Ridge, L1, ElasticNet, Box, NonNegative)
 
 
 class Averaging(Enum):
@@ -119,7 +122,7 @@ class PSADMM(Method):
     averaging: Averaging = Averaging.EXTRAPOLATED
     full_noise: FullNoise = FullNoise.EVERY_STEP
     clip: float | None = None
-    constraint: Box | None = None
+    constraint: Box | NonNegative | None = None
     output: Output = Output.LAST
     noise_ratio: float | None = None
 
@@ -161,7 +164,7 @@ class PSADMM(Method):
             raise InputError(
                 f"step must be below 1/(2 (w L + rho)) = {1 / (2 * curvature):.6g} for this problem, got {self.step!r}."
             )
-        if self.constraint is not None and not isinstance(problem.regulariser, SEPARABLE):
+        if self.constraint is not None and not isinstance(problem.regulariser, _SEPARABLE):
             raise InputError(
                 f"A constraint goes with separable regularisers only, got {type(problem.regulariser).__name__}."
             )

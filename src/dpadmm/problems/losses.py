@@ -7,7 +7,7 @@ A loss declares the bounds of its slope and curvature; a record's gradient is `s
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit
@@ -152,7 +152,6 @@ class CappedLogistic:
     """
 
     cap: float
-    target: ClassVar[LabelKind] = LabelKind.SIGNS
 
     def __post_init__(self) -> None:
         """Refuse caps outside (0, 1)."""
@@ -162,6 +161,11 @@ class CappedLogistic:
     def floor(self) -> float:
         """The margin below which the slope is constant."""
         return float(np.log1p(-self.cap) - np.log(self.cap))
+
+    @property
+    def target(self) -> LabelKind:
+        """Labels -1 and +1."""
+        return LabelKind.SIGNS
 
     @property
     def slope_bound(self) -> float:
@@ -228,17 +232,25 @@ class Huber:
     """`t^2/2` for |t| <= threshold, then linear with slope `threshold`: the squared loss with bounded gradient."""
 
     threshold: float
-    target: ClassVar[LabelKind] = LabelKind.REALS
-    curvature_bound: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are not positive numbers."""
         checks.positive("threshold", self.threshold)
 
     @property
+    def target(self) -> LabelKind:
+        """Real labels."""
+        return LabelKind.REALS
+
+    @property
     def slope_bound(self) -> float:
         """The threshold."""
         return self.threshold
+
+    @property
+    def curvature_bound(self) -> float:
+        """One."""
+        return 1.0
 
     @property
     def form(self) -> SlopeForm:
@@ -272,12 +284,20 @@ class SmoothedHinge:
     """
 
     width: float = 0.5
-    target: ClassVar[LabelKind] = LabelKind.SIGNS
-    slope_bound: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse widths that are not positive numbers (the raw hinge has no curvature bound)."""
         checks.positive("width", self.width)
+
+    @property
+    def target(self) -> LabelKind:
+        """Labels -1 and +1."""
+        return LabelKind.SIGNS
+
+    @property
+    def slope_bound(self) -> float:
+        """One."""
+        return 1.0
 
     @property
     def curvature_bound(self) -> float:

@@ -312,8 +312,33 @@ class Box:
         return np.where(self._contains(x), _norm(free), math.inf)
 
 
-SEPARABLE = (NoRegulariser, ElasticNet, Ridge, L1, Box)
-"""Sums over coordinates: the prox on one coordinate, and the projection on a box, do not need the others."""
+@dataclass(frozen=True)
+class NonNegative:
+    """g(x) = 0 if x >= 0 in every coordinate, else infinity.
+
+    >>> NonNegative().prox([[-1.0], [2.0]], step=1.0).ravel()
+    array([0., 2.])
+    """
+
+    strong_convexity: ClassVar[float] = 0.0
+    smoothness: ClassVar[float] = math.inf
+    is_smooth: ClassVar[bool] = False
+
+    def lipschitz(self, d: int) -> float:
+        """Return infinity."""
+        return _ORTHANT.lipschitz(d)
+
+    def value(self, x: ArrayLike) -> FloatArray:
+        """Return 0 for non-negative columns and infinity for the others."""
+        return _ORTHANT.value(x)
+
+    def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
+        """Return max(v, 0)."""
+        return _ORTHANT.prox(v, step)
+
+    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
+        """Return the distance of -g from the normal cone of the orthant at x."""
+        return _ORTHANT.subgradient_residual(x, g)
 
 
 def _points(name: str, x: ArrayLike) -> FloatArray:
@@ -351,3 +376,6 @@ def _hashable(bound: FloatArray) -> float | tuple[float, ...]:
 def _norm(residual: FloatArray) -> FloatArray:
     """Return the Euclidean norm of each column."""
     return np.asarray(np.linalg.norm(residual, axis=-2))
+
+
+_ORTHANT = Box(0.0, math.inf)

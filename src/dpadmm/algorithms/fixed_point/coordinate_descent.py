@@ -7,7 +7,8 @@ With g = 0, one agent and `R_b(u) = u_b - (2/beta) grad_b f(u)` this is Algorith
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import singledispatch
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from dpadmm.privacy.certificates import coordinate_gradient
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import SEPARABLE
+from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
 
 
 class NoMemory(NamedTuple):
@@ -78,7 +79,7 @@ class CoordinateDescent(Method):
         beta = float(problem.weights.sum()) * problem.functions.constants.smoothness
         if not self.step < 2 / beta:
             raise InputError(f"step must be below 2/beta = {2 / beta:g} (beta = sum w_i L), got {self.step:g}.")
-        if not isinstance(problem.regulariser, SEPARABLE):
+        if not acts_on_coordinates(problem.regulariser):
             name = type(problem.regulariser).__name__
             raise InputError(f"Coordinate descent needs a regulariser that acts on each coordinate; {name} does not.")
 
@@ -130,3 +131,19 @@ class CoordinateDescent(Method):
             certificate = coordinate_gradient(setting.local(i, tolerance=setting.rounding))
             rows.append(Row(i, rounds, (certificate,) * len(rounds)))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
+
+
+@singledispatch
+def acts_on_coordinates(regulariser: Any) -> bool:
+    """Say whether g(x) is a sum over coordinates, so that its prox on one of them does not need the others."""
+    return False
+
+
+@acts_on_coordinates.register(NoRegulariser)
+@acts_on_coordinates.register(ElasticNet)
+@acts_on_coordinates.register(Ridge)
+@acts_on_coordinates.register(L1)
+@acts_on_coordinates.register(Box)
+@acts_on_coordinates.register(NonNegative)
+def _(regulariser: Any) -> bool:
+    return True
