@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import worlds

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from tests.engines.federation.in_memory import InMemory
 
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Missing
@@ -13,7 +12,7 @@ from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Stepped
 from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.transport import Interrupted
+from dpadmm.engines.federation.transport import InMemory, Interrupted
 
 
 def test_a_run_that_nobody_wants_asks_nobody(world):

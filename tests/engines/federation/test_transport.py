@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.engines.federation.in_memory import Crashed, InMemory, at_once
 
 from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.messages import Stepped
 from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.transport import Crashed, InMemory, at_once
 from dpadmm.privacy.ledger import store
 
 ROUNDS = 2

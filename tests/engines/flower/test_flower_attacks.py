@@ -17,19 +17,10 @@ from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_po
 from dpadmm.engines.flower import processes
 from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
 from dpadmm.engines.flower.processes import FlowerError, Process, flower_environment
-from dpadmm.engines.flower.rehearsal import prepared, running
+from dpadmm.engines.flower.rehearsal import prepared, running, wait_until
 from dpadmm.engines.flower.tls import create_certificates, create_node_key
 
 pytestmark = pytest.mark.slow
-
-
-def wait_until(is_true, seconds, what):
-    """Return when something is true; `FlowerError` when it takes too long."""
-    end = time.monotonic() + seconds
-    while not is_true():
-        if time.monotonic() > end:
-            raise FlowerError(f"Waited {seconds:g} s in vain for {what}.")
-        time.sleep(0.1)
 
 
 def small(worlds, place, rounds):

@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -150,3 +151,12 @@ def temporary_place() -> Iterator[Path]:
     """A directory for a rehearsal that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="dpadmm-rehearsal-") as place:
         yield Path(place)
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float, what: str) -> None:
+    """Return when something is true; `FlowerError` when it takes too long."""
+    end = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > end:
+            raise processes.FlowerError(f"Waited {seconds:g} s in vain for {what}.")
+        time.sleep(0.1)
