@@ -254,6 +254,17 @@ def test_sparse_tables_may_count_in_64_bits(table):
     assert build.fit(wide, y).coef_.shape == (1, 3)
 
 
+def test_a_subclass_may_have_parameters_of_its_own():
+    class Mine(PrivateLogisticRegression):
+        def __init__(self, epsilon=1.0, delta=1e-5, more=3):
+            super().__init__(epsilon=epsilon, delta=delta)
+            self.more = more
+
+    model = Mine(epsilon=2.0)
+    assert (model.epsilon, model.more, model.algorithm) == (2.0, 3, "auto")
+    assert set(model.get_params()) == {"epsilon", "delta", "more"}
+
+
 def test_no_paper_speaks_where_its_noise_was_not_asked_for(table):
     X, y, _, groups = table
     public = {"epsilon": 2.0, "delta": 1e-5, "feature_bounds": (-1, 1), "algorithm": "r-admm"}

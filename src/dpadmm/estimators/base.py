@@ -89,8 +89,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _take(self, parameters: dict[str, Any]) -> None:
         """Keep what a constructor was given as it is; it is checked by `fit`."""
-        for name in self._get_param_names():
-            setattr(self, name, parameters[name])
+        for name, value in parameters.items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
 
     def _loss(self) -> Loss:
         """Return the loss of a record."""
