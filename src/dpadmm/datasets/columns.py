@@ -370,6 +370,8 @@ def _text_of(cell: Any) -> str:
     if isinstance(cell, str | bool) or not isinstance(cell, Real | Decimal):
         return str(cell)
     number = _number_of(cell)
+    if not math.isfinite(number):
+        return str(cell)
     return str(int(number)) if number.is_integer() and abs(number) < _LARGEST_EXACT else repr(number)
 
 
