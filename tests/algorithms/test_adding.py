@@ -15,8 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from dpadmm.algorithms import method, registry
+from dpadmm.algorithms.dp_sgd import DPSGD
 from dpadmm.algorithms.method import About, Method, Topology
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.algorithms.ps_admm import PSADMM
 from dpadmm.cli.main import app
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
@@ -105,11 +107,69 @@ def test_three_files_add_a_method_everywhere(package):
         agreed_run(replace(world.agreement, settings=(("rho", 0.5),)))
 
 
+@pytest.mark.parametrize("kept", ["k % 2 == 1", "False"], ids=["odd rounds", "never"])
+def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
+    """Found before anything is spent: the planner tries the method on synthetic data."""
+    from dpadmm.engines.private import run_private
+    from dpadmm.estimators import PrivateLogisticRegression
+    from dpadmm.noise import SecureSampler
+    from dpadmm.privacy.calibration import Target
+    from dpadmm.problems.losses import Logistic
+    from dpadmm.problems.problem import EmpiricalRisk, Problem
+    from dpadmm.problems.silos import Silos
+
+    source = (package / SOURCE).read_text()
+    drawn = "noise.perturb(MESSAGE, k, agents.index, whole_gradients(agents, x))"
+    assert drawn in source
+    (package / SOURCE).write_text(source.replace(drawn, f"{drawn} if {kept} else whole_gradients(agents, x)"))
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    model = PrivateLogisticRegression(
+        epsilon=4.0, delta=1e-5, algorithm="dp-heavy-ball", feature_bounds=(-1, 1), classes=[False, True]
+    )
+    with pytest.raises(InputError, match="promised 1 noisy value"):
+        model.fit(X, X[:, 0] > 0)
+    problem = Problem.of(EmpiricalRisk(Silos.from_parts([X / 2], [np.sign(X[:, 0])], 1.0), Logistic()))
+    heavy_ball = method.by_name()["dp-heavy-ball"](step=0.1)
+    with pytest.raises(InputError, match="not released"):
+        run_private(heavy_ball, problem, 4, Target(1.0, 1e-5), SecureSampler())
+
+
+def test_a_package_that_cannot_be_loaded_is_named(package):
+    (package / SOURCE).write_text("import nothing_of_this_name")
+    told = CliRunner().invoke(app, ["algorithms"])
+    assert told.exit_code == 2
+    assert "'heavy-ball' of my-methods cannot be loaded" in " ".join(told.output.split())
+
+
+def test_other_packages_do_not_widen_what_a_silo_allows(package):
+    pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
+    from dpadmm.engines.federation.policy import FULLY_CERTIFIED
+
+    assert "dp-heavy-ball" in method.federated()
+    assert FULLY_CERTIFIED == ("p-admm", "p-admm-recycled", "fp-federated", "fp-walk")
+
+
+def test_terms_keep_whole_numbers_whole():
+    assert DPSGD.typed({"step": 0.5}) == {"step": 0.5}
+    typed = PSADMM.typed({"inner_steps": 3.0})
+    assert typed == {"inner_steps": 3}
+    assert isinstance(typed["inner_steps"], int)
+    with pytest.raises(InputError, match="whole numbers for inner_steps"):
+        PSADMM.typed({"inner_steps": 2.5})
+
+
 def test_names_are_unique_and_only_methods_are_methods(monkeypatch):
     class Twin(Method):
         about = About(name="p-admm", summary="", topology=Topology.STAR)
 
-    for stranger, words in ((Twin, "Two methods are called 'p-admm'"), (int, "int is no method")):
+    class Bare(Method):
+        about = About(name="bare", summary="", topology=Topology.STAR)
+
+    for stranger, words in (
+        (Twin, "Two methods are called 'p-admm'"),
+        (int, "int is no method"),
+        (Bare, "frozen dataclass"),
+    ):
         monkeypatch.setattr(registry, "METHODS", (PADMM, stranger))
         method.by_name.cache_clear()
         with pytest.raises(InputError, match=words):

@@ -421,8 +421,11 @@ class TestRefusals:
             plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), problem, 3, MIXED)
         with pytest.raises(InputError, match="delta"):
             plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0), Family.GAUSSIAN), problem, 3, PURE)
-        with pytest.raises(InputError, match="no exact sampler"):
-            plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), problem, 3, PURE, is_secure=True)
+
+    def test_noise_without_an_exact_sampler_says_so(self):
+        """Spherical noise is drawn in floating point, also in a release: its statement claims no more than that."""
+        planned = plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), quadratic_problem(), 3, PURE, is_secure=True)
+        assert planned.statement().strength is Strength.UP_TO_FLOATING_POINT
 
     def test_levels_that_do_not_fit(self):
         promises = ConsensusDPADMM(1.0, FunctionsDiffer(1.0)).promises(Setting(quadratic_problem(), 3, 1e-9))

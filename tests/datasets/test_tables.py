@@ -2,13 +2,15 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
 from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
-from dpadmm.datasets.tables import encode_table
+from dpadmm.datasets.tables import encode_table, read_table
 from dpadmm.errors import InputError
 
 SCHEMA = Schema(
@@ -153,3 +155,49 @@ def test_a_row_is_encoded_alike_whatever_the_other_rows_are(rows, policy):
         alone = encode_table(SCHEMA, pd.concat([frame.iloc[[i]], good], ignore_index=True), "a", policy)
         np.testing.assert_array_equal(alone.features[0], whole.features[i])
         assert alone.labels[0] == whole.labels[i]
+
+
+ODD = Schema(
+    (Categorical("ward", ("1", "01", "2")), Categorical("code", ("9007199254740993", "5")), Numeric("age", 0, 100)),
+    BinaryLabel("sick", positive=("1",), negative=("0",)),
+)
+CELLS = st.sampled_from([1, 2, 5, 2.5, 1.0, None, "1", "01", "x", True, float("nan"), 2**53 + 1, -1, "NA", 10**30])
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_one_cell_never_changes_how_anothers_is_read(data):
+    """Not even through the column's type: one empty cell makes whole numbers floats, one word objects."""
+    whole = st.sampled_from([1, 2, 5, 2**53 + 1])
+    columns = {name: data.draw(st.lists(whole, min_size=4, max_size=4)) for name in ("ward", "code", "age")}
+    columns["sick"] = [1, 0, 1, 0]
+    name, cell = data.draw(st.sampled_from([*columns])), data.draw(CELLS)
+    lenient = Screening.of("blank" if data.draw(st.booleans()) else "fill", "zero")
+
+    def others(table):
+        done = [encode_part(column, pd.DataFrame(table)[column.name]) for column in (*ODD.columns, ODD.label)]
+        return [[each[:3].tolist() for each in found] for found in done]
+
+    def encode_part(column, cells):
+        found = column.read(cells)
+        return found.codes, found.values, found.missing, found.unlisted, found.outside, found.strange
+
+    before = others(columns)
+    assert others(columns | {name: [*columns[name][:3], cell]}) == before
+    try:
+        rows = encode_table(ODD, pd.DataFrame(columns), "t", lenient).features[:3]
+        changed = encode_table(ODD, pd.DataFrame(columns | {name: [*columns[name][:3], cell]}), "t", lenient)
+    except InputError:
+        return  # a strange number refuses the whole table
+    np.testing.assert_array_equal(changed.features[:3], rows)
+
+
+def test_an_empty_cell_in_a_parquet_file_leaves_the_other_rows_alone(tmp_path):
+    wards = {"a": pa.array([1, 1, 1], pa.int64()), "b": pa.array([1, 1, None], pa.int64())}
+    rows = {}
+    for name, ward in wards.items():
+        columns = {"ward": ward, "code": pa.array([5] * 3), "age": pa.array([50] * 3), "sick": pa.array([1, 0, 1])}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        read = read_table(tmp_path / f"{name}.parquet")
+        rows[name] = encode_table(ODD, read, name, Screening.of("fill")).features[:2]
+    np.testing.assert_array_equal(rows["a"], rows["b"])

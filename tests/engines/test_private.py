@@ -9,7 +9,10 @@ import pytest
 
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.decentralised import DecentralisedADMM
+from dpadmm.algorithms.dp_dgd import DPDGD
+from dpadmm.algorithms.dp_gd import DPGD
 from dpadmm.algorithms.dp_sgd import DPSGD
+from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.datasets import load_breast_cancer
 from dpadmm.datasets.generators import logistic_table
@@ -20,7 +23,9 @@ from dpadmm.errors import InputError
 from dpadmm.networks import path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.plan import PlannedNoise
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
@@ -129,3 +134,36 @@ def test_kernels_that_cannot_be_loaded_show_before_anything_is_reserved(problem,
     monkeypatch.setattr("dpadmm.engines.private._reserve", lambda *_: pytest.fail("reserved"))
     with pytest.raises(ImportError):
         run_private(PADMM(eta=0.01), problem, 2, TARGET, SecureSampler(), ring(4), engine=QUIET)
+
+
+@pytest.mark.parametrize("algorithm", [PADMM(eta=0.01), DPGD(step=0.1), OutputPerturbation()])
+def test_a_statement_is_about_the_people_that_were_asked_for(problem, algorithm):
+    """Noise for people in three silos: sqrt(3) times that for one, and the statement says three."""
+    network = ring(4) if isinstance(algorithm, PADMM) else None
+    levels = {}
+    for silos in (1, 3):
+        people = Protection(records_per_person=2, silos_per_person=silos)
+        planned = plan_noise(algorithm, problem, 1, Target(1.0, 1e-5), network, protection=people)
+        said = planned.statement()
+        assert (said.protection.records_per_person, said.protection.silos_per_person) == (2, silos)
+        assert said.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+        levels[silos] = next(iter(planned)).level
+    assert levels[3] == pytest.approx(np.sqrt(3) * levels[1])
+
+
+def test_noise_without_a_grid_is_refused_before_it_is_paid_for(problem, tmp_path):
+    data = [SiloColumns(f"silo {i}", {"x": part}) for i, part in enumerate(np.split(np.arange(40.0), 4))]
+    ledger = Ledger.create(tmp_path / "book", data, Budget(epsilon=1.0, delta=1e-5))
+    with pytest.raises(InputError, match="Nothing was spent"):
+        plan_noise(DPDGD(step=0.3, decay=0.9), problem, 3, PureTarget(0.5), ring(4), is_secure=True)
+    with pytest.raises(InputError, match="Nothing was spent"):
+        run_private(
+            DPDGD(step=0.3, decay=0.9),
+            problem,
+            3,
+            PureTarget(0.5),
+            SecureSampler(),
+            ring(4),
+            ledgers=ledger.confirm(data),
+        )
+    assert ledger.statement().releases == 0

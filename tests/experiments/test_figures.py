@@ -293,7 +293,7 @@ def test_a_part_is_named_after_all_the_code_it_rests_on(monkeypatch):
     part = FIGURES["scoreboard/lasso"].parts[0]
     before = output.part_path(Path("out"), part, Order(Size.TOY))
     plain = output._code
-    for changed in ("experiments/consensus/lasso.py", "privacy/gaussian.py", "solvers/kernels.py"):
+    for changed in ("experiments/consensus/lasso.py", "privacy/curves.py", "solvers/kernels.py"):
         with monkeypatch.context() as patch:
             output._library.cache_clear()
             patch.setattr(output, "_code", lambda file, end=changed: f"{plain(file)}{file.as_posix().endswith(end)}")

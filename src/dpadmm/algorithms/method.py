@@ -5,11 +5,11 @@
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from functools import lru_cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Protocol, Self, cast, get_args, get_type_hints
 
 import numpy as np
@@ -243,6 +243,16 @@ class Method:
         return found
 
     @classmethod
+    def typed(cls, numbers: Mapping[str, float]) -> dict[str, float]:
+        """Return agreed numbers as the fields' types: files and messages know floats only; refuse parts of a count."""
+        hints = get_type_hints(cls)
+        counts = {name for name in numbers if hints[name] is int}
+        broken = [name for name in counts if not float(numbers[name]).is_integer()]
+        if broken:
+            raise InputError(f"{cls.about.name} needs whole numbers for {', '.join(sorted(broken))}.")
+        return {name: int(value) if name in counts else value for name, value in numbers.items()}
+
+    @classmethod
     def agreed(cls, common: Common, **numbers: Any) -> Self:
         """Return the method that the terms of a federation describe."""
         return cls(**numbers)
@@ -306,13 +316,28 @@ def by_name() -> dict[str, type[Method]]:
     from dpadmm.algorithms import registry  # here, since the methods listed there import this file
 
     found: dict[str, type[Method]] = {}
-    for method in (*registry.METHODS, *(point.load() for point in entry_points(group="dpadmm.methods"))):
-        if not issubclass(method, Method) or not hasattr(method, "about"):
-            raise InputError(f"{method.__name__} is no method: it must inherit from Method and have an `about`.")
+    for method in (*registry.METHODS, *map(_loaded, entry_points(group="dpadmm.methods"))):
+        whose = f"{method.__module__}.{method.__qualname__}" if isinstance(method, type) else repr(method)
+        if not (isinstance(method, type) and issubclass(method, Method) and hasattr(method, "about")):
+            raise InputError(f"{whose} is no method: it must inherit from Method and have an `about`.")
         if method.about.name in found:
-            raise InputError(f"Two methods are called {method.about.name!r}; rename one.")
+            raise InputError(f"Two methods are called {method.about.name!r}; rename {whose}.")
+        if "__dataclass_fields__" not in vars(method):
+            raise InputError(f"{whose} must be a frozen dataclass: write @dataclass(frozen=True) above it.")
         found[method.about.name] = method
     return found
+
+
+def _loaded(point: EntryPoint) -> Any:
+    """Return what another package announces; whatever is wrong with it is told with the package's name."""
+    try:
+        return point.load()
+    except Exception as problem:
+        package = point.dist.name if point.dist is not None else "a package"
+        raise InputError(
+            f"The method {point.name!r} of {package} cannot be loaded from {point.value} ({type(problem).__name__}). "
+            "Correct or remove that package."
+        ) from problem
 
 
 def federated() -> dict[str, type[Method]]:

@@ -60,6 +60,9 @@ def algorithms(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List every method: who talks to whom, and what certifies it."""
-    from dpadmm.cli.algorithms import show
+    from dpadmm.cli.terminal import clear_failures
 
-    show(is_json=json)
+    with clear_failures():
+        from dpadmm.cli.algorithms import show
+
+        show(is_json=json)

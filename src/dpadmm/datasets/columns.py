@@ -35,6 +35,7 @@ EMPTY_WORDS = frozenset(
 """What stands for an empty cell in text, as pandas reads CSV files; elsewhere a listed category may be called so."""
 
 _TRUTH = {"true": 1.0, "false": 0.0}
+_LARGEST_EXACT = 2**53  # beyond it a column with an empty cell cannot hold every whole number
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
@@ -361,10 +362,17 @@ def _number_of(cell: Any) -> float:
 
 def _texts(cells: pd.Series) -> list[str]:
     """Return the cells as they are written, without the spaces around them; midnight is the day alone."""
-    return [
-        (cell if isinstance(cell, str) else str(cell)).strip().removesuffix(" 00:00:00")
-        for cell in cells.astype(object).tolist()
-    ]
+    return [_text_of(cell).strip().removesuffix(" 00:00:00") for cell in cells.astype(object).tolist()]
+
+
+def _text_of(cell: Any) -> str:
+    """Return what a cell says, whatever the others are: an empty one makes a whole column of 1 one of 1.0."""
+    if isinstance(cell, str | bool) or not isinstance(cell, Real | Decimal):
+        return str(cell)
+    number = _number_of(cell)
+    if not math.isfinite(number):
+        return str(cell)
+    return str(int(number)) if number.is_integer() and abs(number) < _LARGEST_EXACT else repr(number)
 
 
 def _empty(cells: pd.Series, listed: frozenset[str] = frozenset()) -> Mask:

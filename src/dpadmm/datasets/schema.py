@@ -228,6 +228,7 @@ def unfilled(record: Any) -> tuple[str, ...]:
         for what, part in [("label", record.get("label")), *parts]
         if isinstance(part, dict)
         for key, value in part.items()
+        if key != "name"
         if any(isinstance(v, str) and v.startswith(MARK) for v in (value if isinstance(value, list) else [value]))
     )
 

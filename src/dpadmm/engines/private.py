@@ -20,7 +20,7 @@ from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated, check_reach, check_solvable
-from dpadmm.noise.promises import Family, Schedule
+from dpadmm.noise.promises import Family, Promise, Schedule
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import Statement
@@ -67,7 +67,12 @@ class Course:
         """Return every release of one problem with its noise; `is_secure` counts the rounding to a grid (C8)."""
         setting = self.setting
         check_fit(self.algorithm, setting.problem, setting.network)
-        promises = self.algorithm.promises(setting)
+        promises = promises_of(self.algorithm, setting)
+        if is_secure and Family.COORDINATE in {promise.family for promise in promises}:
+            raise InputError(
+                f"{type(self.algorithm).__name__} adds Laplace noise to every coordinate, for which no grid is planned "
+                "(C8): it can be simulated, not released. Nothing was spent; choose another method."
+            )
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
         has_grid = is_secure and {promise.family for promise in promises} <= {Family.GAUSSIAN, Family.SAMPLED}
         planned = calibrated(
@@ -106,6 +111,17 @@ class PublicRound:
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {**vars(self), "norms": list(self.norms)}
+
+
+def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise, ...]:
+    """Return what the method will release, or refuse one that does not say."""
+    found = algorithm.promises(setting) if hasattr(algorithm, "promises") else ()
+    if not found:
+        raise InputError(
+            f"{type(algorithm).__name__} promises no noisy release, so nothing protects anybody: a private method "
+            "lists in `promises` every value that leaves with noise."
+        )
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +207,7 @@ def run_course(
             raise KeyboardInterrupt(
                 f"The run {name!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
             )
+        hook.check_drawn()
         done.append(PrivateRun(run, everything, statement, hook.origin, tuple(witness.rounds), receipts, name))
     return done
 
@@ -204,7 +221,9 @@ def simulate(course: Course, problem: Problem, runs: int, seed: int, noise: Nois
         noise if noise is not None else course.noise_plan(is_secure=False), SimulatedSampler(seed), runs
     )
     engine = LocalEngine(runs, course.setting.tolerance, threads=1, recording=Recording(every=0), progress=False)
-    return _run(engine, course, problem, hook).model(course.output)
+    run = _run(engine, course, problem, hook)
+    hook.check_drawn()
+    return run.model(course.output)
 
 
 def run_private(

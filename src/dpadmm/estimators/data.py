@@ -181,9 +181,11 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFra
         raise InputError(f"{name} requires y to be passed, but the target y is None.")
     table = counted(X)
     with told_as(f"y must be one label for each of the {len(table)} rows of X."):
-        values = np.asarray(y)
-        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-        if values.shape != (len(table),):
+        if isinstance(y, list | tuple):  # cell by cell: as one array, one person's label would change how others read
+            values = pd.Series(list(y), dtype=object)
+        else:
+            values = pd.Series(np.asarray(y).reshape(len(table)))
+        if len(values) != len(table):
             raise ValueError
     return table.assign(**{label: values})
 

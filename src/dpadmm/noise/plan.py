@@ -4,7 +4,7 @@ The plan is fixed before the data are touched. `PlannedNoise` draws it as the ru
 """
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -342,13 +342,14 @@ class PlannedNoise:
     """The engine's noise hook: draws what the plan says, for each group of replicas by its own plan.
 
     Secure noise is handed out only as often as the plan pays for it: `count` times in a slot, round and agent. A second
-    value under the same name would be a second release. Seeded noise may be drawn again, it is the same.
+    value under the same name would be a second release. Seeded noise may be drawn again, it is the same. Whoever lets
+    values leave asks first whether all of their noise was drawn (`check_drawn`): a plan is no noise.
     """
 
     def __init__(self, plan: NoisePlan, sampler: Sampler, replicas: int = 1) -> None:
         self.groups = [(np.arange(checks.count("replicas", replicas)), plan)]
         self.sampler = sampler
-        self._released: Counter[tuple[str, int, int]] = Counter()
+        self._drawn: defaultdict[tuple[str, int], list[NDArray[np.int64]]] = defaultdict(list)  # who, draw by draw
         self._origins: set[Origin] = set()
 
     @property
@@ -374,18 +375,45 @@ class PlannedNoise:
             drawn = self.sampler.perturb(part, planned, draw)
             self._origins.add(drawn.origin)
             if drawn.is_private_release:
-                self._count(slot, k, agents, planned)
+                self._check_paid(slot, k, agents, planned)
             out[:, :, columns] = drawn.values
+        self._drawn[slot.name, k].append(agents)
         return out
 
-    def _count(self, slot: Slot, k: int, agents: NDArray[np.int64], planned: Releases) -> None:
-        """Note a secure draw before its values are handed out; refuse one the plan has not paid for."""
+    def check_drawn(self, k: int | None = None, agent: int | None = None) -> None:
+        """Refuse to go on where noise was planned and not drawn: what was computed is bare there, and must not leave.
+
+        k: the only round to look at. agent: the only one that draws here (`COORDINATOR` for the coordinator).
+        """
+        for _, plan in self.groups:
+            for (slot, when), row in plan.releases.items():
+                for who, release in row.items() if k in (None, when) else ():
+                    is_for_all = who is None and release.agent >= 0
+                    if agent is None or agent == release.agent or (is_for_all and agent >= 0):
+                        anybody = is_for_all and agent is None
+                        drawn = self._times(slot, when, None if anybody else release.agent if agent is None else agent)
+                        self._check_all(drawn, release, slot)
+
+    def _check_all(self, drawn: int, release: NoisyRelease, slot: Slot) -> None:
+        if drawn < release.count:
+            raise InputError(
+                f"The method promised {release.count} noisy value(s) in slot {slot.name!r} of round {release.round} "
+                f"and drew noise for {drawn}: what it computed there is not private. It was not released, and what was "
+                "reserved for it stays spent. Call noise.perturb for everything that is promised."
+            )
+
+    def _times(self, slot: Slot, k: int, agent: int | None) -> int:
+        """Return how often noise was drawn for an agent; for whomever, if None."""
+        drawn = self._drawn.get((slot.name, k), [])
+        return len(drawn) if agent is None else sum(bool(np.any(agents == agent)) for agents in drawn)
+
+    def _check_paid(self, slot: Slot, k: int, agents: NDArray[np.int64], planned: Releases) -> None:
+        """Refuse a secure draw that the plan has not paid for, before its values are handed out."""
         paid = planned if isinstance(planned, Sequence) else [planned] * len(agents)
-        keys = [(slot.name, k, int(agent)) for agent in agents]
-        for key, release in zip(keys, paid, strict=True):
-            if self._released[key] >= release.count:
+        for agent, release in zip(agents.tolist(), paid, strict=True):
+            if self._times(slot, k, agent) >= release.count:
                 raise InputError(
-                    f"Agent {key[2]} has released all that was planned for slot {key[0]!r} in round {k}; another value "
-                    "would not be accounted for. Plan it (count), or, if the first never left, use a new PlannedNoise."
+                    f"Agent {agent} has released all that was planned for slot {slot.name!r} in round {k}; another "
+                    "value would not be accounted for. Plan it (count), or, if the first never left, use a new "
+                    "PlannedNoise."
                 )
-        self._released.update(keys)

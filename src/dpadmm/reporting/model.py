@@ -382,7 +382,7 @@ class ReleasedModel:
 
         head = None if self.spending is None else self.spending.head
         with open_for_reading(ledger) as book:  # its own faults come first, in their own words
-            is_known = head is not None or self.run in {run.run for run in book.runs()}
+            is_known = self.run in {run.run for run in book.runs()}
             found = spending_of(book, Path(ledger).name)
         try:
             with open_for_reading(ledger, expected_head=head):

@@ -94,6 +94,12 @@ def test_more_records_than_there_are_would_mean_less_noise(worlds, tmp_path):
     refused(world, world.first, invite(world, wrong), "has approved")
 
 
+def test_a_schema_of_the_same_shape_is_another_schema(worlds, tmp_path):
+    world = worlds.make(tmp_path, approves=False)
+    with pytest.raises(Refusal, match="another schema"):
+        world.first.approve(replace(world.agreement, schema="0" * len(world.agreement.schema)))
+
+
 @pytest.mark.parametrize(
     ("rules", "words"),
     [

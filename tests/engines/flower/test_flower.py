@@ -114,7 +114,8 @@ def test_heart_disease_with_its_four_hospitals(tmp_path):
     if not os.environ.get("DPADMM_DATA"):
         pytest.skip("needs UCI heart disease: set DPADMM_DATA to the folder that holds heart_disease/")
     folder = heart.data_folder("heart_disease", None)
-    tables = {hospital: heart._read(folder, hospital) for hospital in heart.HOSPITALS}
+    wanted = [*heart.SCHEMA.column_names, heart.SCHEMA.label.name]
+    tables = {hospital: heart._read(folder, hospital).dropna(subset=wanted) for hospital in heart.HOSPITALS}
     build = p_admm_terms(heart.SCHEMA, rounds=10, epsilon=1.0)
     rehearsal = prepared(tmp_path, tables, heart.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
     with running(rehearsal):

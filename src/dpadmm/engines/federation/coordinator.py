@@ -23,6 +23,7 @@ from dpadmm.engines.federation.messages import Join, Joined, Refused, Step
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal, printable
 from dpadmm.engines.federation.terms import AgreedRun, agreed_run
 from dpadmm.errors import InputError
+from dpadmm.noise.draws import COORDINATOR
 from dpadmm.problems.arrays import Floats
 
 APPLICATION = 0x64704132
@@ -349,7 +350,9 @@ class Coordinator:
         asked = self.terms.asked(k)
         vectors = np.stack([read_step(answers[agent], agreement, agent, k).vector for agent in asked])[:, :, None]
         exchange, before = self.terms.algorithm.exchange, self._inbox(k - 1)
-        inbox = exchange(k, self.terms.problem, self.terms.network, before, vectors, self.terms.noise())
+        noise = self.terms.noise()
+        inbox = exchange(k, self.terms.problem, self.terms.network, before, vectors, noise)
+        noise.check_drawn(k, COORDINATOR)
         # On a graph every broadcast is public and their mean stands for the run; otherwise the coordinator's own.
         estimate = vectors.mean(axis=0)[:, 0] if self.terms.is_graph else inbox[0, :, 0]
         with durable.exclusive(self._connection):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
-from dpadmm.algorithms.method import federated
+from dpadmm.algorithms.registry import METHODS
 from dpadmm.datasets.schema import Screening
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from dpadmm.engines.federation.terms import AgreedRun
 
 FULLY_CERTIFIED = tuple(
-    name
-    for name, method in federated().items()
-    if method.about.noise == (Family.GAUSSIAN,) and not method.about.trusts_coordinator
+    method.about.name
+    for method in METHODS
+    if method.about.is_private
+    and method.about.is_federated
+    and method.about.noise == (Family.GAUSSIAN,)
+    and not method.about.trusts_coordinator
 )
-"""Methods allowed unless the owner says otherwise: no trust in anybody, exact noise."""
+"""Methods allowed unless the owner says otherwise: of this package, no trust in anybody, exact noise."""
 
 _DROPS = (
     "{path} says drops_incomplete: rows with empty cells are no longer dropped, since that publishes how many there "

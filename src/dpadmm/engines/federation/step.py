@@ -53,6 +53,8 @@ def make_step(
             state = type(state)(*saved)
         if last is not None and last == k - 1:
             state = algorithm.update(last, agents, state, here)
-        state, message = algorithm.local_step(k, agents, state, here, terms.noise())
+        noise = terms.noise()
+        state, message = algorithm.local_step(k, agents, state, here, noise)
+        noise.check_drawn(k, int(agents.index[0]))
     vector = np.ascontiguousarray(message[0, :, 0])
     return tuple(state), checked_vector(vector, agreement, "this silo's own step")

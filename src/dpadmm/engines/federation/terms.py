@@ -176,7 +176,7 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     if topology is Topology.GRAPH or (topology is Topology.WALK and agreement.edges):
         graph = Network(len(agreement.participants), np.array(agreement.edges, dtype=np.int64).reshape(-1, 2))
     common = Common(agreement.rounds, len(agreement.participants), graph, agreement.seed)
-    algorithm: Any = method.agreed(common, **agreement.numbers())
+    algorithm: Any = method.agreed(common, **method.typed(agreement.numbers()))
     people = Protection(records_per_person=agreement.records_per_person, silos_per_person=agreement.silos_per_person)
     network, tolerance = graph if algorithm.needs_network else None, agreement.tolerance
     setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, people)

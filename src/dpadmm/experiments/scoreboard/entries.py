@@ -100,7 +100,8 @@ class ScoreboardEntry:
     """One method; what it says about itself is not repeated here.
 
     kind: see `RoundKind`. knobs: what is tuned beside the rounds. build: the algorithm from one value per knob.
-    rounds: the numbers that are tried. task: the problem from the silos and the first knob. noise: if not the method's own.
+    rounds: the numbers that are tried. task: the problem from the silos and the first knob.
+    noise: if not the method's own.
     """
 
     method: type[Method]
