@@ -398,7 +398,7 @@ class PlannedNoise:
         if drawn < release.count:
             raise InputError(
                 f"The method promised {release.count} noisy value(s) in slot {slot.name!r} of round {release.round} "
-                f"and drew noise for {drawn}: what it computed there is not private. It was not released, and what was "
+                f"and drew noise for {drawn}: what it computed there is not private. It was not released; whatever was "
                 "reserved for it stays spent. Call noise.perturb for everything that is promised."
             )
 
