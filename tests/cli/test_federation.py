@@ -13,10 +13,12 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
+from dpadmm.datasets.schema import Screening
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, write_federation
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.engines.flower import processes
+from dpadmm.errors import InputError
 from dpadmm.reporting.model import ReleasedModel
 
 ROWS = "age,dose,result\n" + "".join(f"{20 + i},{i % 7},{(-1) ** i}\n" for i in range(40))
@@ -167,6 +169,23 @@ def test_plain_http_stays_on_the_loopback(cli, place):
     assert "loopback only" in result.stderr
 
 
+def test_a_rehearsal_refuses_awkward_cells_unless_told_otherwise(cli, place, monkeypatch):
+    """Before anything is started, by the user's own file and row; the silos' policies then say the same."""
+    policies = []
+
+    def stop(_place, _tables, _schema, _build, policy, _budget):
+        policies.append(policy("north", Path("north.csv"), Path("schema.json")))
+        raise InputError("Enough.")
+
+    monkeypatch.setattr("dpadmm.engines.flower.rehearsal.prepared", stop)
+    (place / "north.csv").write_text(ROWS.replace("23,3,", "23,,"))
+    words = ("federate", "--local", "2", "--data", "north.csv", "--schema", "schema.json")
+    assert "north.csv, row 4, column 'dose': the cell is empty." in cli.run(*words).stderr
+    assert not policies
+    assert "Enough." in cli.run(*words, "--missing", "blank").stderr
+    assert policies[0].screening == Screening.of("blank")
+
+
 def documented(language: str) -> list[str]:
     """Return the blocks of docs/federation.md in a language."""
     text = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
@@ -182,6 +201,7 @@ def test_the_documented_rehearsal(place):
     done = subprocess.run([processes.command("dpadmm"), *words[1:]], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "REHEARSAL, not a private release" in done.stdout
+    assert "Wrote the model to model.json.\nWrote the report to report.html." in done.stdout
     model = ReleasedModel.load(place / "model.json")
     assert model.choice.rounds == 10
     assert [silo.cost.epsilon for silo in model.silos] == pytest.approx([1.0] * 4, rel=1e-9)

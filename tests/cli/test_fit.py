@@ -4,6 +4,8 @@ import errno
 import html
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.cli.terminal import ELSEWHERE
+from dpadmm.cli.terminal import CLOSED, ELSEWHERE
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger import Ledger, open_for_reading
 from dpadmm.reporting import files
 from dpadmm.reporting.model import Custody, ReleasedModel
 
@@ -140,6 +142,8 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
     ("words", "message"),
     [
         ("--epsilon 0", "epsilon must be greater than 0"),
+        ("none.csv --epsilon -1", "--epsilon must be greater than 0"),  # before a table is read
+        ("none.csv --method magic", "algorithm must be 'auto' or one of"),
         ("--delta 1", "delta must lie strictly between"),
         ("--target age", "--target is 'age', but"),
         ("--out model.pkl", "ends in .json or .npz"),
@@ -194,6 +198,26 @@ def test_awkward_cells_say_where_and_what_to_do(cli, study, tmp_path, monkeypatc
         assert checked.exit_code == 0
         assert "mine: 300 rows can be used" in checked.stdout
         assert "1 cell(s)" in checked.stderr
+
+
+@pytest.mark.parametrize("is_json", [True, False], ids=["json", "text"])
+def test_output_that_nobody_reads_is_no_fault(study, tmp_path, is_json):
+    """As in `dpadmm fit ... | head -2`: what is written and paid for stays, and nothing is said about the program."""
+    model, ledger = tmp_path / "model.json", tmp_path / "data.ledger"
+    words = ["fit", *study.words, "--out", str(model), "--ledger", str(ledger), "--budget", "2", "--json"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = [sys.executable, "-c", "from dpadmm.cli.main import app; app()", *(words if is_json else words[:-1])]
+    done = subprocess.run(program, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=600)
+    os.close(writer)
+    assert done.returncode == CLOSED, done.stderr
+    assert "fault" not in done.stderr
+    assert "BrokenPipeError" not in done.stderr
+    if is_json:
+        with open_for_reading(ledger) as book:
+            assert book.runs()[0].run == ReleasedModel.load(model).run
+    else:  # the plan is printed first: nobody read it, and nothing was spent
+        assert outputs(tmp_path) == []
 
 
 def test_a_full_disk_is_noticed_before_anything_is_spent(cli, study, tmp_path, monkeypatch):

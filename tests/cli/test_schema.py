@@ -39,6 +39,8 @@ def test_types_and_columns_to_leave_out(cli, tmp_path):
     assert [column["name"] for column in schema["columns"]] == ["flag", "size"]
     assert schema["columns"][0] == {"kind": "categorical", "name": "flag", "categories": [0, 1]}
     assert schema["label"]["kind"] == "real"
+    said = cli.run("schema", "init", str(place), *words).stderr
+    assert "Left out, since they hold neither numbers nor text (but dates, lists, ...): 'day'." in said
 
 
 def test_a_draft_is_written_once_and_refused_by_fit(cli, study, tmp_path, monkeypatch):

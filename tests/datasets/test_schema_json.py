@@ -62,7 +62,7 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not valid JSON"),
+        ("{", "not valid JSON .*Correct that, or draft a schema anew with `dpadmm schema init`"),
         ("[]", "not a schema"),
         (broken(format="other"), "not a schema"),
         (broken(version=2), "version 2; this package reads version 1"),
@@ -70,10 +70,12 @@ def broken(**changes):
         (broken(extra=1), "unknown key.*'extra'"),
         (broken(columns={}), "'columns' must be a list, got dict"),
         (broken(columns=[]), "at least one column"),
-        (broken(columns=["age"]), "column 0: 'kind' must be one of 'numeric', 'categorical'"),
-        (broken(columns=[{"kind": ["x"], "name": "a"}]), "column 0: 'kind'"),
-        (broken(columns=[{"kind": "numeric", "name": "a", "lower": 0}]), "wrong fields.*upper"),
-        (broken(columns=[{"kind": "numeric", "name": "a", "lower": 0, "upper": "1"}]), "column 0: upper of 'a'"),
+        (broken(columns=["age"]), "column 1: 'kind' must be one of 'numeric', 'categorical'"),
+        (broken(columns=[{"kind": ["x"], "name": "a"}]), "column 'a': 'kind'"),
+        (broken(columns=[{"kind": "numeric", "name": "a", "lower": 0}]), "column 'a': kind 'numeric' lacks 'upper'"),
+        (broken(label={"kind": "threshold", "name": "y"}), "label: kind 'threshold' lacks 'threshold'"),
+        (broken(label={"kind": "threshold", "name": "y", "threshold": 0, "top": 1}), "kind 'threshold' has no 'top'"),
+        (broken(columns=[{"kind": "numeric", "name": "a", "lower": 0, "upper": "1"}]), "column 'a': upper of 'a'"),
         (broken(columns=[{"kind": "categorical", "name": "a", "categories": [1, "x"]}]), "all text or all whole"),
         (broken(columns=[{"kind": "categorical", "name": "a", "categories": 3}]), "non-empty list"),
         (broken(label={"kind": "numeric", "name": "y", "lower": 0, "upper": 1}), "label: 'kind' must be one of"),
@@ -90,9 +92,9 @@ def test_broken_files_are_refused_and_named(text, message, tmp_path):
 
 
 def test_unreadable_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"Cannot read the schema file .*absent\.json"):
+    with pytest.raises(InputError, match=r"Cannot read the schema file .*absent\.json': No such file .*schema init"):
         Schema.load(tmp_path / "absent.json")
     binary = tmp_path / "binary.json"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="Cannot read the schema file"):
+    with pytest.raises(InputError, match=r"Cannot read the schema file .*not UTF-8"):
         Schema.load(binary)

@@ -260,6 +260,27 @@ def test_labels_are_judged_by_what_they_mean(hospital):
     assert rich.score(X, table["cost"]) > 0.7
 
 
+def test_a_released_model_is_measured_as_its_estimator_is(hospital):
+    """It scores each row alone, by its schema or its plain columns; no declaration is needed."""
+    table, _ = hospital
+    whole = table[(table.index != 7) & (table["ward"] != "09")]
+    X, y = features(whole, "sick")
+    model = PrivateLogisticRegression(9.0, 1e-5, schema=SICK).fit(X, y)
+    words = y.map({"yes": 1, "no": "no"})
+    found = private_accuracy(model.released_, X, words, epsilon=50.0)
+    assert found.value == pytest.approx(model.score(X, y), abs=0.01)
+    assert not any("declared" in each for each in found.privacy.assumptions)
+    with pytest.raises(InputError, match="the cell is empty"):
+        private_accuracy(model.released_, *features(table, "sick"), epsilon=50.0)
+    numbers = X[["dose"]].to_numpy()
+    plain = PrivateLinearRegression(20.0, 1e-5, feature_bounds=(0, 10), target_bounds=(0, 1000)).fit(
+        numbers, whole["cost"]
+    )
+    error = np.abs(plain.predict(numbers) - whole["cost"]).mean()
+    private = private_absolute_error(plain.released_, numbers, whole["cost"], epsilon=50.0, largest=1e4)
+    assert private.value == pytest.approx(error, abs=20.0)
+
+
 def test_numbers_are_in_the_units_of_the_table(hospital):
     table, _ = hospital
     X, y = features(table, "cost")

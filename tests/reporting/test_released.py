@@ -97,6 +97,11 @@ def test_awkward_cells_of_plain_columns_follow_the_policies(model):
     blanked = made.scores(rows, screening=Screening.of("blank"))
     assert made.answers(blanked).tolist() == ["yes" if blanked[0, 0] > 0 else "no", None]
     assert np.isnan(made.probabilities(blanked)[1]).all()
+    assert made.predict(rows, missing="blank").tolist() == made.answers(blanked).tolist()
+    assert made.predict_proba(rows, missing="fill").tolist() == made.probabilities(filled).tolist()
+    assert made.decision_function(rows, missing="fill").tolist() == filled[:, 0].tolist()
+    with pytest.raises(InputError, match="missing must be one of"):
+        made.predict(rows, missing="drop")
     with pytest.raises(InputError, match="outside the public bounds"):
         made.scores(table.iloc[[2]].assign(column2="1"), screening=Screening.of(out_of_range="error"))
 

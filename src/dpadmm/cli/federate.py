@@ -1,26 +1,28 @@
 """`dpadmm federate`: run a federation, or rehearse one on this machine."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_federation_failures, say_elsewhere
+from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsewhere
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.schema import Schema
+    from dpadmm.datasets.schema import Schema, Screening
     from dpadmm.engines.federation.coordinator import Progress
     from dpadmm.engines.federation.outcome import FederationOutcome
 
 
 class DealtTable(NamedTuple):
-    """A table to rehearse with, and how it is dealt out."""
+    """A table to rehearse with, how it is dealt out and what is done with its awkward cells."""
 
     data: Path | None
     schema: Path | None
     by: str | None
     has_header: bool
+    screening: "Screening"
 
 
 def federate(
@@ -38,12 +40,19 @@ def federate(
     header: options.Header = True,
     rounds: Annotated[int, typer.Option(help="Rehearsal: rounds of P-ADMM.")] = 10,
     epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
+    missing: options.MissingWord = "error",
+    unlisted: options.UnlistedWord = "error",
+    out_of_range: options.OutOfRangeWord = "clip",
     out: Annotated[Path | None, typer.Option(help="Write the model, .json or .npz.")] = None,
     page: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace these files.")] = False,
 ) -> None:
-    """Run the terms to their end, from where they stopped: live progress, the public model, each silo's cost."""
+    """Run the terms to their end, from where they stopped: live progress, the public model, each silo's cost.
+
+    What is done with awkward cells is said here for a rehearsal; in a federation every silo's own policy says it.
+    """
     with clear_federation_failures():
+        from dpadmm.datasets.schema import Screening
         from dpadmm.errors import InputError
         from dpadmm.reporting.files import check_apart, check_writable, checked_suffix
 
@@ -58,7 +67,8 @@ def federate(
             if place is not None:
                 check_writable(place, may_replace=force)
         if local is not None:
-            outcome, public = _rehearse(local, DealtTable(data, schema, by, header), rounds, epsilon)
+            screening = Screening.of(missing, unlisted, out_of_range)
+            outcome, public = _rehearse(local, DealtTable(data, schema, by, header, screening), rounds, epsilon)
         else:
             outcome, public = _run(federation, coordinator, schema)
         _finish(outcome, public, out, page, is_rehearsal=local is not None)
@@ -87,11 +97,14 @@ def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tu
     from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
     from dpadmm.engines.flower.rehearsal import prepared, running, temporary_place
 
-    tables, public = rehearsal_tables(silos, table.data, table.schema, table.by, has_header=table.has_header)
+    tables, public = rehearsal_tables(
+        silos, table.data, table.schema, table.by, has_header=table.has_header, screening=table.screening
+    )
+    policy = partial(rehearsal_policy, screening=table.screening)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: nobody is protected.")
     with temporary_place() as place:
         terms = p_admm_terms(public, rounds, epsilon)
-        rehearsal = prepared(place, tables, public, terms, rehearsal_policy, (2 * epsilon, 1e-5))
+        rehearsal = prepared(place, tables, public, terms, policy, (2 * epsilon, 1e-5))
         with running(rehearsal):
             return rehearsal.federate(_show), public
 
@@ -126,7 +139,10 @@ def _write(
 
     model = federation_model(outcome, schema, Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED)
     place = None if out is None else model.save(out)
+    if place is not None:
+        print_line(f"Wrote the model to {place}.")
     if page is not None:
         model.report(page, name=None if place is None else place.name)
+        print_line(f"Wrote the report to {page}.")
     if out is not None and place is not None and place != out:
         say_elsewhere(out, place)

@@ -39,7 +39,7 @@ def init(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
-        from dpadmm.datasets.draft import column_types, draft_schema
+        from dpadmm.datasets.draft import ColumnType, column_types, draft_schema
         from dpadmm.datasets.schema import unfilled
         from dpadmm.reporting.files import check_apart, check_writable, write_file
 
@@ -55,6 +55,13 @@ def init(
             typer.echo(
                 f"The names of the {len(types)} columns in the draft are those of the file(s): of CSV, the first line. "
                 "See that it is a header and no record before you pass the draft on.",
+                err=True,
+            )
+        left_out = [name for name, kind in types.items() if kind is ColumnType.OTHER and name != target]
+        if left_out:
+            typer.echo(
+                "Left out, since they hold neither numbers nor text (but dates, lists, ...): "
+                f"{', '.join(map(repr, left_out))}. To use one, store it as numbers or text.",
                 err=True,
             )
         if out is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,14 +25,20 @@ FAULT = 1
 ELSEWHERE = 3
 """Exit code: the run is done and paid for, but the model could not be written where it should be."""
 
+CLOSED = 141
+"""Exit code: whoever read the output has stopped reading (`dpadmm ... | head`); as shells say it of other programs."""
+
 DEBUG = "DPADMM_DEBUG"
 """Environment variable: show the text of such faults too, which may quote cells."""
+
+_OUTPUTS = (1, 2)  # file descriptors of standard output and standard error
 
 
 @contextmanager
 def clear_failures() -> Iterator[None]:
     """Turn a `DpadmmError` into its message and exit code 2; Ctrl-C says what it cost, if anything.
 
+    Where nobody reads the output any more, the command ends quietly: what it has written and paid for is there.
     Of any other error the place is shown and not the text: errors of other packages quote the cells they stumble over.
     """
     try:
@@ -48,7 +55,13 @@ def clear_failures() -> Iterator[None]:
         raise typer.Exit(EXIT_CODE) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # how rich ends
+            raise_alone(typer.Exit(CLOSED))
+        raise
     except Exception as fault:
+        if isinstance(fault, BrokenPipeError) and _is_output_closed():
+            raise_alone(typer.Exit(CLOSED))
         if os.environ.get(DEBUG):
             raise
         places = "".join(traceback.format_list(traceback.extract_tb(fault.__traceback__)))
@@ -58,6 +71,17 @@ def clear_failures() -> Iterator[None]:
             err=True,
         )
         raise_alone(typer.Exit(FAULT))
+
+
+def _is_output_closed() -> bool:
+    """Return whether the output has no reader, and then drop the rest of it: Python would complain of it at its end."""
+    watch = select.poll()
+    for place in _OUTPUTS:
+        watch.register(place, 0)
+    closed = [place for place, event in watch.poll(0) if event & (select.POLLERR | select.POLLHUP)]
+    for place in closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), place)
+    return bool(closed)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskWords:
-    """What the options say about a task, before the silos are known."""
+    """What the options say about a task, checked before a row is read and the silos are known."""
 
     epsilon: float
     delta: float
@@ -60,18 +60,24 @@ class TaskWords:
     alpha: float | None = None
     l1_ratio: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Refuse what no silos could make right."""
+        checks.positive("--epsilon", self.epsilon)
+        checks.open_unit("--delta", self.delta)
+        penalty_of(self.alpha, self.l1_ratio)
+        self.method_name()
+
     def method_name(self) -> str | None:
         """Return the registry's name of the method, None where the planner chooses."""
         return method_name(self.method)
 
     def task(self, sizes: tuple[int, ...], dimension: int, row_norm: float, is_real: bool) -> Task:
         """Return the task for silos of these sizes; `is_real` says that the target is a number."""
-        epsilon, delta = checks.positive("--epsilon", self.epsilon), checks.open_unit("--delta", self.delta)
         return Task(
             sizes=sizes,
             dimension=dimension,
             loss=loss_of(self.loss, is_real=is_real),
-            target=Target(epsilon, delta),
+            target=Target(self.epsilon, self.delta),
             protection=self.protection,
             network=self._network(len(sizes)),
             regulariser=penalty_of(self.alpha, self.l1_ratio),

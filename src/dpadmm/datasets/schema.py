@@ -1,6 +1,7 @@
 """A schema: what a table may hold, stated before anybody looks at the private rows, and what to do with other cells."""
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -43,6 +44,8 @@ _LABELS: dict[str, Callable[..., Label]] = {
     ThresholdLabel.kind: ThresholdLabel,
     RealLabel.kind: RealLabel,
 }
+
+_REMEDY = "Correct that, or draft a schema anew with `dpadmm schema init`."
 
 T = TypeVar("T")
 
@@ -137,9 +140,12 @@ class Schema:
         try:
             record = json.loads(text)
         except json.JSONDecodeError as problem:
-            raise InputError(f"{origin} is not valid JSON ({problem}). Write it again with Schema.save.") from problem
+            raise InputError(f"{origin} is not valid JSON ({problem}). {_REMEDY}") from problem
         _check_record(record, origin)
-        columns = [_build(f"{origin}, column {place}", part, _COLUMNS) for place, part in enumerate(record["columns"])]
+        columns = [
+            _build(f"{origin}, column {_called(part, place)}", part, _COLUMNS)
+            for place, part in enumerate(record["columns"], start=1)
+        ]
         label = _build(f"{origin}, label", record["label"], _LABELS)
         return cls(tuple(columns), label, record["row_norm"], record.get("constant"))
 
@@ -153,7 +159,8 @@ class Schema:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as problem:
-            raise InputError(f"Cannot read the schema file {str(path)!r}: {problem}.") from problem
+            why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
+            raise InputError(f"Cannot read the schema file {str(path)!r}: {why}. {_REMEDY}") from problem
         return cls.from_json(text, origin=str(path))
 
 
@@ -254,14 +261,27 @@ def _check_record(record: Any, origin: str) -> None:
         raise InputError(f"{origin}: 'columns' must be a list, got {type(record['columns']).__name__}.")
 
 
+def _called(record: Any, place: int) -> str:
+    """Return a column's name; its place, counted from 1, where it has none."""
+    name = record.get("name") if isinstance(record, dict) else None
+    return shown(name) if isinstance(name, str) else str(place)
+
+
 def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise InputError(f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {shown(kind)}.")
     fields = {key: value for key, value in record.items() if key != "kind"}
+    known = inspect.signature(kinds[kind]).parameters
+    lacking = [key for key, each in known.items() if each.default is each.empty and key not in fields]
+    if lacking:
+        raise InputError(f"{where}: kind {kind!r} lacks {', '.join(map(repr, lacking))}. Add it.")
+    strange = [key for key in fields if key not in known]
+    if strange:
+        raise InputError(f"{where}: kind {kind!r} has no {', '.join(map(shown, strange))}. Take it out.")
     try:
         return kinds[kind](**fields)
     except TypeError as problem:
-        raise InputError(f"{where}: wrong fields for kind {kind!r} ({problem}).") from problem
+        raise InputError(f"{where}: wrong values for kind {kind!r} ({problem}).") from problem
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from problem

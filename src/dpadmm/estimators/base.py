@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dpadmm.datasets.columns import RealLabel
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.engines.private import PublicRound
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators.data import TrainingRows, counted, labelled, new_data, opened, own_words
+from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, new_data, opened, own_words
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -234,17 +233,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return self.released_.scores(counted(X), screening=screening)
 
     def compared(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
-        """Return predictions and labels of a table with a schema, and which rows were blanked.
-
-        Numbers are in their own units, classes -1 or +1: the label's words may have several names for one class.
-        """
-        rows, label = self.released_.rows, self.released_.schema.label
-        screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
-        read = rows.read(labelled(self, X, y, label.name), "X", screening, is_labelled=True)
-        scores = rows.scores(self.released_.weights, read.features)
-        if isinstance(label, RealLabel):
-            return label.decode(scores[:, 0]), label.decode(read.labels), read.blank
-        return rows.encoded_answers(scores), read.labels, read.blank
+        """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""
+        table = labelled(self, X, y, self.released_.schema.label.name)
+        return compared(self.released_, table, Screening.of(self.missing, self.unlisted, self.out_of_range))
 
     def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
         """Return a figure on a table with a schema; blanked rows are left out."""

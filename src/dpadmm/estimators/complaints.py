@@ -31,7 +31,10 @@ _SAFE = tuple(
         r"format\.",
     )
 )
-_TEXT = "a cell is text and not a number. Encode text by publicly listed categories."
+_TEXT = (
+    "a cell is text and not a number. Encode text by publicly listed categories, or give a DataFrame and its schema= "
+    "(draft one with `dpadmm schema init`)."
+)
 _TOLD = (
     ("could not convert string", _TEXT),
     ("Unable to convert array of bytes", _TEXT),
@@ -77,8 +80,8 @@ _NOT_FINITE = re.compile(r"Input (?:(X|y) )?contains (NaN|infinity)")
 def complaint(problem: BaseException) -> str:
     """Return what was wrong with the data.
 
-    >>> complaint(ValueError("could not convert string to float: 'Meier'"))
-    'a cell is text and not a number. Encode text by publicly listed categories.'
+    >>> complaint(ValueError("could not convert string to float: 'Meier'")).split(".")[0]
+    'a cell is text and not a number'
     >>> complaint(ValueError("X has 3 features, but PrivateLinearSVC is expecting 2 features as input"))
     'X has 3 features, but PrivateLinearSVC is expecting 2 features as input'
     >>> complaint(ValueError("Input X contains NaN.\\nPrivateLinearSVC does not accept missing values"))

@@ -16,13 +16,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import shown
-from dpadmm.datasets.schema import Schema, numbered_names
+from dpadmm.datasets.columns import RealLabel
+from dpadmm.datasets.schema import Schema, Screening, numbered_names
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint
 from dpadmm.estimators.wishes import TableRules
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.silos import Silos
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, SchemaRows
 
 
@@ -188,6 +190,21 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFra
         if len(values) != len(table):
             raise ValueError
     return table.assign(**{label: values})
+
+
+def compared(
+    model: ReleasedModel, table: pd.DataFrame, screening: Screening
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """Return predictions and labels of a labelled table with a schema, and which rows were blanked.
+
+    Numbers are in their own units, classes -1 or +1: the label's words may have several names for one class.
+    """
+    rows, label = model.rows, model.schema.label
+    read = rows.read(table, "X", screening, is_labelled=True)
+    scores = rows.scores(model.weights, read.features)
+    if isinstance(label, RealLabel):
+        return label.decode(scores[:, 0]), label.decode(read.labels), read.blank
+    return rows.encoded_answers(scores), read.labels, read.blank
 
 
 def counted(X: Any) -> pd.DataFrame:

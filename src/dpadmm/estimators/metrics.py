@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dpadmm import checks
+from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import opened, own_words
+from dpadmm.estimators.data import compared, labelled, opened, own_words
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -32,6 +33,7 @@ from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import PrivacyStatement
 
 STEPS = 2**20
@@ -83,7 +85,8 @@ def private_accuracy(
 
     Parameters
     ----------
-    model: a fitted estimator of this package; any other with `predict` only with scores_rows_alone=True.
+    model: a fitted estimator or a `ReleasedModel` of this package; any other with `predict` only with
+        scores_rows_alone=True. A `ReleasedModel` refuses empty and unlisted cells; an estimator does what it was told.
     X, y: the records. epsilon > 0; delta None or in (0, 1).
     ledger: path of the ledger of these records, or an open one; groups: the silo of each record, as the ledger knows
         them. max_records_per_person, max_silos_per_person: None takes the ledger's, else 1.
@@ -200,7 +203,7 @@ def _row_by_row(model: Any, is_declared: bool) -> tuple[str, ...]:
 
     Trying it out would not do: a probe on these records reads them, and one on others proves nothing.
     """
-    if isinstance(model, PrivateLinearModel | ScoresRowsAlone):
+    if isinstance(model, PrivateLinearModel | ReleasedModel | ScoresRowsAlone):
         return ()
     if boolean("scores_rows_alone", is_declared):
         return (f"declared by the caller: {type(model).__name__} scores each row by itself",)
@@ -216,6 +219,9 @@ def _compared(model: Any, X: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], N
     if isinstance(model, PrivateLinearModel) and model.has_schema:
         with own_words(model):
             return model.compared(X, labels)[:2]
+    if isinstance(model, ReleasedModel) and isinstance(model.schema, Schema):
+        with own_words(model):
+            return compared(model, labelled(model, X, labels, model.schema.label.name), Screening())[:2]
     return _predictions(model, X, labels), labels
 
 

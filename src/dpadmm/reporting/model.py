@@ -295,20 +295,34 @@ class ReleasedModel:
         even = np.full_like(chances, 1 / chances.shape[1])
         return np.divide(chances, total, out=even, where=~(total <= 0))
 
-    def decision_function(self, rows: Any) -> Floats:
-        """Return the signed scores: (n,) for two classes, (n, classes) for more."""
+    def decision_function(
+        self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
+    ) -> Floats:
+        """Return the signed scores: (n,) for two classes, (n, classes) for more; awkward cells as in `predict`."""
         if self.schema.label.is_real:
             raise InputError("A model of a number has no decision function: use predict.")
-        scores = self.scores(rows)
+        scores = self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, rows: Any) -> NDArray[Any]:
-        """Return the predicted classes, or numbers, in the words or units of the table."""
-        return self.answers(self.scores(rows))
+    def predict(
+        self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
+    ) -> NDArray[Any]:
+        """Return the predicted classes, or numbers, in the words or units of the table.
 
-    def predict_proba(self, rows: Any) -> Floats:
-        """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1."""
-        return self.probabilities(self.scores(rows))
+        `missing`, `unlisted` and `out_of_range` say what to do about awkward cells, see `Screening`; a blanked row has
+        no prediction. They are not kept with the model: one made by an estimator with missing="fill" refuses empty
+        cells here unless told so again.
+        """
+        return self.answers(self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range)))
+
+    def predict_proba(
+        self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
+    ) -> Floats:
+        """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1.
+
+        Awkward cells as in `predict`.
+        """
+        return self.probabilities(self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range)))
 
     @property
     def statement(self) -> str:
@@ -392,7 +406,7 @@ class ReleasedModel:
         if not is_known:
             raise InputError(
                 f"This is not the ledger the model was trained with, or an older copy of it: {ledger} does not contain "
-                "what was recorded then. Give that ledger, or leave --ledger out."
+                "what was recorded then. Give that ledger, or none."
             )
         return found
 

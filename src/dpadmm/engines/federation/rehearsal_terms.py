@@ -20,13 +20,24 @@ if TYPE_CHECKING:
 
 _DEAL_SEED = 20_241
 
+_STRICT = Screening()
+
 
 def rehearsal_tables(
-    silos: int, data: Path | None, schema: Path | None, by: str | None, *, has_header: bool = True
+    silos: int,
+    data: Path | None,
+    schema: Path | None,
+    by: str | None,
+    *,
+    has_header: bool = True,
+    screening: Screening = _STRICT,
 ) -> "tuple[dict[str, pd.DataFrame], Schema]":
-    """Return one table per silo: the user's, dealt by a column or at random; or breast cancer, from scikit-learn."""
+    """Return one table per silo: the user's, dealt by a column or at random; or breast cancer, from scikit-learn.
+
+    Cells that `screening` refuses are refused here, where file and row are still those of the user.
+    """
     from dpadmm.datasets.schema import Schema
-    from dpadmm.datasets.tables import read_table, split_table
+    from dpadmm.datasets.tables import encode_table, read_table, split_table
 
     checks.count("silos", silos, least=2)
     if data is None:
@@ -39,6 +50,7 @@ def rehearsal_tables(
         if schema is None:
             raise InputError("A table needs its public schema: --schema FILE.")
         frame, public = read_table(data, has_header=has_header), Schema.load(schema)
+        encode_table(public, frame, str(data), screening)
     if by is not None:
         tables = split_table(frame, by, "The table", has_header=has_header)
     else:
@@ -76,8 +88,6 @@ def p_admm_terms(
     return build
 
 
-def rehearsal_policy(name: str, data: Path, schema: Path) -> Policy:
-    """Return a policy for a rehearsal's silo."""
-    return Policy(
-        name=name, data=str(data), schema=str(schema), noise=NoiseOrigin.TEST, screening=Screening.of("blank")
-    )
+def rehearsal_policy(name: str, data: Path, schema: Path, screening: Screening = _STRICT) -> Policy:
+    """Return a policy for a rehearsal's silo; awkward cells are refused unless `screening` says otherwise."""
+    return Policy(name=name, data=str(data), schema=str(schema), noise=NoiseOrigin.TEST, screening=screening)
