@@ -246,7 +246,7 @@ class Method:
     def typed(cls, numbers: Mapping[str, float]) -> dict[str, float]:
         """Return agreed numbers as the fields' types: files and messages know floats only; refuse parts of a count."""
         hints = get_type_hints(cls)
-        counts = {name for name in numbers if hints[name] is int}
+        counts = {name for name in numbers if hints.get(name) is int}
         broken = [name for name in counts if not float(numbers[name]).is_integer()]
         if broken:
             raise InputError(f"{cls.about.name} needs whole numbers for {', '.join(sorted(broken))}.")

@@ -376,8 +376,8 @@ class PlannedNoise:
             self._origins.add(drawn.origin)
             if drawn.is_private_release:
                 self._check_paid(slot, k, agents, planned)
+            self._drawn[slot.name, k].append(agents)
             out[:, :, columns] = drawn.values
-        self._drawn[slot.name, k].append(agents)
         return out
 
     def check_drawn(self, k: int | None = None, agent: int | None = None) -> None:
