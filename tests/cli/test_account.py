@@ -184,6 +184,10 @@ def test_schedule_changes_the_noise_of_later_rounds(cli):
         ),
         ("fp-walk --gamma 1 --users 9 --participations 2 --noise-std 1 --delta 1e-5", "give lipschitz"),
         (
+            "fp-walk --gamma 1 --users 9 --records 20 --clip 1 --participations 2 --noise-std 1 --delta 1e-5",
+            "give lipschitz",
+        ),
+        (
             "fp-federated --gamma 1 --users 9 --sampled 2 --rounds 2 --participations 3 --lipschitz 1 --noise-std 1 "
             "--delta 1e-5",
             "participations must be at most",

@@ -1,6 +1,7 @@
 """A released model predicts from its file alone, states its privacy in one set of words, and knows its ledger."""
 
 import json
+import math
 from dataclasses import replace
 from html import unescape
 
@@ -154,6 +155,12 @@ def test_a_model_is_known_by_its_digest(model, tmp_path):
         again.verify(digest=model.digest)
         with pytest.raises(InputError, match="another model, or it was changed"):
             replace(again, title="Another").verify(digest=model.digest)
+
+
+@pytest.mark.parametrize("change", [{"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 1.0}, {"unit": "nobody"}])
+def test_a_guarantee_that_cannot_be_is_refused(model, change):
+    with pytest.raises(InputError, match="guarantee is damaged"):
+        replace(model.guarantee, **change)
 
 
 def test_a_ledger_must_know_the_training(model, tmp_path):

@@ -201,9 +201,11 @@ def _counted(method: type[Method], facts: AgentFacts) -> AgentFacts:
 
 def _check_bound(method: type[Method], facts: AgentFacts) -> None:
     """Refuse gradients that nothing bounds."""
-    if facts.gradient_bound is not None or facts.clip is not None or "neighbours" in _names(method):
+    is_user = Unit.USER in method.about.units
+    is_clipped = facts.clip is not None and not (is_user and facts.records is not None)  # clipping hides whole users
+    if facts.gradient_bound is not None or is_clipped or "neighbours" in _names(method):
         return
-    if Unit.USER in method.about.units:
+    if is_user:
         raise InputError("give lipschitz, the bound of the loss gradient (or, to protect whole users, a clip).")
     raise InputError("give gradient_bound, clip, or both: without either nothing bounds a record's gradient.")
 

@@ -122,6 +122,15 @@ class Guarantee:
     claims: tuple[Claim, ...] = ()
     no_claim: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what nobody could be promised."""
+        try:
+            is_possible = self.epsilon >= 0 and 0 <= self.delta < 1 and bool(str(self.protected))
+        except (ValueError, TypeError):  # no such unit, relation or view
+            is_possible = False
+        if not is_possible:
+            raise InputError("The guarantee is damaged: its epsilon, delta, unit, relation or view cannot be.")
+
     @property
     def is_release(self) -> bool:
         """Whether the statement is about what left: only secure noise protects anybody."""
