@@ -398,9 +398,7 @@ def test_rows_that_cannot_be_used_are_not_to_be_dropped(table, cell, words):
     with pytest.raises(InputError, match=f"{words}.* a public constant") as caught:
         MODEL.fit(bad, y)
     assert "rop" not in str(caught.value)
-    with pytest.raises(
-        InputError, match="publicly listed categories, or give a DataFrame and its schema="
-    ):
+    with pytest.raises(InputError, match="publicly listed categories, or give a DataFrame and its schema="):
         MODEL.fit([["red"]] * len(y), y)
 
 
