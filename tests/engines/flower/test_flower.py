@@ -4,7 +4,6 @@ import os
 import socket
 import ssl
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets import heart, load_heart
-from dpadmm.datasets.schema import Screening
 from dpadmm.engines.federation.agreement import Missing, NoiseOrigin, read_federation
 from dpadmm.engines.federation.outcome import FederationOutcome
 from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
@@ -119,8 +117,7 @@ def test_heart_disease_with_its_four_hospitals(tmp_path):
     wanted = [*heart.SCHEMA.column_names, heart.SCHEMA.label.name]
     tables = {hospital: heart._read(folder, hospital).dropna(subset=wanted) for hospital in heart.HOSPITALS}
     build = p_admm_terms(heart.SCHEMA, rounds=10, epsilon=1.0)
-    policy = partial(rehearsal_policy, screening=Screening.of("blank"))
-    rehearsal = prepared(tmp_path, tables, heart.SCHEMA, build, policy, (2.0, 1e-5))
+    rehearsal = prepared(tmp_path, tables, heart.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
     with running(rehearsal):
         outcome = rehearsal.federate()
     check_end(rehearsal, outcome, load_heart().silos())
