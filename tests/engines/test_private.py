@@ -17,12 +17,13 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.datasets import load_breast_cancer
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import iid
+from dpadmm.engines import private
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.networks import path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.plan import PlannedNoise, calibrated
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection
@@ -76,6 +77,21 @@ def test_a_huge_budget_comes_back_to_the_bare_method(problem):
     assert gaps[1] < 1e-4
 
 
+@pytest.fixture
+def planned_once(monkeypatch):
+    """Composing sampled noise takes seconds, and the runs of a test promise the same."""
+    known = {}
+
+    def remembered(promises, *more, **options):
+        key = repr((promises, more, options))
+        if key not in known:
+            known[key] = calibrated(promises, *more, **options)
+        return known[key]
+
+    monkeypatch.setattr(private, "calibrated", remembered)
+
+
+@pytest.mark.usefixtures("planned_once")
 def test_a_release_refuses_batches_that_can_be_guessed(problem):
     known, secret = (DPSGD(step=0.5, batches=b) for b in (Batches(10, seed=0), Batches.secret(10)))
     with pytest.raises(InputError, match=r"Batches\.secret"):
@@ -84,6 +100,7 @@ def test_a_release_refuses_batches_that_can_be_guessed(problem):
     assert run_private(secret, problem, 2, TARGET, SecureSampler(), engine=QUIET).is_private_release
 
 
+@pytest.mark.usefixtures("planned_once")
 def test_every_run_draws_its_own_secret_batches(problem, monkeypatch, tmp_path):
     """One `Batches.secret` served several runs with the same batches: ten one-round runs were 0.1 counted, 1.3 true."""
     seeds = []

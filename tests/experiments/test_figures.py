@@ -217,6 +217,7 @@ def test_finished_parts_are_not_computed_again(toy, toy_order):
     assert (fourth.computed, fourth.found) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_the_command_however_it_ends(tmp_path, how):
