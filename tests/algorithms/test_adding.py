@@ -134,6 +134,25 @@ def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
         run_private(heavy_ball, problem, 4, Target(1.0, 1e-5), SecureSampler())
 
 
+def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
+    pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
+    from tests.engines.federation import worlds
+
+    from dpadmm.engines.federation.step import make_step, seat
+    from dpadmm.engines.federation.terms import agreed_run
+
+    drawn = "noise.perturb(MESSAGE, k, agents.index, whole_gradients(agents, x))"
+    source = (package / SOURCE).read_text()
+    (package / SOURCE).write_text(source.replace(drawn, f"{drawn} if k != 2 else whole_gradients(agents, x)"))
+    world = worlds.make(package / "world", "dp-heavy-ball", {"step": 0.5})
+    terms = agreed_run(world.agreement)
+    here = seat(terms, 0, world.first._records())
+    state, message = make_step(terms, here, 0, 1, None, None, None)
+    assert np.isfinite(message).all()
+    with pytest.raises(InputError, match="promised 1 noisy value"):
+        make_step(terms, here, 0, 2, 1, state, np.zeros((2, len(message), 1)))
+
+
 def test_a_package_that_cannot_be_loaded_is_named(package):
     (package / SOURCE).write_text("import nothing_of_this_name")
     told = CliRunner().invoke(app, ["algorithms"])

@@ -3,6 +3,7 @@
 import json
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,19 @@ def test_a_model_of_python_is_one_of_the_shell(shell, hospital):
     )
     assert said["value"] == pytest.approx(model.score(X, y))
     model.released_.verify(ledger="data.ledger")
+    with pytest.raises(InputError, match="not the ledger"):
+        replace(model.released_, run="another run").verify(ledger="data.ledger")
+
+
+def test_one_label_in_a_list_never_changes_how_anothers_is_read():
+    """As one array, a word among small floats would make texts of them all, and 0.1 no longer above 0.1."""
+    schema, X = Schema((Numeric("a", 0, 1),), ThresholdLabel("y", 0.1)), pd.DataFrame({"a": [0.5, 0.5, 0.5]})
+    small = [np.float32(0.1), np.float32(0.1)]
+    read = [
+        schema.label.read(labelled(PrivateLogisticRegression(1.0, 1e-5), X, [*small, last], "y")["y"]).values[:2]
+        for last in (np.float32(0.3), "NA", None, 7)
+    ]
+    assert all(each.tolist() == [1.0, 1.0] for each in read)
 
 
 def test_an_array_model_is_one_of_the_shell_too(shell, hospital):
