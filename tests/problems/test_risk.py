@@ -10,7 +10,8 @@ from scipy import sparse
 
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.problem import EmpiricalRisk, gram, scaled_rows
+from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.rows import gram, scaled_rows
 from dpadmm.problems.silos import Silos
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5))

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 
@@ -144,22 +144,20 @@ def correction_bound(functions: LocalFunctions) -> float:
 @cache
 def _kernels() -> tuple[ModuleType, ModuleType]:
     """Return the compiled kernels of whole passes and of batches, which are slow to load, at the first gradient."""
-    from dpadmm.solvers import batch_kernels, kernels
+    from dpadmm.solvers import batch_kernels, passes
 
-    return kernels, batch_kernels
+    return passes, batch_kernels
 
 
 def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
-    if not isinstance(functions, EmpiricalRisk) or not sparse.issparse(functions.rows):
+    if not isinstance(functions, EmpiricalRisk) or not functions.silos.is_sparse:
         return functions.gradient(x)
     rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
-    # One fused pass over the rows, several times faster than two sparse products.
-    kernels, _ = _kernels()
-    form, out, parts = functions.loss.form, np.empty_like(x), (rows.indptr, rows.indices, rows.data, shifts)
+    passes, _ = _kernels()
+    out = np.empty_like(x)
     for i in range(functions.n_agents):
-        first, last = int(offsets[i]), int(offsets[i + 1])
-        xi = np.ascontiguousarray(x[i])
-        out[i] = kernels.csr_slope_sum(*parts, first, last, xi, form.numbers, form.is_logistic) / (last - first)
+        part = slice(int(offsets[i]), int(offsets[i + 1]))
+        out[i] = passes.slope_sum(rows, shifts, part, x[i], functions.loss.form) / (part.stop - part.start)
     return out + functions.mu * x
 
 
@@ -180,6 +178,24 @@ def _sums(
     if not isinstance(functions, EmpiricalRisk):
         _check_records(functions)
         raise InputError(f"No rule to sum gradients of {type(functions).__name__}.")
+    rows = functions.rows
+    if not isinstance(rows, CentredRows):
+        return _stored_sums(functions, rows, batches, when, index, v, base, clip)
+    base = None if base is None else rows.extended(base)
+    return rows.folded(_stored_sums(functions, rows.stored, batches, when, index, rows.extended(v), base, clip))
+
+
+def _stored_sums(
+    functions: EmpiricalRisk,
+    rows: Matrix,
+    batches: Batches,
+    when: Moment,
+    index: NDArray[np.uint64],
+    v: Floats,
+    base: Floats | None,
+    clip: float,
+) -> Floats:
+    """Return the sums over batches of `rows`, dense or CSR; of what norm a row counts, the functions say."""
     points = _columns_last(v, functions.n_agents)
     bases = points if base is None else _columns_last(base, functions.n_agents)
     out = np.zeros_like(points)
@@ -189,12 +205,13 @@ def _sums(
     form, fixed = functions.loss.form, batches.size if batches.kind is BatchKind.FIXED else 0
     task = (bases, base is not None, clip, form.numbers, form.is_logistic, fixed, log_stays)
     stream = (np.uint64(when.round), index, batches.key(when.step), out)
-    rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
+    shifts, offsets = functions.shifts, functions.silos.offsets
     _, batch_kernels = _kernels()
-    if sparse.issparse(rows):
-        batch_kernels.csr_sums(rows.indptr, rows.indices, rows.data, shifts, offsets, points, *task, *stream)
-    else:
+    if isinstance(rows, np.ndarray):
         batch_kernels.dense_sums(rows, shifts, offsets, points, *task, *stream)
+    else:
+        matrix = (rows.indptr, rows.indices, rows.data, functions.squares)
+        batch_kernels.csr_sums(*matrix, shifts, offsets, points, *task, *stream)
     return np.ascontiguousarray(out.transpose(0, 2, 1))
 
 

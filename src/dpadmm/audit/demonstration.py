@@ -28,6 +28,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
+from dpadmm.problems.rows import dense
 from dpadmm.problems.silos import Silos
 
 DELTA = 1e-5
@@ -88,7 +89,7 @@ def clinic_problem(patients: int, mu: float = 1e-3) -> Problem:
     silos = load_breast_cancer().silos()
     parts = [silos.part(i) for i in range(silos.n_agents)]
     keep = [checks.count("patients", patients) if i == _SECRET else None for i in range(len(parts))]
-    tables = [np.asarray(features)[:n] for (features, _), n in zip(parts, keep, strict=True)]
+    tables = [dense(features)[:n] for (features, _), n in zip(parts, keep, strict=True)]
     labels = [y[:n] for (_, y), n in zip(parts, keep, strict=True)]
     cut = Silos.from_parts(tables, labels, row_norm=silos.row_norm, names=silos.names)
     return Problem.of(EmpiricalRisk(cut, Logistic(), mu=mu), Weighting.AVERAGE)
@@ -100,7 +101,7 @@ def signed_records(problem: Problem, agent: int = _SECRET) -> Floats:
     if not isinstance(functions, EmpiricalRisk):
         raise TypeError(f"Records are those of an EmpiricalRisk, got {type(functions).__name__}.")
     features, labels = functions.silos.part(agent)
-    return np.asarray(features) * labels[:, None]
+    return dense(features) * labels[:, None]
 
 
 def patients_by_epsilon(

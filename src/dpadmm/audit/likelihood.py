@@ -29,6 +29,7 @@ from dpadmm.privacy.records import (
 )
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.rows import dense
 
 Penalty = Callable[[int], Floats]
 """Curvature that a method adds to each agent's function in round k: k -> (N,)."""
@@ -137,7 +138,7 @@ def log_determinant(problem: Problem, agent: int, x: Floats, extra: float) -> Fl
     if not isinstance(functions, EmpiricalRisk):
         raise InputError(f"Hessians are known for empirical risks only, got {type(functions).__name__}.")
     part = slice(int(functions.silos.offsets[agent]), int(functions.silos.offsets[agent + 1]))
-    rows, shifts = np.asarray(functions.rows[part]), functions.shifts[part]
+    rows, shifts = dense(functions.rows[part]), functions.shifts[part]
     bend = functions.loss.curvature(rows @ x - shifts[:, None]) / len(shifts)
     hessian = np.einsum("nr,ni,nj->rij", bend, rows, rows)
     weight = float(problem.weights[agent])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 
 from dpadmm.cli.training import TaskWords
 from dpadmm.datasets.schema import Screening
@@ -17,6 +16,7 @@ from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_abs
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.rows import stacked
 from dpadmm.reporting.model import ReleasedModel
 
 
@@ -34,10 +34,9 @@ class EncodedAnswers(ScoresRowsAlone):
 def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: Screening) -> Screened:
     """Return the rows of all tables, one after the other, as the model reads them."""
     parts = [model.rows.read(table.frame, table.where, screening, is_labelled=True) for table in tables]
-    features = [part.features for part in parts]
-    stacked = sparse.vstack(features, format="csr") if sparse.issparse(features[0]) else np.vstack(features)
+    features = stacked([part.features for part in parts])
     labels, blank = np.concatenate([part.labels for part in parts]), np.concatenate([part.blank for part in parts])
-    return Screened(stacked, labels, blank, ())
+    return Screened(features, labels, blank, ())
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,8 @@ def _labels(model: Any, X: Any, y: Any) -> NDArray[Any]:
         raise InputError(f"model must be a fitted estimator with predict, got {type(model).__name__}.")
     with own_words(model):
         labels = column_or_1d(y)
-        check_array(X, accept_sparse=True, dtype=None, ensure_all_finite=False)
+        if not isinstance(model, ScoresRowsAlone):  # the commands' own take rows that are encoded already
+            check_array(X, accept_sparse=True, dtype=None, ensure_all_finite=False)
         check_consistent_length(X, labels)
     return np.asarray(labels)
 

@@ -11,5 +11,5 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-# A dense float64 array (C order) or a scipy CSR array; SciPy carries no types to say so.
+# A dense float64 array (C order), a scipy CSR array or `CentredRows`; SciPy carries no types to say so.
 Matrix: TypeAlias = Any

@@ -5,9 +5,9 @@ For records `f_i` is an empirical risk, `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
-from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -15,6 +15,7 @@ from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
+from dpadmm.problems.rows import gram, row_products, row_squares, scaled_rows
 from dpadmm.problems.silos import Silos
 
 
@@ -48,23 +49,17 @@ class EmpiricalRisk:
                 shown = ", ".join(f"{v:g}" for v in found[:6])
                 raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
 
-    @property
+    @cached_property
     def rows(self) -> Matrix:
         """The rows that multiply w: `y a` for classification, `a` for regression."""
-        folded = self.__dict__.get("_rows")
-        if folded is None:
-            folded = self._fold()
-            object.__setattr__(self, "_rows", folded)
-        return folded
-
-    def _fold(self) -> Matrix:
         if self.loss.target is LabelKind.REALS:
             return self.silos.features
-        if sparse.issparse(self.silos.features):
-            folded = self.silos.features.copy()
-            folded.data *= np.repeat(self.silos.labels, np.diff(folded.indptr))
-            return folded
-        return self.silos.features * self.silos.labels[:, None]
+        return scaled_rows(self.silos.features, self.silos.labels)
+
+    @cached_property
+    def squares(self) -> Floats:
+        """The squared norms of the rows (n,)."""
+        return row_squares(self.silos.features)
 
     @property
     def shifts(self) -> Floats:
@@ -109,7 +104,7 @@ class EmpiricalRisk:
 
     def gradient(self, w: Floats) -> Floats:
         """Return grad f_i(w_i)."""
-        if self._is_one_record_each and not sparse.issparse(self.rows):
+        if self._is_one_record_each and not self.silos.is_sparse:
             return self.rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
         out = np.empty((self.n_agents, self.dimension, w.shape[2]))
         for i, rows, shifts, wi in self._agents(w):
@@ -132,10 +127,7 @@ class EmpiricalRisk:
         rows, shifts = self.rows, self.shifts[:, None]
         if len(w) == 1 or w.strides[0] == 0:
             return np.asarray(rows @ w[0]) - shifts
-        if sparse.issparse(rows):
-            columns = range(w.shape[2])
-            return np.stack([np.asarray(rows.multiply(w[:, :, r]).sum(axis=1)).ravel() for r in columns], 1) - shifts
-        return np.einsum("id,idr->ir", rows, w) - shifts
+        return row_products(rows, w) - shifts
 
     def _agents(self, w: Floats):  # type: ignore[no-untyped-def]
         rows, shifts = self.rows, self.shifts
@@ -146,18 +138,6 @@ class EmpiricalRisk:
     def take(self, agents: Ints) -> "EmpiricalRisk":
         """Return the functions of `agents` only."""
         return EmpiricalRisk(self.silos.take(agents), self.loss, self.mu)
-
-
-def gram(rows: Matrix, weights: Floats | None = None) -> Floats:
-    """Return `rows' diag(weights) rows` as a dense matrix."""
-    weighted = rows if weights is None else scaled_rows(rows, weights)
-    product = rows.T @ weighted
-    return np.asarray(product.todense() if sparse.issparse(product) else product)
-
-
-def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:
-    """Return `diag(weights) rows`."""
-    return sparse.diags_array(weights) @ rows if sparse.issparse(rows) else rows * weights[:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,8 @@ from scipy import sparse
 from dpadmm import checks
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.centred import CentredRows
+from dpadmm.problems.rows import row_squares, stacked
 
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
 ROW_NORM_SLACK = 1e-12
@@ -21,7 +23,7 @@ class Silos:
 
     Parameters
     ----------
-    features: (n, d) float64, dense (C order) or CSR; every row has Euclidean norm at most `row_norm`.
+    features: (n, d) float64, dense (C order), CSR or `CentredRows`; every row has Euclidean norm at most `row_norm`.
     labels: (n,) float64.
     offsets: (N+1,) int64, strictly increasing from 0 to n.
     row_norm: the public bound on a row's norm. It is a promise made without looking at the data; data that
@@ -61,12 +63,8 @@ class Silos:
         widths = sorted({part.shape[1] for part in parts})
         if len(widths) > 1:
             raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
-        if any(sparse.issparse(part) for part in parts):
-            stacked: Matrix = _narrow(sparse.csr_array(sparse.vstack(parts, format="csr")))
-        else:
-            stacked = np.ascontiguousarray(np.vstack(parts))
         offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
-        return cls._of_stacked(stacked, np.concatenate(targets), offsets, float(row_norm), names)
+        return cls._of_stacked(stacked(parts), np.concatenate(targets), offsets, float(row_norm), names)
 
     @classmethod
     def one_record_each(cls, features: Any, labels: Any, row_norm: float) -> "Silos":
@@ -74,7 +72,6 @@ class Silos:
         checks.positive("row_norm", row_norm)
         table = _checked_features("the table", features)
         target = _checked_labels("the table", labels, table.shape[0])
-        table = _narrow(table) if sparse.issparse(table) else np.ascontiguousarray(table)
         names = _Numbered("user", table.shape[0])
         offsets = np.arange(table.shape[0] + 1, dtype=np.int64)
         return cls._of_stacked(table, target, offsets, float(row_norm), names)
@@ -83,6 +80,7 @@ class Silos:
     def _of_stacked(
         cls, features: Matrix, labels: Floats, offsets: Ints, row_norm: float, names: Sequence[str]
     ) -> "Silos":
+        features = _as_kernels_need(features)
         norms = row_norms(features)
         long = norms > row_norm * (1 + ROW_NORM_SLACK)
         if long.any():
@@ -110,8 +108,8 @@ class Silos:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the features are stored as CSR."""
-        return bool(sparse.issparse(self.features))
+        """Whether the features are stored as CSR, centred or not."""
+        return not isinstance(self.features, np.ndarray)
 
     def part(self, agent: int) -> tuple[Matrix, Floats]:
         """Return the features and labels of one agent."""
@@ -126,9 +124,7 @@ class Silos:
             raise InputError("At least one silo is needed; got none.")
         index = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in agents])
         offsets = np.concatenate([[0], np.cumsum(self.sizes[agents])]).astype(np.int64)
-        features = self.features[index]
-        if sparse.issparse(features):
-            features = _narrow(features)
+        features = _as_kernels_need(self.features[index])
         names = tuple(self.names[int(i)] for i in agents)
         return Silos(features, self.labels[index], offsets, self.row_norm, names)
 
@@ -148,27 +144,32 @@ class _Numbered(Sequence[str]):
 
 def row_norms(features: Matrix) -> Floats:
     """Return the Euclidean norm of every row."""
-    if sparse.issparse(features):
-        return np.asarray(np.sqrt(features.multiply(features).sum(axis=1))).ravel()
-    return np.sqrt(np.einsum("ij,ij->i", features, features))
+    return np.sqrt(row_squares(features))
 
 
 def _checked_features(name: str, table: Any) -> Matrix:
-    if sparse.issparse(table):
-        _refuse_complex(name, table)
-        if table.dtype.kind not in "biuf":
-            raise InputError(f"{name}: expected numbers, got something else. Encode text by public categories.")
-    features = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else _as_floats(name, table)
+    features = _as_matrix(name, table)
     if features.ndim != 2:
         raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimension(s).")
     if features.shape[0] == 0:
         raise InputError(f"{name} has no records. Leave it out, or give it at least one.")
     if features.shape[1] == 0:
         raise InputError(f"{name} has no columns; at least one feature is needed.")
-    values = features.data if sparse.issparse(features) else features
+    values = features if isinstance(features, np.ndarray) else features.data
     if not np.isfinite(values).all():
         raise InputError(f"{name}: features hold NaN or infinite values. Fill them with a public constant.")
     return features
+
+
+def _as_matrix(name: str, table: Any) -> Matrix:
+    if isinstance(table, CentredRows):
+        return table
+    if not sparse.issparse(table):
+        return _as_floats(name, table)
+    _refuse_complex(name, table)
+    if table.dtype.kind not in "biuf":
+        raise InputError(f"{name}: expected numbers, got something else. Encode text by public categories.")
+    return sparse.csr_array(table, dtype=np.float64)
 
 
 def _checked_labels(name: str, labels: Any, rows: int) -> Floats:
@@ -195,8 +196,12 @@ def _refuse_complex(name: str, values: Any) -> None:
         raise InputError(f"{name}: expected real numbers, got complex ones.")
 
 
-def _narrow(table: Any) -> Matrix:
-    """Store CSR indices as int32, which halves the index traffic of the kernels."""
+def _as_kernels_need(table: Matrix) -> Matrix:
+    """Return dense rows in C order, CSR with indices of 32 bits, which halves the index traffic of the kernels."""
+    if isinstance(table, np.ndarray):
+        return np.ascontiguousarray(table)
+    if isinstance(table, CentredRows):
+        return table.with_stored(_as_kernels_need(table.stored))
     table = sparse.csr_array(table)
     table.sum_duplicates()
     if table.nnz >= np.iinfo(np.int32).max:

@@ -104,6 +104,7 @@ def csr_sums(  # type: ignore[no-untyped-def]
     indptr,
     indices,
     data,
+    squares,
     shifts,
     offsets,
     v,
@@ -119,7 +120,11 @@ def csr_sums(  # type: ignore[no-untyped-def]
     key,
     out,
 ):
-    """As `dense_sums`, for rows stored as CSR."""
+    """As `dense_sums`, for rows stored as CSR.
+
+    squares: the squared norms that count when a row's term is clipped. Of centred rows they are not those of what is
+    stored.
+    """
     n_agents, replicas, _ = v.shape
     for i in range(n_agents):
         first, n = offsets[i], offsets[i + 1] - offsets[i]
@@ -128,15 +133,14 @@ def csr_sums(  # type: ignore[no-untyped-def]
             m = _choose(n, size, log_stays[i], number, u64(r), agents[i], key, marks, r, chosen)
             for c in range(m):
                 row = first + chosen[c]
-                t, tb, square = -shifts[row], -shifts[row], 0.0
+                t, tb = -shifts[row], -shifts[row]
                 for p in range(indptr[row], indptr[row + 1]):
                     a, j = data[p], indices[p]
                     t += a * v[i, r, j]
                     tb += a * base[i, r, j]
-                    square += a * a
                 pull = slope(t, line, is_logistic)
                 if has_base:
                     pull -= slope(tb, line, is_logistic)
-                pull = _clipped(pull, square, clip)
+                pull = _clipped(pull, squares[row], clip)
                 for p in range(indptr[row], indptr[row + 1]):
                     out[i, r, indices[p]] += pull * data[p]

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
-from dpadmm.problems.problem import EmpiricalRisk, gram
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
+from dpadmm.problems.rows import dense, gram
 from dpadmm.solvers import kernels
 from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
 
@@ -160,8 +160,7 @@ class RankOneSolver:
         """Keep the rows dense: with one record per agent every row is used once a round."""
         checks.positive("tolerance", self.tolerance)
         checks.count("threads", self.threads)
-        rows = self.risk.rows
-        self._rows = np.ascontiguousarray(rows.todense() if sparse.issparse(rows) else rows)
+        self._rows = np.ascontiguousarray(dense(self.risk.rows))
         self._shifts = self.risk.shifts
         self._squares = np.einsum("ij,ij->i", self._rows, self._rows)
         self._line = self.risk.loss.form.numbers

@@ -16,13 +16,13 @@ whose pass gives a column the same bits in any batch: what is kept is then exact
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.problem import EmpiricalRisk, scaled_rows
-from dpadmm.solvers import kernels
+from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.rows import scaled_rows
 from dpadmm.solvers.newton import NewtonColumns
+from dpadmm.solvers.passes import slope_sum
 from dpadmm.solvers.slopes import slopes_in_place
 from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
 
@@ -116,9 +116,8 @@ class MajoriserSolver:
         """Return sum_m slope(a_m'x - shift_m) a_m for all columns of x: one pass over the agent's rows."""
         first, last = int(self.risk.silos.offsets[agent]), int(self.risk.silos.offsets[agent + 1])
         rows, shifts = self._rows, self._shifts
-        if sparse.issparse(rows):
-            parts = (rows.indptr, rows.indices, rows.data, shifts)
-            return np.asarray(kernels.csr_slope_sum(*parts, first, last, x, self._line, self._is_logistic))
+        if self.risk.silos.is_sparse:
+            return slope_sum(rows, shifts, slice(first, last), x, self.risk.loss.form)
         total = np.zeros_like(x)
         for start in range(first, last, _DENSE_ROWS):
             block = rows[start : min(start + _DENSE_ROWS, last)]
@@ -142,7 +141,7 @@ class MajoriserSolver:
             passes += 1
         columns.store()
         steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
-        if sparse.issparse(self._rows) and steps == 0:  # Newton's points come without their slopes
+        if self.risk.silos.is_sparse and steps == 0:  # Newton's points come without their slopes
             self._last[agent] = _Kept(columns.point, columns.point_slope)
         return columns.point, columns.norm, passes + steps
 

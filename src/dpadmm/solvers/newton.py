@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
-from dpadmm.problems.problem import scaled_rows
+from dpadmm.problems.rows import scaled_rows
 from dpadmm.solvers.solution import Spectrum
 
 _HALVINGS = 60

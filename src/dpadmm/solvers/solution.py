@@ -13,15 +13,15 @@ from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.losses import Squared
-from dpadmm.problems.problem import EmpiricalRisk, gram
+from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
+from dpadmm.problems.rows import dense, gram
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,8 @@ class Spectrum:
         if n >= d:
             values, vectors = np.linalg.eigh(gram(rows))
             return cls(np.ascontiguousarray(vectors), scale * np.maximum(values, 0.0))
-        dense = np.asarray(rows.todense()) if sparse.issparse(rows) else rows
         # n < d: the thin SVD gives the same matrix with n vectors (the Woodbury case).
-        _, singular, vt = np.linalg.svd(dense, full_matrices=False)
+        _, singular, vt = np.linalg.svd(dense(rows), full_matrices=False)
         return cls(np.ascontiguousarray(vt.T), scale * singular**2)
 
     def solve(self, rhs: Floats, sigma: float) -> Floats:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import numpy as np
-from scipy import sparse
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.fixed_point.blocks import BLOCKS, BlockADMM
@@ -28,6 +27,7 @@ from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import L1
+from dpadmm.problems.rows import dense
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def lasso_block(a: Matrix, b: Floats, v: Floats, step: Floats) -> Floats:
     >>> lasso_block(np.array([[1.0, 0.0]]), np.array([4.0]), np.zeros((1, 2, 1)), np.array([1.0])).ravel()
     array([2., 0.])
     """
-    rows = np.asarray(a.todense()) if sparse.issparse(a) else a
+    rows = dense(a)
     residual = np.einsum("id,idr->ir", rows, v) - b[:, None]
     share = step / (1 + step * np.einsum("id,id->i", rows, rows))
     return v - rows[:, :, None] * (share[:, None] * residual)[:, None, :]

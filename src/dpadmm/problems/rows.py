@@ -1,0 +1,73 @@
+"""What is done with the rows of a table, whichever way they are stored: dense, CSR or centred CSR."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import sparse
+
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.centred import CentredRows
+
+
+def dense(rows: Matrix) -> Floats:
+    """Return the rows as an array."""
+    return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
+
+
+def stacked(parts: Sequence[Matrix]) -> Matrix:
+    """Return all parts' rows, one after the other: centred if any part is, else CSR if any part is sparse."""
+    centred = [part for part in parts if isinstance(part, CentredRows)]
+    if centred:
+        return _stacked_centred(parts, centred[0])
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return np.ascontiguousarray(np.vstack(parts))
+
+
+def _stacked_centred(parts: Sequence[Matrix], first: CentredRows) -> CentredRows:
+    """Stack rows about one centre; rows that are not centred have factor 0."""
+    centre = first.centre
+    whole = [
+        part if isinstance(part, CentredRows) else CentredRows(part, np.zeros(part.shape[0]), centre) for part in parts
+    ]
+    if not all(np.array_equal(part.centre, centre) for part in whole):
+        raise InputError("The parts of a table are centred at different points. Encode all of them by the same centre.")
+    return first.with_stored(sparse.csr_array(sparse.vstack([part.stored for part in whole], format="csr")))
+
+
+def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:
+    """Return `diag(weights) rows`."""
+    if isinstance(rows, np.ndarray):
+        return rows * weights[:, None]
+    if isinstance(rows, CentredRows):
+        return rows.with_stored(scaled_rows(rows.stored, weights))
+    scaled = rows.copy()
+    scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
+    return scaled
+
+
+def gram(rows: Matrix, weights: Floats | None = None) -> Floats:
+    """Return `rows' diag(weights) rows` as a dense matrix."""
+    if isinstance(rows, CentredRows):
+        return rows.folded(rows.folded(gram(rows.stored, weights)).T)
+    return dense(rows.T @ (rows if weights is None else scaled_rows(rows, weights)))
+
+
+def row_squares(rows: Matrix) -> Floats:
+    """Return the squared Euclidean norm of every row."""
+    if isinstance(rows, np.ndarray):
+        return np.einsum("ij,ij->i", rows, rows)
+    if isinstance(rows, CentredRows):
+        return rows.squares()
+    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+
+
+def row_products(rows: Matrix, w: Floats) -> Floats:
+    """Return `a_i'w_i` (n, R), each row with the points of its own in w (n, d, R)."""
+    if isinstance(rows, np.ndarray):
+        return np.einsum("id,idr->ir", rows, w)
+    if isinstance(rows, CentredRows):
+        return row_products(rows.stored, rows.extended(w))
+    columns = range(w.shape[2])
+    return np.stack([np.asarray(rows.multiply(w[:, :, r]).sum(axis=1)).ravel() for r in columns], 1)

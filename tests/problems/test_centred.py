@@ -1,0 +1,243 @@
+"""Centred rows: every operation against the dense matrix, silos of them, refusals, and memory."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from tests.contracts.centred_rows import as_array, random_centred
+
+from dpadmm.errors import InputError
+from dpadmm.problems.centred import CentredRows
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.rows import dense, gram, row_products, row_squares, scaled_rows, stacked
+from dpadmm.problems.silos import ROW_NORM_SLACK, Silos, row_norms
+
+LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5))
+
+shapes = {
+    "n": st.integers(1, 12),
+    "d": st.integers(1, 9),
+    "density": st.sampled_from([0.0, 0.2, 0.7, 1.0]),
+    "seed": st.integers(0, 10**6),
+}
+each_case = settings(deadline=None, derandomize=True, max_examples=80)
+
+
+def case(n, d, density, seed):
+    """Random rows of norm at most 2, as they are stored and as an array."""
+    rng = np.random.default_rng(seed)
+    (rows,) = random_centred(rng, (n,), d, row_norm=2.0, density=density)
+    return rng, rows, as_array(rows)
+
+
+def close(found, expected):
+    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * scale)
+
+
+class TestOperations:
+    @each_case
+    @given(**shapes)
+    def test_facts(self, n, d, density, seed):
+        _, rows, table = case(n, d, density, seed)
+        assert rows.shape == table.shape == rows.T.shape[::-1]
+        assert rows.ndim == 2
+        assert rows.nnz == np.count_nonzero(rows.stored.toarray()) == len(rows.data)
+        np.testing.assert_array_equal(rows.toarray(), table)
+        np.testing.assert_array_equal(dense(rows), table)
+
+    @each_case
+    @given(**shapes)
+    def test_products(self, n, d, density, seed):
+        rng, rows, table = case(n, d, density, seed)
+        for w, u in ((rng.normal(size=d), rng.normal(size=n)), (rng.normal(size=(d, 3)), rng.normal(size=(n, 3)))):
+            close(rows @ w, table @ w)
+            close(rows.T @ u, table.T @ u)
+        own = rng.normal(size=(n, d, 2))
+        close(row_products(rows, own), np.einsum("id,idr->ir", table, own))
+
+    @each_case
+    @given(**shapes)
+    def test_gram_scaling_and_norms(self, n, d, density, seed):
+        rng, rows, table = case(n, d, density, seed)
+        weights = rng.normal(size=n)
+        close(gram(rows), table.T @ table)
+        close(gram(rows, weights), table.T @ (weights[:, None] * table))
+        close(scaled_rows(rows, weights).toarray(), weights[:, None] * table)
+        close(row_squares(rows), (table**2).sum(axis=1))
+        close(row_norms(rows), np.linalg.norm(table, axis=1))
+
+    @each_case
+    @given(**shapes)
+    def test_rows_are_taken_and_stacked(self, n, d, density, seed):
+        rng, rows, table = case(n, d, density, seed)
+        for index in (slice(n // 3, n), slice(None), rng.integers(-n, n, 5), rng.random(n) < 0.5, list(range(n))[::-1]):
+            np.testing.assert_array_equal(rows[index].toarray(), table[index])
+        cut = n // 2
+        np.testing.assert_array_equal(
+            stacked([rows[cut:], rows[:cut]]).toarray(), np.vstack([table[cut:], table[:cut]])
+        )
+        mixed = stacked([table, rows, sparse.csr_array(table)])
+        np.testing.assert_array_equal(mixed.toarray(), np.vstack([table] * 3))
+
+    def test_a_column_has_the_same_bits_in_any_batch(self):
+        rng = np.random.default_rng(0)
+        (rows,) = random_centred(rng, (4,), 1003)
+        w = rng.normal(size=(3, 1003, 21))
+        whole = rows.extended(w)
+        for chosen in ([0], [20], [3, 1], range(8)):
+            for x in (np.ascontiguousarray(w[:, :, chosen]), np.asfortranarray(w[:, :, chosen])):
+                np.testing.assert_array_equal(rows.extended(x), whole[:, :, chosen])
+                np.testing.assert_array_equal(rows.extended(x[1]), whole[1][:, chosen])
+
+    def test_entries_given_in_parts_count_as_one(self):
+        table = sparse.csr_array((np.ones(3), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
+        rows = CentredRows(table, np.ones(1), np.array([0.5, 0.5]))
+        assert row_squares(rows).tolist() == [1.5**2 + 0.5**2]
+
+    def test_rows_that_lie_at_the_centre_have_norm_zero(self):
+        centre = np.array([0.3, 0.7, 1e3])
+        rows = CentredRows(np.array([centre, 0.1 * centre]), np.array([1.0, 0.1]), centre)
+        assert row_squares(rows).tolist() == [0.0, 0.0]
+
+    def test_pickled(self):
+        (rows,) = random_centred(np.random.default_rng(1), (6,), 4)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows)).toarray(), rows.toarray())
+
+    def test_the_input_is_left_alone(self):
+        table, factors, centre = sparse.csr_array(np.eye(3)), np.ones(3), np.full(3, 0.25)
+        rows = CentredRows(table, factors, centre)
+        scaled_rows(rows, np.full(3, 2.0))
+        assert abs(table - sparse.eye_array(3)).max() == 0
+        np.testing.assert_array_equal(rows.toarray(), np.eye(3) - 0.25)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(("factors", "centre"), [(2, 2), (3, 3), (2, 3)])
+    def test_shapes_that_do_not_fit(self, factors, centre):
+        with pytest.raises(InputError, match="one factor a row and one centre a column"):
+            CentredRows(sparse.csr_array((3, 2)), np.ones(factors), np.ones(centre))
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_numbers_that_are_not_finite(self, bad):
+        with pytest.raises(InputError, match="centre of rows must be finite"):
+            CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.array([0.0, bad]))
+        for rows in (
+            CentredRows(sparse.csr_array([[0.0, bad]]), np.ones(1), np.zeros(2)),
+            CentredRows(sparse.csr_array([[0.0, 1.0]]), np.array([bad]), np.zeros(2)),
+        ):
+            with pytest.raises(InputError, match="clinic: features hold NaN or infinite values"):
+                Silos.from_parts([rows], [np.ones(1)], 2.0, ["clinic"])
+
+    def test_different_centres(self):
+        parts = [CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.full(2, c)) for c in (0.1, 0.2)]
+        with pytest.raises(InputError, match="centred at different points"):
+            Silos.from_parts(parts, [np.ones(2)] * 2, 2.0)
+
+    @pytest.mark.parametrize("index", [1, (slice(None), 0), np.ones((2, 2), dtype=bool)])
+    def test_other_indices(self, index):
+        rows = CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.zeros(2))
+        with pytest.raises(InputError, match="taken by a slice"):
+            rows[index]
+
+    def test_arithmetic_of_arrays(self):
+        rows = CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.zeros(2))
+        for work in (lambda: np.ones((2, 2)) @ rows, lambda: np.ones((2, 2)) * rows, lambda: np.exp(rows)):
+            with pytest.raises(TypeError):
+                work()
+
+
+class TestSilos:
+    def parts(self, sizes=(4, 2, 7), d=3):
+        rng = np.random.default_rng(0)
+        return random_centred(rng, sizes, d), [rng.choice([-1.0, 1.0], n) for n in sizes]
+
+    def test_stacked_taken_and_given_back(self):
+        parts, labels = self.parts()
+        silos = Silos.from_parts(parts, labels, 1.0)
+        assert silos.is_sparse
+        assert silos.dimension == 3
+        stored = silos.features.stored
+        assert (stored.format, stored.dtype, stored.indices.dtype, stored.indptr.dtype) == ("csr", float, "i4", "i4")
+        for i in (0, 1, 2, -1):
+            np.testing.assert_array_equal(silos.part(i)[0].toarray(), parts[i].toarray())
+        taken = silos.take(np.array([2, 0]))
+        np.testing.assert_array_equal(taken.features.toarray(), np.vstack([parts[2].toarray(), parts[0].toarray()]))
+        assert taken.features.stored.indices.dtype == np.int32
+
+    def test_one_record_each(self):
+        parts, labels = self.parts()
+        users = Silos.one_record_each(parts[2], labels[2], 1.0)
+        assert users.n_agents == 7
+        np.testing.assert_array_equal(users.part(3)[0].toarray(), parts[2].toarray()[3:4])
+
+    def test_the_norm_that_counts_is_that_of_the_centred_row(self):
+        """(1.2, 0.8) less the centre has norm 0.6, though more is stored; 0 less 1.5 times the centre has norm 1.5."""
+        centre = np.array([0.6, 0.8])
+        short = CentredRows(sparse.csr_array(np.array([[1.2, 0.8]])), np.array([1.0]), centre)
+        assert Silos.from_parts([short], [np.ones(1)], 0.6).n_agents == 1
+        long = CentredRows(sparse.csr_array((1, 2)), np.array([1.5]), centre)
+        with pytest.raises(InputError, match=r"silo 1 has a row that is longer than the declared row_norm 1\."):
+            Silos.from_parts([short, long], [np.ones(1)] * 2, 1.0)
+        with pytest.raises(InputError, match="user 0 has a row that is longer"):
+            Silos.one_record_each(long, np.ones(1), 1.0)
+
+    def test_rounding_is_not_a_broken_promise(self):
+        rng = np.random.default_rng(2)
+        parts = random_centred(rng, (400,), 30)
+        norms = row_norms(parts[0])
+        full = scaled_rows(parts[0], 1 / norms)
+        assert Silos.from_parts([full], [np.ones(400)], 1.0).n_agents == 1
+        with pytest.raises(InputError, match="row_norm"):
+            Silos.from_parts([scaled_rows(full, np.full(400, 1 + 10 * ROW_NORM_SLACK))], [np.ones(400)], 1.0)
+
+    def test_no_records_and_no_columns(self):
+        for shape, words in (((0, 2), "no records"), ((2, 0), "no columns")):
+            rows = CentredRows(sparse.csr_array(shape), np.zeros(shape[0]), np.zeros(shape[1]))
+            with pytest.raises(InputError, match=words):
+                Silos.from_parts([rows], [np.ones(shape[0])], 1.0)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("sizes", [(5, 1, 9), (1,) * 8], ids=["silos", "users"])
+def test_an_empirical_risk_is_that_of_the_dense_rows(loss, sizes):
+    rng = np.random.default_rng(3)
+    parts, labels = random_centred(rng, sizes, 4), [rng.choice([-1.0, 1.0], n) for n in sizes]
+    ours = EmpiricalRisk(Silos.from_parts(parts, labels, 1.0), loss, 0.3)
+    plain = EmpiricalRisk(Silos.from_parts([as_array(part) for part in parts], labels, 1.0), loss, 0.3)
+    for w in (rng.normal(size=(len(sizes), 4, 3)), rng.normal(size=(1, 4, 3))):
+        close(ours.value(w), plain.value(w))
+        close(ours.gradient(w), plain.gradient(w))
+    for i in range(len(sizes)):
+        close(ours.hessian(i, w[0, :, 0]), plain.hessian(i, w[0, :, 0]))
+    close(ours.squares, plain.squares)
+    chosen = np.array([len(sizes) - 1, 0])
+    close(ours.take(chosen).gradient(w), plain.take(chosen).gradient(w))
+    assert ours.constants == plain.constants
+
+
+def test_no_dense_table_is_made(monkeypatch):
+    """20,000 rows of 5,000 columns would take 800 MB; silos, values and gradients take what is stored, and models."""
+    monkeypatch.setattr(CentredRows, "toarray", lambda _: pytest.fail("a dense table was made"))
+    n, d, each = 20_000, 5_000, 10
+    rng = np.random.default_rng(4)
+    table = sparse.csr_array(
+        (np.full(n * each, 0.2), rng.integers(0, d, n * each), np.arange(0, n * each + 1, each)), (n, d)
+    )
+    tracemalloc.start()
+    try:
+        rows = CentredRows(table, np.full(n, 0.2), np.full(d, each / d))
+        silos = Silos.from_parts([rows[: n // 2], rows[n // 2 :]], [np.ones(n // 2)] * 2, 4.0)
+        risk = EmpiricalRisk(silos.take(np.array([1, 0])), Logistic(), 0.1)
+        w = rng.normal(size=(2, d, 2))
+        assert np.isfinite(risk.value(w)).all()
+        assert np.isfinite(risk.gradient(w)).all()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * n * d / 20
