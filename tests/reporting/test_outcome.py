@@ -11,7 +11,8 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.files import encode
-from dpadmm.reporting.outcome import choice_of, guarantee_of, loss_words, wiring_of
+from dpadmm.reporting.loss_words import loss_words
+from dpadmm.reporting.outcome import choice_of, guarantee_of, wiring_of
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     epsilon, delta: the whole budget of a fit; epsilon > 0, 0 < delta < 1. delta has no default.
     alpha: weight of the penalty >= 0; None lets the planner add a small ridge. l1_ratio: in [0, 1].
     slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
-        needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them.
+        needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them, and
+        scores are no log-odds. Probabilities follow the link of the loss that was fitted.
     fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest).
     schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
         the words of its label. It states bounds, norm, classes and (by `constant`) the intercept, so feature_bounds,

@@ -3,11 +3,12 @@
 Classification (labels -1/+1): `t = y a'w`, the margin. Regression: `t = a'w - y`, the residual.
 A loss declares the bounds of its slope and curvature; a record's gradient is `slope(t) * a` up to sign, so
 `G = slope_bound * row_norm`, and its Hessian is at most `curvature_bound * row_norm^2`.
+A loss that fits probabilities knows its link: what a score says about them (`LinkedLoss`).
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import expit
@@ -92,6 +93,34 @@ class Loss(Protocol):
         ...
 
 
+@runtime_checkable
+class LinkedLoss(Loss, Protocol):
+    """A loss of margins whose scores tell probabilities.
+
+    If +1 has probability p, the score t with the least expected loss `p loss(t) + (1 - p) loss(-t)` has
+
+        p / (1 - p) = loss'(-t) / loss'(t)
+
+    so that p can be read off the score that was fitted. Squared and Huber see no margins; a hinge is flat beyond 1, and
+    its scores tell the likelier class only.
+    """
+
+    def log_odds(self, t: Floats) -> Floats:
+        """Return log(p / (1 - p)), p the probability of +1 at a score of t; odd, and it does not fall as t grows."""
+        ...
+
+
+def log_loss_of(loss: LinkedLoss, scores: Floats, labels: Floats) -> Floats:
+    """Return -log of the probability that each label -1/+1 has by its score, through the loss's own link.
+
+    labels: as many as scores, or of a shape that NumPy spreads over theirs.
+
+    >>> log_loss_of(Logistic(), np.array([0.0, 2.0]), np.array([1.0, -1.0]))
+    array([0.69314718, 2.12692801])
+    """
+    return np.logaddexp(0.0, -loss.log_odds(scores * labels))
+
+
 @dataclass(frozen=True)
 class Logistic:
     """`log(1 + exp(-t))` of the margin: slope in (-1, 0), curvature at most 1/4.
@@ -118,6 +147,10 @@ class Logistic:
         """Return sigma(t) sigma(-t)."""
         return np.asarray(expit(t) * expit(-t))
 
+    def log_odds(self, t: Floats) -> Floats:
+        """Return t: the odds are sigma(t) / sigma(-t) = exp(t)."""
+        return np.asarray(t, dtype=float)
+
     def prox(self, t: Floats, step: Floats) -> Floats:
         """Solve s = t + step * sigma(-s) by Newton kept inside the bracket [t, t + step], or else by bisection."""
         t, step = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(step, dtype=float))
@@ -143,12 +176,16 @@ class CappedLogistic:
 
     A record that the model gets badly wrong pulls with at most `cap` instead of 1, so every sensitivity, and with it
     the noise, shrinks by that factor; records with margins above the floor are treated as ever. Where noise matters
-    this gains more than the bias costs; as cap goes to 1 it becomes `Logistic`.
+    this gains more than the bias costs; as cap goes to 1 it becomes `Logistic`. Scores are drawn further out than
+    log-odds, since what holds a confident score back is the pull of the records that it gets wrong: see `log_odds`.
 
-    cap: in (0, 1); values from 0.6 to 0.8 serve well under strict budgets.
+    cap: in (0, 1); values from 0.6 to 0.8 serve well under strict budgets. Below 1/2, scores within `floor` of 0 all
+    have equal odds.
 
     >>> CappedLogistic(0.75).slope(np.array([-9.0, 0.0]))
     array([-0.75, -0.5 ])
+    >>> CappedLogistic(0.75).log_odds(np.array([-9.0, 0.5]))
+    array([-8.71244133,  0.5       ])
     """
 
     cap: float
@@ -194,6 +231,15 @@ class CappedLogistic:
     def curvature(self, t: Floats) -> Floats:
         """Return sigma(t) sigma(-t) above the floor, 0 below."""
         return np.where(t >= self.floor, expit(t) * expit(-t), 0.0)
+
+    def log_odds(self, t: Floats) -> Floats:
+        """Return log(min(sigma(t), cap) / min(sigma(-t), cap)).
+
+        For t > 0 that is t while sigma(t) <= cap, log(cap / sigma(-t)) beyond, and 0 where both slopes are capped.
+        """
+        size = np.abs(t)
+        beyond = np.log(self.cap) + size + np.log1p(np.exp(-size))  # a missing score (NaN) stays one, without a warning
+        return np.copysign(np.clip(beyond, 0.0, size), t)
 
     def prox(self, t: Floats, step: Floats) -> Floats:
         """Return the logistic prox where it is above the floor, else t + step * cap."""

@@ -13,6 +13,7 @@ from dpadmm.engines.federation.terms import loss_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.files import decode
+from dpadmm.reporting.loss_words import loss_words
 from dpadmm.reporting.model import (
     Custody,
     Guarantee,
@@ -22,7 +23,7 @@ from dpadmm.reporting.model import (
     SiloFacts,
     Wiring,
 )
-from dpadmm.reporting.outcome import loss_words, now
+from dpadmm.reporting.outcome import now
 
 
 def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:

@@ -21,6 +21,7 @@ from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import LinkedLoss
 from dpadmm.reporting.files import (
     checked_suffix,
     decode,
@@ -31,6 +32,7 @@ from dpadmm.reporting.files import (
     write_file,
     write_or_keep,
 )
+from dpadmm.reporting.loss_words import linked_loss
 from dpadmm.reporting.measurement import Measurement
 from dpadmm.reporting.rows import PlainColumns, RowScores, SchemaRows
 from dpadmm.reporting.statement import statement_text
@@ -220,7 +222,8 @@ class ReleasedModel:
     """A trained model with all that may be told about it, whoever made it: an estimator, `dpadmm fit`, a federation.
 
     schema: how rows are encoded, a `Schema` or the plain columns of an array. coefficients: one number per encoded
-    feature; for more than two classes one such vector per class, one after the other.
+    feature; for more than two classes one such vector per class, one after the other. loss: what was fitted, in the
+    words of `loss_words`, which say the cap of a capped loss.
     Files of older versions do not name a `custody`; they were all written by a training in one place.
     """
 
@@ -267,10 +270,15 @@ class ReleasedModel:
         """The coefficients of encoded features, (problems, d)."""
         return np.array(self.coefficients, dtype=np.float64).reshape(self.rows.problems, self.schema.dimension)
 
+    @cached_property
+    def linked(self) -> LinkedLoss | None:
+        """The loss that was fitted, which knows what scores say about probabilities; None if it has no link."""
+        return linked_loss(self.loss)
+
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores are log-odds, so that there is `predict_proba`."""
-        return self.loss.startswith("logistic")
+        """Whether scores tell probabilities, so that there is `predict_proba`."""
+        return self.linked is not None
 
     def scores(self, rows: Any, *, where: str = "X", screening: Screening | None = None) -> Floats:
         """Return the linear scores (n, problems) of a table or an array; a blanked row has none (NaN).
@@ -294,12 +302,13 @@ class ReleasedModel:
         return found
 
     def probabilities(self, scores: Floats) -> Floats:
-        """Return the probability of each class that scores amount to."""
-        if not self.has_probabilities:
+        """Return the probability of each class that scores amount to, by the link of the loss that was fitted."""
+        if self.linked is None:
             raise InputError(f"A model by {self.loss} has no probabilities: use predict.")
+        log_odds = self.linked.log_odds(scores)
         if scores.shape[1] == 1:
-            return np.hstack([expit(-scores), expit(scores)])
-        chances = expit(scores)
+            return np.hstack([expit(-log_odds), expit(log_odds)])
+        chances = expit(log_odds)
         total = chances.sum(axis=1, keepdims=True)
         even = np.full_like(chances, 1 / chances.shape[1])
         return np.divide(chances, total, out=even, where=~(total <= 0))

@@ -12,7 +12,7 @@ from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.reporting.loss_words import loss_words
 from dpadmm.reporting.model import (
     Custody,
     Expected,
@@ -27,20 +27,6 @@ from dpadmm.reporting.model import (
 from dpadmm.reporting.rows import PlainColumns
 
 NOT_ASKED = "a paper's figure is shown only where its noise was asked for by name (`dpadmm calibrate --claimed`)"
-
-
-def loss_words(loss: Loss) -> str:
-    """Return what kind of model a loss makes, in words."""
-    match loss:
-        case CappedLogistic():
-            return f"logistic regression (no record pulls harder than {loss.cap:g})"
-        case Logistic():
-            return "logistic regression"
-        case SmoothedHinge():
-            return "linear support vector machine (smoothed hinge)"
-        case Huber():
-            return f"linear regression (Huber loss, threshold {loss.threshold:g})"
-    return repr(loss)
 
 
 def released_model(
