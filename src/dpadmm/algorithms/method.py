@@ -166,6 +166,11 @@ class About:
         return all(family.is_pure for family in self.noise)
 
     @property
+    def has_gaussian_noise(self) -> bool:
+        """Whether its noise is Gaussian, on samples or not, so that a profile can be composed with it."""
+        return not any(family.is_pure for family in self.noise)
+
+    @property
     def is_one_shot(self) -> bool:
         """Whether every silo speaks once, in the only round."""
         return self.topology is Topology.ALONE

@@ -49,6 +49,8 @@ def fit(
     topology: options.TopologyWord = "auto",
     alpha: options.Alpha = None,
     l1_ratio: options.L1Ratio = 0.0,
+    profile: options.ProfileWord = "auto",
+    profile_share: options.ProfileShare = None,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -71,6 +73,7 @@ def fit(
         from dpadmm.cli.training import Books, TaskWords, Training, protection_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import read_silos
+        from dpadmm.planning.task import ProfileRule
         from dpadmm.privacy.protection import Unit
         from dpadmm.reporting.files import check_apart, check_writable
 
@@ -84,6 +87,7 @@ def fit(
             topology=topology,
             alpha=alpha,
             l1_ratio=l1_ratio,
+            profile=ProfileRule.of(profile, profile_share),
         )
         filled = _schema(schema, target, files)
         if report is not None:

@@ -85,10 +85,21 @@ Alpha = Annotated[
 L1Ratio = Annotated[
     float, typer.Option(help="Share of the penalty that is |w|_1: 0 ridge, 1 lasso.", rich_help_panel=_MODEL)
 ]
+ProfileWord = Annotated[
+    Literal["auto", "off"],
+    typer.Option(
+        help="Count columns first, with noise, for a small part of the budget where that pays; or never.",
+        rich_help_panel=_MODEL,
+    ),
+]
+ProfileShare = Annotated[
+    float | None,
+    typer.Option(help="Its part of the squared budget m^2, in (0, 1); else the planner's.", rich_help_panel=_MODEL),
+]
 MissingWord = Annotated[
     Literal["error", "fill", "blank"],
     typer.Option(
-        help="An empty cell: refuse; fill (typical value, or no category); blank the row.",
+        help="An empty cell: refuse; fill (the column's centre); blank the row.",
         rich_help_panel=_CELLS,
     ),
 ]

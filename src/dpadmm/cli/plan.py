@@ -41,6 +41,8 @@ def plan(
     topology: options.TopologyWord = "auto",
     alpha: options.Alpha = None,
     l1_ratio: options.L1Ratio = 0.0,
+    profile: options.ProfileWord = "auto",
+    profile_share: options.ProfileShare = None,
     curve: Annotated[
         bool, typer.Option("--curve/--no-curve", help="Expected utility against epsilon (takes a little longer).")
     ] = True,
@@ -56,6 +58,7 @@ def plan(
     """
     with clear_failures():
         from dpadmm.cli.training import TaskWords, protection_of
+        from dpadmm.planning.task import ProfileRule
 
         words = TaskWords(
             epsilon=epsilon,
@@ -66,6 +69,7 @@ def plan(
             topology=topology,
             alpha=alpha,
             l1_ratio=l1_ratio,
+            profile=ProfileRule.of(profile, profile_share),
         )
         if plot is not None:
             _check_plot(plot, force)
@@ -88,11 +92,10 @@ def _task(
     if (dimension is None) is (schema is None):
         raise InputError("Give the number of encoded features as --dimension D, or --schema FILE, and not both.")
     if schema is None:
-        return words.task(counts, dimension or 0, 1.0, is_real)
+        return words.plain_task(counts, dimension or 0, is_real=is_real)
     from dpadmm.datasets.schema import Schema
 
-    filled = Schema.load(schema)
-    return words.task(counts, filled.dimension, filled.row_norm, filled.label.is_real)
+    return words.task(counts, Schema.load(schema))
 
 
 def _sizes(files: list[Path], sizes: str | None, split_by: str | None, *, has_header: bool) -> tuple[int, ...]:

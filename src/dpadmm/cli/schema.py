@@ -107,7 +107,7 @@ def check(
             names = None if split_by is None else [f"silo {i}" for i in range(1, len(tables) + 1)]
             prepared = prepare(filled, tables, Screening.of(missing, unlisted, out_of_range), names)
             print_notes(prepared.notes)
-            sizes = dict(zip(prepared.silos.names, prepared.silos.sizes.tolist(), strict=True))
+            sizes = dict(zip(prepared.rows.names or (), prepared.rows.sizes, strict=True))
         if json:
             found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
             _print_json({"command": "schema check", "schema": loads(filled.to_json())} | found)

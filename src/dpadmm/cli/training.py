@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
 
 from dpadmm import checks
+from dpadmm.datasets.profile import ProfileForm
+from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.tables import SiloTable, encode_table
+from dpadmm.datasets.tables import SiloTable, screen_cells
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.wishes import method_name, network_of, penalty_of, protection_from
 from dpadmm.estimators.wishes import protection_of as kept_in
@@ -18,12 +20,11 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import Task
+from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
-from dpadmm.problems.silos import Silos
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel, Spending
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
@@ -59,6 +60,7 @@ class TaskWords:
     topology: str = "auto"
     alpha: float | None = None
     l1_ratio: float = 0.0
+    profile: ProfileRule = AUTO
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
@@ -71,8 +73,16 @@ class TaskWords:
         """Return the registry's name of the method, None where the planner chooses."""
         return method_name(self.method)
 
-    def task(self, sizes: tuple[int, ...], dimension: int, row_norm: float, is_real: bool) -> Task:
-        """Return the task for silos of these sizes; `is_real` says that the target is a number."""
+    def task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
+        """Return the task for silos of these sizes with tables of this schema."""
+        return replace(
+            self.plain_task(sizes, schema.dimension, is_real=schema.label.is_real),
+            row_norm=schema.row_norm,
+            table=TableShape.of(ProfileForm(schema.columns)),
+        )
+
+    def plain_task(self, sizes: tuple[int, ...], dimension: int, *, is_real: bool) -> Task:
+        """Return the task for rows of norm 1 about which no more is known; `is_real`: the target is a number."""
         return Task(
             sizes=sizes,
             dimension=dimension,
@@ -81,7 +91,7 @@ class TaskWords:
             protection=self.protection,
             network=self._network(len(sizes)),
             regulariser=penalty_of(self.alpha, self.l1_ratio),
-            row_norm=row_norm,
+            profile=self.profile,
         )
 
     def _network(self, n_silos: int) -> Network | None:
@@ -114,9 +124,9 @@ def loss_of(word: str, *, is_real: bool) -> Loss:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Encoded silos, and notes about awkward cells for the data's holder alone."""
+    """The silos' rows as they were read, and notes about awkward cells for the data's holder alone."""
 
-    silos: Silos
+    rows: RawSilos
     notes: tuple[str, ...]
 
 
@@ -168,15 +178,13 @@ class Books:
 def prepare(
     schema: Schema, tables: Mapping[str, SiloTable], screening: Screening, names: Sequence[str] | None = None
 ) -> Prepared:
-    """Encode every table; faults name file, row and column. `names`: what silos are called, where not as the tables."""
-    screened = {name: encode_table(schema, table.frame, table.where, screening) for name, table in tables.items()}
-    silos = Silos.from_parts(
-        [each.features for each in screened.values()],
-        [each.labels for each in screened.values()],
-        schema.row_norm,
-        list(screened) if names is None else names,
-    )
-    return Prepared(silos, tuple(note for each in screened.values() for note in each.notes))
+    """Read every table; faults name file, row and column. `names`: what silos are called, where not as the tables."""
+    parts = [
+        screen_cells(schema.columns, schema.label, table.frame, table.where, screening) for table in tables.values()
+    ]
+    names = list(tables) if names is None else names
+    rows = RawSilos(schema, parts, [[part.labels for part in parts]], names)
+    return Prepared(rows, tuple(note for part in parts for note in part.notes))
 
 
 def _is_utf8(text: str) -> bool:
@@ -189,8 +197,7 @@ def _is_utf8(text: str) -> bool:
 
 def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
     """Plan from public facts: the schema's width and norm, the sizes and the options."""
-    task = words.task(sizes, schema.dimension, schema.row_norm, schema.label.is_real)
-    return make_plan(task, method=words.method_name())
+    return make_plan(words.task(sizes, schema), method=words.method_name())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +255,7 @@ class Training:
 
     def plan(self, prepared: Prepared) -> Plan:
         """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
-        plan = plan_for(self.schema, tuple(int(size) for size in prepared.silos.sizes), self.words)
+        plan = plan_for(self.schema, prepared.rows.sizes, self.words)
         if plan.is_hopeless and not self.is_hopeless_allowed:
             raise InputError(f"{' '.join(plan.warnings)} Nothing was spent. To train nevertheless, say --anyway.")
         return plan
@@ -265,7 +272,7 @@ class Training:
         """Reserve, run and save; return the model and where it is."""
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         with self.books.open(self.tables, self.words) as ledger:
-            outcome = carry_out(plan, prepared.silos, sampler, ledgers=ledger, progress=self.has_progress)
+            outcome = carry_out(plan, prepared.rows, sampler, ledgers=ledger, progress=self.has_progress)
             spending = None if ledger is None else self._spending(ledger)
-        model = released_model(outcome, self.schema, prepared.silos.names, self.title, spending)
+        model = released_model(outcome, self.schema, prepared.rows.names or (), self.title, spending)
         return model, model.save(self.out)

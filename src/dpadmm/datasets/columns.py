@@ -1,58 +1,39 @@
-"""Columns and labels of a schema, and what a cell means: the one rule for files, data frames and arrays.
+"""Columns and labels of a schema: what they allow, and how the numbers in them are put to use.
 
-A cell is what it says, not how it is stored: 1, 1.0, "1", " 1" and "01" are the same number, True and "true" are 1, a
-day is its date. So the same table is encoded alike from CSV, from Parquet and from memory. Nothing here refuses a cell:
-awkward ones are marked, row by row, and `tables.encode_table` decides by the user's policies.
+Nothing here refuses a cell: awkward ones are marked, row by row, and `tables.encode_table` decides by the policies.
 """
 
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from decimal import Decimal
-from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, TypeAlias
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from dpadmm import checks
 from dpadmm.checks import shown
+from dpadmm.datasets.cells import Category, Cells, listed_cells, number_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 
-Category: TypeAlias = str | int
-Codes: TypeAlias = NDArray[np.intp]
-Mask: TypeAlias = NDArray[np.bool_]
-
-EMPTY_WORDS = frozenset(
-    {
-        *("", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NaN", "nan", "-NaN", "-nan"),
-        *("None", "NULL", "null", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
-    }
-)
-"""What stands for an empty cell in text, as pandas reads CSV files; elsewhere a listed category may be called so."""
-
-_TRUTH = {"true": 1.0, "false": 0.0}
-_LARGEST_EXACT = 2**53  # beyond it a column with an empty cell cannot hold every whole number
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_USUAL_CENTRE, _USUAL_SCALE = 0.3, 0.15  # of the public range
 
 
 @dataclass(frozen=True)
-class Cells:
-    """One column, read: row r has the value `values[r]` in its feature `codes[r]` (-1: none); and the awkward cells.
+class ColumnScale:
+    """How the features of one column are encoded: clipped to their bounds, centred, divided by their scale.
 
-    `missing`: empty. `unlisted`: no listed category. `outside`: beyond the bounds, and moved to the nearest one.
-    `strange`: no finite number where one is needed, which no policy covers. A missing number has its typical value.
+    Each is one number per feature. empty: what stands for an empty cell. spread: expected square of the encoded part.
     """
 
-    codes: Codes = field(repr=False)
-    values: Floats = field(repr=False)
-    missing: Mask = field(repr=False)
-    unlisted: Mask = field(repr=False)
-    outside: Mask = field(repr=False)
-    strange: Mask = field(repr=False)
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    empty: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    spread: float
 
 
 class Column(Protocol):
@@ -74,7 +55,15 @@ class Column(Protocol):
         ...
 
     def read(self, cells: pd.Series) -> Cells:
-        """Encode cells of any kind."""
+        """Read cells of any kind."""
+        ...
+
+    def usual_scale(self) -> ColumnScale:
+        """Return the encoding that serves most tables, from public knowledge alone."""
+        ...
+
+    def scale_by_bounds(self) -> ColumnScale:
+        """Return the plain encoding by bounds and categories, as benchmarks and earlier models have it."""
         ...
 
     def describe(self) -> str:
@@ -116,16 +105,17 @@ class Label(Protocol):
 
 @dataclass(frozen=True)
 class Numeric:
-    """A number with public bounds, encoded as `(v - origin) / (upper - lower)`, with origin = lower: in [0, 1].
+    """A number with public bounds.
 
     The bounds are knowledge about the world (an age lies between 0 and 120), never the extremes of the data:
-    the largest value of a private column is somebody's value. A `typical` value, public as well, becomes the origin
-    instead: what all rows share then takes no room in the row's norm, and noise disturbs predictions less.
+    the largest value of a private column is somebody's value. A `typical` value, public as well, may be stated: what
+    all rows share then takes no room in the row's norm, and noise disturbs predictions less. It is seldom needed:
+    usual columns crowd below the middle of their bounds, and noisy counts tell more (`dpadmm.datasets.profile`).
 
     >>> Numeric("age", 0, 100).read(pd.Series([25, "50", 130])).values.tolist()
-    [0.25, 0.5, 1.0]
-    >>> Numeric("age", 0, 100, typical=50).read(pd.Series([25, None])).values.tolist()
-    [-0.25, 0.0]
+    [25.0, 50.0, 100.0]
+    >>> Numeric("age", 0, 100).usual_scale().centre, Numeric("age", 0, 100, typical=50).usual_scale().centre
+    ((30.0,), (50.0,))
     """
 
     name: str
@@ -155,11 +145,33 @@ class Numeric:
         return f"{self.lower:g} to {self.upper:g}"
 
     def read(self, cells: pd.Series) -> Cells:
-        """Scale by the public bounds; an empty cell has the typical value, or the middle of the bounds."""
-        usual = 0.5 * (self.lower + self.upper) if self.typical is None else self.typical
-        origin = self.lower if self.typical is None else self.typical
-        found = number_cells(cells, usual, self.lower, self.upper)
-        return replace(found, values=(found.values - origin) / (self.upper - self.lower))
+        """Return the numbers, moved within the public bounds."""
+        return number_cells(cells, self._middle, self.lower, self.upper)
+
+    def usual_scale(self) -> ColumnScale:
+        """Centre at the typical value, or else at .3 of the range; scale .15 of the range; empty cells at the centre.
+
+        Columns whose bounds are public knowledge crowd in the lower half of them.
+        """
+        width = self.upper - self.lower
+        centre = self.lower + _USUAL_CENTRE * width if self.typical is None else self.typical
+        return self.scale_at(centre, _USUAL_SCALE * width)
+
+    def scale_at(
+        self, centre: float, scale: float, lower: float | None = None, upper: float | None = None
+    ) -> ColumnScale:
+        """Return the encoding with this centre and scale; empty cells are at the centre."""
+        low, high = self.lower if lower is None else lower, self.upper if upper is None else upper
+        return ColumnScale((centre,), (scale,), (centre,), (low,), (high,), 1.0)
+
+    def scale_by_bounds(self) -> ColumnScale:
+        """Origin at the typical value, or else at the lower bound; divided by the range."""
+        origin, width = self.lower if self.typical is None else self.typical, self.upper - self.lower
+        return ColumnScale((origin,), (width,), (self._middle,), (self.lower,), (self.upper,), 1.0)
+
+    @property
+    def _middle(self) -> float:
+        return 0.5 * (self.lower + self.upper) if self.typical is None else self.typical
 
     def describe(self) -> str:
         """Say the range."""
@@ -201,7 +213,21 @@ class Categorical:
 
     def read(self, cells: pd.Series) -> Cells:
         """Look every cell up in the list; an empty or unlisted one has code -1."""
-        return listed_cells(cells, self.categories)
+        return replace(listed_cells(cells, self.categories), is_category=True)
+
+    def usual_scale(self) -> ColumnScale:
+        """Centred as if all categories were equally frequent, not scaled."""
+        return self.scale_at((1 / len(self.categories),) * len(self.categories))
+
+    def scale_at(self, frequencies: tuple[float, ...]) -> ColumnScale:
+        """Return the encoding that is centred at these frequencies; a cell that is none of the categories as well."""
+        ones, zeros = (1.0,) * len(frequencies), (0.0,) * len(frequencies)
+        spread = math.fsum(f * (1 - f) for f in frequencies)
+        return ColumnScale(frequencies, ones, frequencies, zeros, ones, spread)
+
+    def scale_by_bounds(self) -> ColumnScale:
+        """Indicators as they are."""
+        return self.scale_at((0.0,) * len(self.categories))
 
     def describe(self) -> str:
         """Say the list."""
@@ -336,77 +362,6 @@ def record_of(part: Column | Label) -> dict[str, Any]:
     values = {each.name: getattr(part, each.name) for each in fields(part)}  # type: ignore[arg-type]
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}  # type: ignore[union-attr]
-
-
-def numbers_of(cells: pd.Series) -> Floats:
-    """Return cells of any kind as floats, NaN where a cell is no real number (dates are none either).
-
-    >>> numbers_of(pd.Series(["1.5", "a", None, [2], True, "False", "01"], dtype=object)).tolist()
-    [1.5, nan, nan, nan, 1.0, 0.0, 1.0]
-    """
-    if cells.dtype.kind in "biuf":
-        return np.asarray(cells.astype(float).to_numpy())
-    # Cell by cell: pandas reads a column as a whole, and one person's cell would change how another's is read.
-    return np.array([_number_of(cell) for cell in cells.astype(object)], dtype=float)
-
-
-def _number_of(cell: Any) -> float:
-    if isinstance(cell, str):
-        text = cell.strip()
-        return float(text) if _NUMBER.fullmatch(text) else _TRUTH.get(text.lower(), math.nan)
-    try:
-        return float(cell) if isinstance(cell, Real | Decimal | np.bool_) else math.nan
-    except (ValueError, ArithmeticError):  # a number too large for a float
-        return math.nan
-
-
-def _texts(cells: pd.Series) -> list[str]:
-    """Return the cells as they are written, without the spaces around them; midnight is the day alone."""
-    return [_text_of(cell).strip().removesuffix(" 00:00:00") for cell in cells.astype(object).tolist()]
-
-
-def _text_of(cell: Any) -> str:
-    """Return what a cell says, whatever the others are: an empty one makes a whole column of 1 one of 1.0."""
-    if isinstance(cell, str | bool) or not isinstance(cell, Real | Decimal):
-        return str(cell)
-    number = _number_of(cell)
-    if not math.isfinite(number):
-        return str(cell)
-    return str(int(number)) if number.is_integer() and abs(number) < _LARGEST_EXACT else repr(number)
-
-
-def _empty(cells: pd.Series, listed: frozenset[str] = frozenset()) -> Mask:
-    absent = cells.isna().to_numpy(dtype=bool)
-    if cells.dtype.kind in "biufmMc":
-        return absent
-    words = EMPTY_WORDS - listed
-    return absent | np.array([text in words for text in _texts(cells)], dtype=bool)
-
-
-def number_cells(cells: pd.Series, usual: float, lower: float, upper: float) -> Cells:
-    """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
-    missing, numbers = _empty(cells), numbers_of(cells)
-    strange = ~np.isfinite(numbers) & ~missing
-    numbers = np.where(missing | strange, usual, numbers)
-    none = np.zeros(len(numbers), dtype=bool)
-    outside = (numbers < lower) | (numbers > upper)
-    return Cells(np.zeros(len(numbers), dtype=np.intp), np.clip(numbers, lower, upper), missing, none, outside, strange)
-
-
-def listed_cells(cells: pd.Series, categories: Sequence[Category | float]) -> Cells:
-    """Return the position of every cell in `categories`, by its text or else by its number."""
-    listed = pd.Series(categories, dtype=object)
-    by_text = {text: place for place, text in reversed(list(enumerate(_texts(listed))))}
-    values = numbers_of(listed)
-    by_number = {v: place for place, v in enumerate(values) if np.isfinite(v) and (values == v).sum() == 1}
-    missing = _empty(cells, frozenset(by_text))
-    codes = np.array([by_text.get(text, -1) for text in _texts(cells)], dtype=np.intp)
-    if by_number and (codes < 0).any():
-        loose = np.array([by_number.get(number, -1) for number in numbers_of(cells).tolist()], dtype=np.intp)
-        codes = np.where(codes < 0, loose, codes)
-    codes[missing] = -1
-    none = np.zeros(len(codes), dtype=bool)
-    return Cells(codes, np.ones(len(codes)), missing, (codes < 0) & ~missing, none, none)
 
 
 def _check_name(what: str, name: object) -> None:

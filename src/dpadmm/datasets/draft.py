@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpadmm.datasets.columns import numbers_of
+from dpadmm.datasets.cells import numbers_of
+from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.schema import ASKED, FORMAT, MARK, VERSION
 from dpadmm.datasets.tables import NO_HEADER, UNNAMED, is_csv, read_table
 from dpadmm.errors import InputError
-
-CONSTANT = 0.5
-"""Intercept feature of a draft; the other features keep sqrt(1 - CONSTANT^2) of the row's norm."""
 
 
 class ColumnType(Enum):
@@ -130,7 +128,7 @@ def _asked(key: str) -> str:
 
 def _draft(name: str, kind: ColumnType) -> dict[str, Any]:
     if kind is ColumnType.NUMBER:
-        asked = {key: _asked(key) for key in ("lower", "upper", "typical")}
+        asked = {key: _asked(key) for key in ("lower", "upper")}
         return {"kind": "numeric", "name": name} | asked
     # A yes/no column has two values by its type; this is not read off the data.
     return {

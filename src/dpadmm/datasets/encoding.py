@@ -1,16 +1,20 @@
 """From the user's units to rows of norm at most 1 and targets in [-1, 1], by public numbers alone.
 
-A row x becomes
+A row x of numbers and one-hot categories becomes
 
-    v = (clip(x, low, high) - c) / h          c, h the middle and half width of the public bounds (0 and 1 without)
-    u = v min(1, R/||v||) / R                 R the public bound on the scaled row's norm; longer rows are shortened
-    e = (sqrt(1 - k^2) u, k)                  with an intercept; e = u without
+    v = (clip(x, low, high) - c) / s          centre c and scale s of every feature; an empty cell becomes its `empty`
+    u = v min(1, R/||v||) / R                 R the radius; longer rows are shortened
+    e = (sqrt(rho^2 - k^2) u, k)              rho the norm of an encoded row, k the constant feature; e = rho u without
 
-so that `||e|| <= 1` for every conceivable row. Nothing is fitted: one row's encoding does not depend on another's.
+so that `||e|| <= rho` for every conceivable row, whatever c, s and R are. They come from bounds and categories alone
+(`ColumnScale`), or from noisy counts that were released before (`dpadmm.datasets.profile`): one row's encoding does not
+depend on another's.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,129 +23,215 @@ from scipy import sparse
 
 from dpadmm import checks
 from dpadmm.checks import shown
+from dpadmm.datasets.cells import Cells, Mask
+from dpadmm.datasets.columns import Column, ColumnScale
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.centred import CentredRows
 
-INTERCEPT_FEATURE = 0.3
-"""k, the constant feature that stands for the intercept; the others keep `sqrt(1 - k^2)` of the norm."""
+CONSTANT = 0.3
+"""k, the constant feature that stands for the intercept, for rows of norm 1."""
+
+SPARSE_WIDTH, SPARSE_SHARE = 32, 0.25
+"""Tables with categories stay sparse from this width on, if a row has at most this share of its features."""
 
 _TINY = 1e-300  # a row with no larger entry is as good as zero
 
 _HUGE = 1e300
+
+_LEAST_SPREAD = 0.01  # of rows whose columns have one category each
+
+_ROUNDED = 64 * 2.0**-52  # of the squares that a norm is computed from
 
 _MOST_WEIGHT = 1e6  # norm of a model of encoded rows, far beyond what rows of norm 1 need
 
 _EXAMPLE = "Give (low, high), each a number for all features or one number per feature."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class RowEncoding:
-    """The public map from rows of X to rows of norm at most 1.
+    """The public map from rows to rows of norm at most `row_norm`.
 
     Parameters
     ----------
-    centre, half_width: (d,), c and h above; h > 0.
-    norm_bound: R > 0, in units of the scaled row.
-    has_box: whether features are clipped to `centre +- half_width`.
-    has_intercept: whether the constant feature k is added.
-    is_assumed: whether no bound was given, so that `norm_bound` is a convention and not the user's promise.
+    centre, scale: c and s > 0 of every feature. lower, upper: what features are clipped to; None: they are not.
+    empty: what stands for an empty cell, in the feature's own units; an empty category has all of its features there.
+    radius: R > 0, in units of the scaled row. row_norm: rho > 0. constant: k in (0, rho), None without an intercept.
 
-    >>> rows = RowEncoding.of(2, row_norm=5.0, has_intercept=False)
+    >>> rows = RowEncoding.of_numbers(2, row_norm=5.0, has_intercept=False)
     >>> rows.encode(np.array([[3.0, 4.0], [6.0, 8.0], [0.5, 0.0]])).round(3).tolist()
     [[0.6, 0.8], [0.6, 0.8], [0.1, 0.0]]
     """
 
-    centre: Floats
-    half_width: Floats
-    norm_bound: float
-    has_box: bool
-    has_intercept: bool
-    is_assumed: bool
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    empty: tuple[float, ...]
+    radius: float
+    lower: tuple[float, ...] | None = None
+    upper: tuple[float, ...] | None = None
+    row_norm: float = 1.0
+    constant: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would divide by zero, or lacks a feature."""
+        sides = (self.scale, self.empty, *(side for side in (self.lower, self.upper) if side is not None))
+        fits = (self.lower is None) == (self.upper is None) and all(len(side) == len(self.centre) for side in sides)
+        if not fits or not self.centre or min(*self.scale, self.radius, self.row_norm) <= 0:
+            raise InputError("An encoding needs a centre, a scale above 0 and an empty value for every feature.")
 
     @classmethod
     def of(
-        cls,
-        n_features: int,
-        feature_bounds: Any = None,
-        row_norm: float | None = None,
-        has_intercept: bool = True,
+        cls, scales: Sequence[ColumnScale], *, reach: float, row_norm: float = 1.0, constant: float | None = None
     ) -> "RowEncoding":
-        """Return the map for public bounds; without any, rows are divided by sqrt(d) and shortened to norm 1.
+        """Return the map with the columns' scales and the radius `R = reach sqrt(sum of their spreads)`.
 
-        With feature bounds alone, R is `sqrt(d/3)`, the norm of a row spread evenly over its bounds.
+        The spread of a column is the mean square of its encoded part, so that R is `reach` times a usual row's norm.
         """
-        norm_bound, centre, half_width = np.sqrt(n_features), np.zeros(n_features), np.ones(n_features)
-        if feature_bounds is not None:
-            low, high = _box(feature_bounds, n_features)
-            norm_bound, centre, half_width = norm_bound / np.sqrt(3), low / 2 + high / 2, high / 2 - low / 2
-        if row_norm is not None:
-            norm_bound = checks.positive("row_norm", row_norm)
-        _check_scale(float(norm_bound), centre, half_width)
-        return cls(
-            centre,
-            half_width,
-            float(norm_bound),
-            has_box=feature_bounds is not None,
-            has_intercept=has_intercept,
-            is_assumed=feature_bounds is None and row_norm is None,
+        spread = math.fsum(scale.spread for scale in scales)
+        made = cls(
+            centre=_joined(scale.centre for scale in scales),
+            scale=_joined(scale.scale for scale in scales),
+            empty=_joined(scale.empty for scale in scales),
+            lower=_joined(scale.lower for scale in scales),
+            upper=_joined(scale.upper for scale in scales),
+            radius=reach * math.sqrt(max(spread, _LEAST_SPREAD)),
+            row_norm=row_norm,
+            constant=constant,
         )
+        _check_scale(made)
+        return made
+
+    @classmethod
+    def of_numbers(
+        cls, n_features: int, feature_bounds: Any = None, row_norm: float | None = None, has_intercept: bool = True
+    ) -> "RowEncoding":
+        """Return the map for numbers whose rows' norm is stated, features scaled to -1..1 by their bounds if given.
+
+        Without a norm either, rows are divided by sqrt(d) and shortened to norm 1.
+        """
+        centre, half_width, lower, upper = np.zeros(n_features), np.ones(n_features), None, None
+        if feature_bounds is not None:
+            low, high = box_of(feature_bounds, n_features)
+            centre, half_width = low / 2 + high / 2, high / 2 - low / 2
+            lower, upper = tuple(low.tolist()), tuple(high.tolist())
+        made = cls(
+            centre=tuple(centre.tolist()),
+            scale=tuple(half_width.tolist()),
+            empty=tuple(centre.tolist()),
+            lower=lower,
+            upper=upper,
+            radius=math.sqrt(n_features) if row_norm is None else checks.positive("row_norm", row_norm),
+            constant=CONSTANT if has_intercept else None,
+        )
+        _check_scale(made)
+        return made
 
     @property
     def dimension(self) -> int:
         """Number of encoded features."""
-        return len(self.centre) + self.has_intercept
+        return len(self.centre) + (self.constant is not None)
 
     @property
     def share(self) -> float:
-        """`sqrt(1 - k^2)`: what the intercept leaves to the features."""
-        return float(np.sqrt(1 - INTERCEPT_FEATURE**2)) if self.has_intercept else 1.0
+        """`sqrt(rho^2 - k^2)`: what the constant leaves to the other features."""
+        return math.sqrt(self.row_norm**2 - (self.constant or 0.0) ** 2)
+
+    @cached_property
+    def _centre(self) -> Floats:
+        return np.array(self.centre)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        return np.array(self.scale)
 
     def encode(self, table: Matrix) -> Matrix:
-        """Return the encoded rows (n, dimension), CSR if `table` is and the bounds are symmetric about zero."""
-        unit = _scaled(self._shortened(table), self.share / self.norm_bound)
-        if not self.has_intercept:
-            return unit
-        column = np.full((unit.shape[0], 1), INTERCEPT_FEATURE)
-        if sparse.issparse(unit):
-            return sparse.csr_array(sparse.hstack([unit, sparse.csr_array(column)], format="csr"))
-        return np.hstack([unit, column])
+        """Return the encoded rows (n, dimension) of a table of numbers; those of a sparse table stay sparse."""
+        if sparse.issparse(table):
+            return self._finished(*self._sparse_parts(sparse.csr_array(table, dtype=np.float64, copy=True)))
+        scaled = (self._clipped(np.asarray(table, dtype=np.float64), slice(None)) - self._centre) / self._scale
+        largest = np.maximum(np.abs(scaled).max(axis=1), _TINY)
+        shape = scaled / largest[:, None]  # squares of rows divided by their largest entry cannot overflow
+        rows = scaled * self._factors(largest, np.einsum("ij,ij->i", shape, shape))[:, None]
+        if self.constant is None:
+            return rows
+        return np.hstack([rows, np.full((len(rows), 1), self.constant)])
 
-    def admit(self, table: Matrix) -> Matrix:
-        """Return the rows in their own units, brought within the bounds as they were for training."""
-        short = self._shortened(table)
-        if sparse.issparse(short):
-            return sparse.csr_array(short * self.half_width[None, :])
-        return short * self.half_width + self.centre
+    def encode_cells(self, columns: Sequence[Column], cells: Sequence[Cells], blank: Mask) -> Matrix:
+        """Return the encoded rows of columns as they were read; blank rows are all zero, their constant as well.
+
+        Categories are stored sparsely, their centre beside them.
+        """
+        widths = [len(column.feature_names) for column in columns]
+        starts = np.concatenate([[0], np.cumsum(widths)])[:-1].tolist()
+        indices, values = np.empty((len(blank), len(cells)), dtype=np.intp), np.empty((len(blank), len(cells)))
+        shift, squares = np.zeros(len(self.centre)), np.zeros(len(blank))
+        for place, (start, width, found) in enumerate(zip(starts, widths, cells, strict=True)):
+            indices[:, place] = start + np.maximum(found.codes, 0)
+            if found.is_category:
+                off = shift[start : start + width] = self._centre[start : start + width]
+                values[:, place] = np.where(found.codes < 0, 0.0, 1.0)
+                squares += np.where(found.codes < 0, 0.0, 1.0 - 2.0 * off[found.codes] + off @ off)
+            else:
+                own = np.where(found.missing, self.empty[start], self._clipped(found.values, start))
+                values[:, place] = (own - self.centre[start]) / self.scale[start]
+                squares += values[:, place] ** 2
+        pointers = np.arange(0, indices.size + 1, len(cells))
+        table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=(len(blank), len(self.centre)))
+        for start, width, found in zip(starts, widths, cells, strict=True):
+            if found.is_category and np.any(found.codes < 0):  # these are at the centre
+                features = np.arange(start, start + width)
+                table = table + _in_rows(found.codes < 0, features, shift[features], table.shape)
+        rows = self._finished(table, self._factors(1.0, squares, shift), shift, ~blank)
+        entries = len(cells) + (self.constant is not None)
+        if self.dimension >= SPARSE_WIDTH and entries <= SPARSE_SHARE * self.dimension:
+            return rows
+        return np.ascontiguousarray(rows.toarray())
 
     def decode(self, weights: Floats) -> tuple[Floats, float]:
-        """Return (coef, intercept) with `coef x + intercept = weights e` for every row x within the bounds."""
-        slopes = weights[: len(self.centre)] * (self.share / self.norm_bound) / self.half_width
-        constant = INTERCEPT_FEATURE * float(weights[-1]) if self.has_intercept else 0.0
-        return slopes, constant - float(slopes @ self.centre)
+        """Return (coef, intercept) with `coef x + intercept = weights e` for every row x that is not shortened."""
+        slopes = weights[: len(self.centre)] * (self.share / self.radius) / self._scale
+        constant = 0.0 if self.constant is None else self.constant * float(weights[-1])
+        return slopes, constant - float(slopes @ self._centre)
 
-    def _shortened(self, table: Matrix) -> Matrix:
-        """Return v, with long rows shortened to R."""
-        if sparse.issparse(table) and np.any(self.centre):
-            table = table.toarray()
-        if sparse.issparse(table):
-            scaled = sparse.csr_array(table, dtype=np.float64, copy=True)
-            scaled.sum_duplicates()  # entries given in parts are clipped as one
-            wide = self.half_width[scaled.indices]
-            scaled.data = np.clip(scaled.data, -wide, wide) / wide if self.has_box else scaled.data
-        else:
-            scaled = np.asarray(table, dtype=np.float64)
-            if self.has_box:
-                low, high = self.centre - self.half_width, self.centre + self.half_width
-                scaled = (np.clip(scaled, low, high) - self.centre) / self.half_width
-        return _at_most(scaled, self.norm_bound)
+    def _clipped(self, values: Floats, features: slice | int | Ints) -> Floats:
+        if self.lower is None or self.upper is None:
+            return values
+        return np.clip(values, np.array(self.lower)[features], np.array(self.upper)[features])
 
-    def describe(self) -> str:
-        """Say in words what is done to a row."""
-        if self.is_assumed:
-            return "rows are divided by the square root of the number of features and shortened to norm 1"
-        parts = ["every feature is clipped to its public bounds and scaled to -1..1"] if self.has_box else []
-        parts.append(f"rows longer than {self.norm_bound:.6g} are shortened to that norm")
-        return ", then ".join(parts)
+    def _sparse_parts(self, table: Any) -> tuple[Any, Floats, Floats]:
+        """Return S, factors and c' with encoded rows `factors (S - c')`: a cell that is not stored becomes -c'."""
+        table.sum_duplicates()  # entries given in parts are clipped as one
+        absent = self._clipped(np.zeros(len(self.centre)), slice(None))
+        shift = (self._centre - absent) / self._scale
+        table.data = (self._clipped(table.data, table.indices) - absent[table.indices]) / self._scale[table.indices]
+        largest = np.asarray(abs(table).max(axis=1).toarray()).ravel()
+        largest = np.maximum(largest, max(float(np.abs(shift).max()), _TINY))
+        shape = sparse.csr_array(sparse.diags_array(1 / largest) @ table)
+        squares = np.asarray(shape.multiply(shape).sum(axis=1)).ravel() - 2 * (shape @ shift) / largest
+        squares = np.maximum(squares + float(shift @ shift) / largest**2, 0.0)
+        return table, self._factors(largest, squares, shift), shift
+
+    def _factors(self, unit: float | Floats, squares: Floats, shift: Floats | None = None) -> Floats:
+        """Return what rows of norm `unit sqrt(squares)` are multiplied by: share/R, less for those longer than R.
+
+        Where a centre is taken off whole rows, what rounding can hide of a norm is made up for.
+        """
+        apart = 0.0 if shift is None else float(shift @ shift) / self.radius**2
+        safety = 1.0 if apart == 0.0 else 1.0 + _ROUNDED * (1.0 + apart)
+        with np.errstate(over="ignore", divide="ignore"):
+            fitting = self.radius / unit / np.sqrt(squares)
+        return np.asarray(self.share / self.radius * np.minimum(1.0, fitting) / safety)
+
+    def _finished(self, table: Any, factors: Floats, shift: Floats, there: Mask | None = None) -> Matrix:
+        """Return `factors (table - shift)` with the constant beside it; rows that are not there are zero."""
+        factors = factors if there is None else np.where(there, factors, 0.0)
+        rows = sparse.csr_array(sparse.diags_array(factors) @ table)
+        rows.eliminate_zeros()
+        if self.constant is not None:
+            constants = self.constant * (np.ones(len(factors)) if there is None else there.astype(np.float64))
+            rows = sparse.csr_array(sparse.hstack([rows, sparse.csr_array(constants[:, None])], format="csr"))
+            shift = np.append(shift, 0.0)
+        return CentredRows(rows, factors, shift) if np.any(shift) else rows
 
 
 @dataclass(frozen=True)
@@ -175,19 +265,30 @@ class TargetScale:
         low, high = self.middle - self.half_width, self.middle + self.half_width
         return np.clip((np.clip(y, low, high) - self.middle) / self.half_width, -1.0, 1.0)
 
-    def decode(self, coef: Floats, intercept: float) -> tuple[Floats, float]:
+    def decode(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats]:
         """Return a model of the scaled target as one of the target itself."""
         return coef * self.half_width, intercept * self.half_width + self.middle
 
 
-def _check_scale(norm_bound: float, centre: Floats, half_width: Floats) -> None:
+def _joined(parts: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(value for part in parts for value in part)
+
+
+def _in_rows(rows: Mask, features: Ints, values: Floats, shape: tuple[int, int]) -> Any:
+    """Return a sparse table with these values in these features of the chosen rows."""
+    which = np.flatnonzero(rows)
+    places = (np.repeat(which, len(features)), np.tile(features, len(which)))
+    return sparse.csr_array((np.tile(values, len(which)), places), shape=shape)
+
+
+def _check_scale(made: RowEncoding) -> None:
     """Refuse bounds whose rows or coefficients 64-bit numbers cannot hold; the run would be paid for by then."""
     with np.errstate(over="ignore", invalid="ignore"):
-        slopes = _MOST_WEIGHT / norm_bound / half_width
-        is_held = np.isfinite(slopes).all() and np.isfinite(slopes @ np.abs(centre))
+        slopes = _MOST_WEIGHT / made.radius / np.array(made.scale)
+        is_held = np.isfinite(slopes).all() and np.isfinite(slopes @ np.abs(made.centre))
     if not is_held:
         raise InputError(
-            f"row_norm {norm_bound:g} is too small, or the feature_bounds are too close together, for 64-bit numbers "
+            f"row_norm {made.radius:g} is too small, or the feature_bounds are too close together, for 64-bit numbers "
             "to hold the coefficients. Rescale the features."
         )
 
@@ -202,7 +303,7 @@ def _pair(name: str, bounds: Any, advice: str) -> tuple[Any, Any]:
     return low, high
 
 
-def _box(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
+def box_of(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
     """Return the lower and upper bound of every feature."""
     low, high = (_vector(side, n_features) for side in _pair("feature_bounds", bounds, _EXAMPLE))
     if not np.all(low < high):
@@ -224,24 +325,3 @@ def _vector(side: ArrayLike, n_features: int) -> Floats:
             f"{_EXAMPLE}"
         )
     return np.broadcast_to(values, (n_features,)).copy()
-
-
-def _at_most(rows: Matrix, bound: float) -> Matrix:
-    """Return the rows with those longer than `bound` shortened to it; rows of any finite size come through."""
-    is_sparse = sparse.issparse(rows)
-    largest = np.asarray(abs(rows).max(axis=1).toarray()).ravel() if is_sparse else np.abs(rows).max(axis=1)
-    largest = np.maximum(largest, _TINY)
-    # Squares of rows scaled by their largest entry cannot overflow.
-    shape = _scaled(rows, 1 / largest)
-    squares = shape.multiply(shape).sum(axis=1) if is_sparse else np.einsum("ij,ij->i", shape, shape)
-    with np.errstate(over="ignore"):
-        factor = np.minimum(1.0, bound / largest / np.sqrt(np.asarray(squares).ravel().clip(1.0)))
-    return _scaled(rows, factor)
-
-
-def _scaled(rows: Matrix, factor: float | Floats) -> Matrix:
-    """Return rows times a number each."""
-    column = np.broadcast_to(np.asarray(factor, dtype=np.float64), (rows.shape[0],))
-    if sparse.issparse(rows):
-        return sparse.csr_array(rows.multiply(column[:, None]))
-    return rows * column[:, None]

@@ -21,6 +21,8 @@ from dpadmm.datasets.columns import (
     ThresholdLabel,
     record_of,
 )
+from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.errors import InputError
 
 FORMAT = "dpadmm-schema"
@@ -54,17 +56,16 @@ T = TypeVar("T")
 class Schema:
     """Ordered columns, a label and the norm bound that every encoded row keeps.
 
-    A row `v` of scaled numbers and one-hot categories becomes `v / max(1, ||v|| / R)`, `R = row_norm`: long rows
-    are shortened to the bound, short rows stay. With `constant = k` a last feature of value k is added for an
-    intercept, and the other features keep `sqrt(R^2 - k^2)` instead of R, so the whole row still keeps R.
-    Nothing here depends on the data: bounds, categories and norm are stated, not fitted, so encoding one row
-    (`tables.encode_table`) does not depend on another and needs no privacy budget.
+    Rows of centred and scaled numbers and one-hot categories are shortened to a radius and brought to the norm
+    `row_norm` (`encoding.RowEncoding`). With `constant = k` a last feature of value k is added for an intercept, and
+    the whole row still keeps the norm. Nothing here depends on the data: bounds, categories and norm are stated, not
+    fitted, so encoding one row does not depend on another.
 
     Parameters
     ----------
     columns: one or more `Numeric` or `Categorical` columns, with distinct names.
     label: `BinaryLabel`, `ThresholdLabel` or `RealLabel`; not one of the columns.
-    row_norm: the bound R > 0 on the Euclidean norm of an encoded row.
+    row_norm: the bound > 0 on the Euclidean norm of an encoded row.
     constant: None (no intercept feature) or a value in (0, row_norm).
 
     >>> schema = Schema((Numeric("age", 0, 100), Categorical("sex", ("F", "M"))), ThresholdLabel("pay", 1000))
@@ -107,6 +108,20 @@ class Schema:
     def dimension(self) -> int:
         """Number of encoded features d."""
         return len(self.feature_names)
+
+    def encoding(self, reach: float, profile: ReleasedProfile | None = None) -> RowEncoding:
+        """Return how rows are encoded: by public knowledge alone, or by a profile that was released.
+
+        reach: the radius to which rows are shortened, in units of a usual row's norm.
+        """
+        scales = [each.usual_scale() for each in self.columns] if profile is None else profile.scales(self.columns)
+        return RowEncoding.of(scales, reach=reach, row_norm=self.row_norm, constant=self.constant)
+
+    def by_bounds(self) -> RowEncoding:
+        """Return the plain encoding: numbers in [0, 1], one-hot categories, rows longer than the norm shortened."""
+        scales = [column.scale_by_bounds() for column in self.columns]
+        made = RowEncoding.of(scales, reach=1.0, row_norm=self.row_norm, constant=self.constant)
+        return replace(made, radius=made.share)
 
     def describe(self) -> str:
         """Say in words, line by line, what the schema allows."""

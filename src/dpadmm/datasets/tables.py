@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse
 
-from dpadmm.datasets.columns import EMPTY_WORDS, Cells, Column, Label, Mask
+from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask
+from dpadmm.datasets.columns import Column, Label
+from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Matrix
@@ -37,9 +39,6 @@ UNNAMED = "unnamed column "
 _BAD_FILE = (OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, zlib.error)
 _LINE = re.compile(r"(?:line|row) (\d+)")
 
-# Stored as CSR from this width on, if at most this share of the cells is non-zero.
-SPARSE_WIDTH = 32
-SPARSE_SHARE = 0.25
 _MOST_FINDINGS = 8
 
 
@@ -264,8 +263,11 @@ def encode_table(
     screening: Screening = _STRICT,
     *,
     is_labelled: bool = True,
+    encoding: RowEncoding | None = None,
 ) -> Screened:
     """Encode every row of a table; `where` names it in messages, and a whole-number index counts its rows from 0.
+
+    `encoding`: how; None encodes plainly by bounds and categories, as published benchmarks do (`Schema.by_bounds`).
 
     >>> from dpadmm.datasets.columns import Numeric, ThresholdLabel
     >>> schema = Schema((Numeric("age", 0, 100),), ThresholdLabel("pay", 10))
@@ -275,17 +277,35 @@ def encode_table(
     ([[0.5], [0.0]], [1.0, 1.0], [False, True])
     """
     found = screen_cells(schema.columns, schema.label if is_labelled else None, frame, where, screening)
-    return Screened(_side_by_side(schema, found.cells, found.blank), found.labels, found.blank, found.notes)
+    return found.encoded(schema.by_bounds() if encoding is None else encoding)
 
 
 @dataclass(frozen=True)
 class ScreenedCells:
     """The columns as they were read, the labels (empty without), which rows are to be blanked, and notes."""
 
+    columns: tuple[Column, ...]
     cells: Sequence[Cells] = field(repr=False)
     labels: Floats = field(repr=False)
     blank: Mask = field(repr=False)
     notes: tuple[str, ...]
+
+    @property
+    def number(self) -> int:
+        """How many rows there are."""
+        return len(self.blank)
+
+    def counts(self, form: ProfileForm) -> Floats:
+        """Return the rows' counts, see `ProfileForm.counts`."""
+        return form.counts(self.cells, self.blank)
+
+    def rows(self, encoding: RowEncoding) -> Matrix:
+        """Return the encoded rows."""
+        return encoding.encode_cells(self.columns, self.cells, self.blank)
+
+    def encoded(self, encoding: RowEncoding) -> Screened:
+        """Return the encoded rows with all that is known about them."""
+        return Screened(self.rows(encoding), self.labels, self.blank, self.notes)
 
 
 def screen_cells(
@@ -309,7 +329,7 @@ def screen_cells(
         raise InputError(f"{where}: every row would be blanked, so nothing is left to learn from. Repair the table.")
     if blank.any():
         findings.notes.append(f"{where}: {blank.sum()} of {len(blank)} row(s) blanked: counted, but all features 0")
-    return ScreenedCells(cells, labels, blank, tuple(findings.notes))
+    return ScreenedCells(tuple(columns), cells, labels, blank, tuple(findings.notes))
 
 
 def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
@@ -365,27 +385,3 @@ def _apply(column: Column | Label, found: Cells, screening: Screening, findings:
         else:
             findings.note(name, found.outside, "outside the bounds, moved to the nearest one")
     return blank
-
-
-def _side_by_side(schema: Schema, cells: Sequence[Cells], blank: Mask) -> Matrix:
-    """Lay the encoded columns side by side, shorten the rows, add the constant, empty the blank ones."""
-    rows, widths = len(blank), [len(column.feature_names) for column in schema.columns]
-    starts = np.concatenate([[0], np.cumsum(widths)])
-    # One slot per row and column, in column order: already sorted CSR, with zeros to remove.
-    indices = np.stack([s + np.maximum(c.codes, 0) for s, c in zip(starts, cells, strict=False)], axis=1)
-    values = np.stack([np.where(c.codes < 0, 0.0, c.values) for c in cells], axis=1)
-    room = schema.row_norm
-    if schema.constant is not None:
-        room = float(np.sqrt(schema.row_norm**2 - schema.constant**2))
-        indices = np.column_stack([indices, np.full(rows, starts[-1])])
-    norms = np.sqrt((values * values).sum(axis=1))
-    values /= np.maximum(1.0, norms / room)[:, None]
-    if schema.constant is not None:
-        values = np.column_stack([values, np.full(rows, schema.constant)])
-    values[blank] = 0.0
-    pointers = np.arange(0, indices.size + 1, indices.shape[1])
-    table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=(rows, schema.dimension))
-    table.eliminate_zeros()
-    if schema.dimension >= SPARSE_WIDTH and indices.shape[1] <= SPARSE_SHARE * schema.dimension:
-        return table
-    return np.ascontiguousarray(table.toarray())

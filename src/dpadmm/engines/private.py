@@ -13,9 +13,10 @@ import numpy as np
 
 from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.method import Private, Setting
+from dpadmm.algorithms.method import Method, Private, Setting
 from dpadmm.checks import shown
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
+from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler, Slot
@@ -54,6 +55,7 @@ class Course:
     setting: the problem as far as it is public (`PublicFunctions` will do), rounds, network, tolerance, whom it hides.
     target: the budget of one problem. schedule: relative noise over the rounds. output: which model is released.
     times: how many problems on the same rows are run, each with fresh noise.
+    profile: what is released once before the first round, for all problems; None for nothing.
     """
 
     algorithm: PrivateAlgorithm
@@ -62,9 +64,29 @@ class Course:
     schedule: Schedule | None = None
     output: FinalModel = FinalModel.LAST
     times: int = 1
+    profile: ProfileRound | None = None
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether silos send bare values and the coordinator alone adds noise."""
+        return isinstance(self.algorithm, Method) and self.algorithm.about.trusts_coordinator
+
+    def profile_plan(self, is_secure: bool = True) -> NoisePlan:
+        """Return the releases of round 0; none without a profile."""
+        if self.profile is None:
+            return NoisePlan({})
+        planned = self.profile.noise_plan(self.setting, is_pooled=self.is_pooled, is_secure=is_secure)
+        if is_secure:
+            check_reach(planned, int(self.setting.problem.functions.sizes.sum()))
+        return planned
+
+    def whole_plan(self, is_secure: bool = True) -> NoisePlan:
+        """Return every release of all problems, round 0 included."""
+        training = self.noise_plan(is_secure).repeated(self.times)
+        return NoisePlan({**self.profile_plan(is_secure).releases, **training.releases})
 
     def noise_plan(self, is_secure: bool = True) -> NoisePlan:
-        """Return every release of one problem with its noise; `is_secure` counts the rounding to a grid (C8)."""
+        """Return every release of one problem's rounds; `is_secure` counts the rounding to a grid (C8)."""
         setting = self.setting
         check_fit(self.algorithm, setting.problem, setting.network)
         promises = promises_of(self.algorithm, setting)
@@ -89,7 +111,7 @@ class Course:
 
     def statement(self) -> Statement:
         """Return what all problems together will cost the worst person."""
-        return self.noise_plan(is_secure=False).repeated(self.times).statement()
+        return self.whole_plan(is_secure=False).statement()
 
 
 @dataclass(frozen=True)
@@ -152,7 +174,7 @@ class PrivateRun:
 
 def run_course(
     course: Course,
-    problems: Sequence[Problem],
+    problems: Sequence[Problem] | Unencoded,
     sampler: Sampler,
     *,
     label: str,
@@ -164,7 +186,8 @@ def run_course(
 
     Parameters
     ----------
-    problems: as many as the course says, with the data behind its public problem.
+    problems: as many as the course says, with the data behind its public problem; where the course has a profile, what
+        makes them by it.
     sampler: `SecureSampler()` for a release, `SimulatedSampler(seed)` for an experiment.
     label: what the ledgers call the algorithm.
     ledgers: one for all silos, or one per silo, confirmed with the data that the silos were made of, in the same
@@ -178,8 +201,10 @@ def run_course(
     """
     if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
         raise InputError(f"sampler must be a sampler such as SecureSampler(), got {shown(sampler)}.")
-    if len(problems) != course.times:
-        raise InputError(f"The course is for {course.times} problem(s), got {len(problems)}.")
+    if isinstance(problems, Sequence) is (course.profile is not None):
+        raise InputError("A course with a profile encodes rows itself: give it unencoded rows, and no other course.")
+    if isinstance(problems, Sequence):
+        _check_number(course, problems)
     is_secure, setting = isinstance(sampler, SecureSampler), course.setting
     engine = replace(engine if engine is not None else LocalEngine(), tolerance=setting.tolerance)
     planned = course.noise_plan(is_secure)
@@ -187,13 +212,17 @@ def run_course(
         _check_batches(course.algorithm, planned)
         _load_kernels()
         engine = replace(engine, recording=Recording(every=0))
-    everything = planned.repeated(course.times)
+    everything = course.whole_plan(is_secure)
     books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes))
     if books and not is_secure:
         raise InputError("Simulated noise cannot be recorded as a release: use SecureSampler(), or leave ledgers out.")
     name = name if name is not None else f"{label}-{uuid.uuid4()}"
     receipts = tuple(_reserve(books, everything, label, name))
     statement, done = everything.statement(), []
+    if not isinstance(problems, Sequence):
+        counts = problems.counts()
+        problems = problems.problems(*draw_profile(course.profile_plan(is_secure), counts, sampler))
+        _check_number(course, problems)
     for number, problem in enumerate(problems):
         hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas)
         witness = Witness(hook, _message_scales(planned))
@@ -210,6 +239,11 @@ def run_course(
         hook.check_drawn()
         done.append(PrivateRun(run, everything, statement, hook.origin, tuple(witness.rounds), receipts, name))
     return done
+
+
+def _check_number(course: Course, problems: Sequence[Problem]) -> None:
+    if len(problems) != course.times:
+        raise InputError(f"The course is for {course.times} problem(s), got {len(problems)}.")
 
 
 def simulate(course: Course, problem: Problem, runs: int, seed: int, noise: NoisePlan | None = None) -> Floats:

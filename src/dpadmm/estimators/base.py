@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.engines.private import PublicRound
 from dpadmm.errors import InputError, LedgerError
@@ -69,6 +70,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     out_of_range: str
     feature_bounds: Any
     row_norm: float | None
+    profile: str
+    profile_share: float | None
     unit: str | None
     view: str | None
     algorithm: str
@@ -150,13 +153,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         notes = [f"before training, {rows.description}; this map is public", *rows.notes]
         if wishes.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
-        sizes, dimension, row_norm = rows.layout.sizes, rows.schema.dimension, rows.schema.row_norm
+        sizes = rows.layout.sizes
         with opened(self.ledger, *rows.known) as ledger:
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
-            plan = wishes.plan(loss, sizes, dimension, row_norm, problems=len(rows.labels))
+            plan = wishes.plan(loss, rows.raw, rows.schema.dimension)
             self._warn(wishes, rows, plan)
-            done = carry_out(plan, rows.silos, wishes.sampler, ledger, progress=False)
+            done = carry_out(plan, rows.raw, wishes.sampler, ledger, progress=False)
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, len(sizes) + 1)]  # those of groups may be people's
         title = f"{rows.schema.label.name} from {len(sizes)} silo(s)"
@@ -231,6 +234,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
         with own_words(self):
             return self.released_.scores(counted(X), screening=screening)
+
+    @property
+    def profile_(self) -> ReleasedProfile | None:
+        """Noisy counts, means and quantiles of every column, None if none were released; free to look at."""
+        check_is_fitted(self)
+        return self.released_.profile
 
     def compared(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
         """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""

@@ -8,13 +8,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
-from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import TrainingRows, class_list, column_names, one_hot_signs, own_words, training_data
+from dpadmm.estimators.data import StatedColumns, TrainingRows, class_list, one_hot_signs, own_words, training_data
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns, PlainLabel
+from dpadmm.reporting.rows import PlainLabel
 
 _CLASSES_READ = "the set of classes was read off y and is taken to be public; name it with classes= to be sure"
 _CLASSES_GIVEN = "the classes were named by the user without looking at y"
@@ -35,9 +34,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         targets = one_hot_signs(labels, classes)
         if len(targets) > 1:
             notes.append(f"{len(targets)} one-vs-rest problems read every record; the figure is for all of them")
-        encoding = RowEncoding.of(table.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
-        columns = PlainColumns.of(encoding, column_names(self), PlainLabel(classes=tuple(classes.tolist())))
-        return TrainingRows.of_array(columns, table, labels, targets, groups, notes, classes)
+        label = PlainLabel(classes=tuple(classes.tolist()))
+        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
+        return TrainingRows.of_array(stated, table, labels, targets, groups, notes, classes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
@@ -93,10 +92,13 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         row_norm and classes are refused beside it. Tables are read, screened and encoded as by `dpadmm fit`.
     missing: "error", "fill" or "blank"; unlisted: "error", "zero" or "blank"; out_of_range: "clip" or "error". What to
         do with awkward cells of a table with a schema, see `Screening`; also for predictions.
-    feature_bounds: public (low, high), numbers or one per feature; features are clipped to them and scaled to -1..1.
-    row_norm: public bound on the norm of a row (of the scaled row, with feature_bounds; default sqrt(d/3)); longer rows
-        are shortened. With neither, rows are divided by sqrt(d) and shortened to norm 1, with a warning: bounds are
-        never read off the data.
+    feature_bounds: public (low, high), numbers or one per feature; features are clipped to them, centred and scaled.
+    row_norm: public bound on the norm of a row; longer rows are shortened. With feature_bounds it settles the encoding:
+        features are scaled to -1..1 and nothing is counted. With neither, rows are divided by sqrt(d) and shortened to
+        norm 1, with a warning: bounds are never read off the data.
+    profile: "auto" counts the cells of every column first, with noise, for a small part of the budget, wherever that
+        promises a better encoding of rows; "off" never does. It needs feature_bounds or a schema.
+    profile_share: its part of the squared budget m^2, in (0, 1); None leaves it to the planner.
     unit: "record" or "user" (a group is a user). view: "eavesdropper", "coordinator", "peer" or "public". None: the
         ledger's, else a record and the eavesdropper.
     algorithm: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
@@ -109,7 +111,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X; with a schema, of its encoded features.
+    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X; with a schema, of its columns.
+    profile_: noisy counts, means and quantiles of every column, None if none were released.
     released_: the `ReleasedModel`, to save, report and verify. privacy_: the `PrivacyStatement`.
     plan_: what was planned and why. history_: per problem and round, what the released messages show.
 
@@ -153,6 +156,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
+        profile: str = "auto",
+        profile_share: float | None = None,
         unit: str | None = None,
         view: str | None = None,
         algorithm: str = "auto",
@@ -205,6 +210,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
+        profile: str = "auto",
+        profile_share: float | None = None,
         unit: str | None = None,
         view: str | None = None,
         algorithm: str = "auto",

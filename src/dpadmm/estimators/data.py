@@ -17,15 +17,17 @@ from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import shown
 from dpadmm.datasets.columns import RealLabel
+from dpadmm.datasets.encoding import RowEncoding, box_of
+from dpadmm.datasets.raw import NumberRows, RawSilos
 from dpadmm.datasets.schema import Schema, Screening, numbered_names
+from dpadmm.datasets.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint
 from dpadmm.estimators.wishes import TableRules
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.problems.arrays import Floats, Ints, Matrix
-from dpadmm.problems.silos import Silos
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns, SchemaRows
+from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 
 class InputTypeError(InputError, TypeError):
@@ -109,34 +111,73 @@ class Layout:
         return cls(tuple(rows), words)
 
 
+@dataclass(frozen=True)
+class StatedColumns:
+    """The columns of an array as far as they were stated, and their encoding where it follows from that alone."""
+
+    columns: PlainColumns
+    own: RowEncoding | None
+
+    @classmethod
+    def of(cls, estimator: Any, n_features: int, label: PlainLabel, *, has_intercept: bool) -> "StatedColumns":
+        """Return what an estimator's feature_bounds and row_norm state.
+
+        Bounds alone leave the encoding to the plan; with a norm, features are scaled to -1..1 and rows shortened to it.
+        """
+        bounds, norm = estimator.feature_bounds, estimator.row_norm
+        own, sides = None, {}
+        if bounds is None or norm is not None:
+            own = RowEncoding.of_numbers(n_features, bounds, norm, has_intercept)
+        if bounds is not None:
+            low, high = box_of(bounds, n_features)
+            sides = {"lower": tuple(low.tolist()), "upper": tuple(high.tolist())}
+        columns = PlainColumns(
+            names=tuple(column_names(estimator)),
+            label=label,
+            has_intercept=has_intercept,
+            is_assumed=bounds is None and norm is None,
+            **sides,
+        )
+        return cls(columns, own)
+
+    def describe(self) -> str:
+        """Say in words what is done to a row."""
+        if self.columns.is_assumed:
+            return "rows are divided by the square root of the number of features and shortened to norm 1"
+        if self.own is None:
+            return "every feature is clipped to its public bounds, centred and scaled, and long rows are shortened"
+        parts = (
+            [] if self.columns.lower is None else ["every feature is clipped to its public bounds and scaled to -1..1"]
+        )
+        return ", then ".join([*parts, f"rows longer than {self.own.radius:.6g} are shortened to that norm"])
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """What a fit reads, and the public map that made it.
+    """What a fit reads, before it is encoded.
 
-    parts: the encoded rows of every silo. labels: for every problem, the encoded labels of every silo.
+    raw: the rows of every silo and, for every problem, their encoded labels.
     known: X, y and groups, by whose values a ledger knows the data. description: what is done to a row.
     notes: what else the statement says. classes: as they came, none for a number.
     """
 
     schema: Schema | PlainColumns
     layout: Layout
-    parts: Sequence[Matrix] = field(repr=False)
-    labels: Sequence[Sequence[Floats]] = field(repr=False)
+    raw: RawSilos
     known: tuple[Any, Any, Any] = field(repr=False)
     description: str
     notes: tuple[str, ...]
-    is_assumed: bool = False
     classes: NDArray[Any] = field(default_factory=lambda: np.array(()))
 
     @property
-    def silos(self) -> list[Silos]:
-        """The rows of all silos, with the labels of each problem."""
-        return [Silos.from_parts(self.parts, each, row_norm=self.schema.row_norm) for each in self.labels]
+    def is_assumed(self) -> bool:
+        """Whether nothing was stated about the rows."""
+        return isinstance(self.schema, PlainColumns) and self.schema.is_assumed
 
     @classmethod
     def of_array(
         cls,
-        columns: PlainColumns,
+        stated: StatedColumns,
         X: Matrix,
         y: Any,
         targets: Sequence[Floats],
@@ -145,34 +186,28 @@ class TrainingRows:
         classes: NDArray[Any] | tuple[()] = (),
     ) -> "TrainingRows":
         """Return the rows of an array; one vector of `targets` a problem."""
-        layout, rows = Layout.of(groups, X.shape[0]), columns.encoding.encode(X)
-        return cls(
-            columns,
-            layout,
-            [rows[part] for part in layout.rows],
-            [[target[part] for part in layout.rows] for target in targets],
-            (X, y, groups),
-            columns.encoding.describe(),
-            tuple(notes),
-            is_assumed=columns.is_assumed,
-            classes=np.asarray(classes),
-        )
+        layout = Layout.of(groups, X.shape[0])
+        parts = [NumberRows(X[part]) for part in layout.rows]
+        labels = [[target[part] for part in layout.rows] for target in targets]
+        raw = RawSilos(stated.columns, parts, labels, own=stated.own)
+        known = (X, y, groups)
+        return cls(stated.columns, layout, raw, known, stated.describe(), tuple(notes), np.asarray(classes))
 
     @classmethod
     def of_table(cls, rules: TableRules, table: pd.DataFrame, groups: Any) -> "TrainingRows":
-        """Return the rows of a table with its label, screened and encoded as `dpadmm fit` does."""
+        """Return the rows of a table with its label, screened as `dpadmm fit` does."""
         schema, layout = rules.schema, Layout.of(groups, len(table))
-        read = SchemaRows(schema).read
-        screened = [read(table.iloc[part], "X", rules.screening, is_labelled=True) for part in layout.rows]
+        parts = [
+            screen_cells(schema.columns, schema.label, table.iloc[part], "X", rules.screening) for part in layout.rows
+        ]
         return cls(
             schema,
             layout,
-            [each.features for each in screened],
-            [[each.labels for each in screened]],
+            RawSilos(schema, parts, [[part.labels for part in parts]]),
             (table, None, groups),
-            f"cells are encoded by the public schema, then rows longer than {schema.row_norm:g} are shortened",
+            "cells are encoded by the public schema and what was released of the columns, and long rows are shortened",
             ("the classes or bounds of the label are those of the schema",),
-            classes=np.array(schema.label.classes),
+            np.array(schema.label.classes),
         )
 
 

@@ -6,14 +6,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from dpadmm import checks
-from dpadmm.datasets.encoding import RowEncoding, TargetScale
+from dpadmm.datasets.encoding import TargetScale
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import TrainingRows, column_names, own_words, training_data
+from dpadmm.estimators.data import StatedColumns, TrainingRows, own_words, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns, PlainLabel
+from dpadmm.reporting.rows import PlainLabel
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -63,6 +63,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         out_of_range: str = "clip",
         feature_bounds: Any = None,
         row_norm: float | None = None,
+        profile: str = "auto",
+        profile_share: float | None = None,
         unit: str | None = None,
         view: str | None = None,
         algorithm: str = "auto",
@@ -90,9 +92,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 AssumedBoundsWarning,
                 depth=4,
             )
-        encoding = RowEncoding.of(table.shape[1], self.feature_bounds, self.row_norm, bool(self.fit_intercept))
-        columns = PlainColumns.of(encoding, column_names(self), PlainLabel(scale=scale))
-        return TrainingRows.of_array(columns, table, target, [scale.encode(target)], groups, notes)
+        label = PlainLabel(scale=scale)
+        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
+        return TrainingRows.of_array(stated, table, target, [scale.encode(target)], groups, notes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from dpadmm import checks
 from dpadmm.algorithms.method import by_name, plannable
 from dpadmm.checks import shown
+from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete, path, ring, star
@@ -22,7 +23,7 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import Task
+from dpadmm.planning.task import ProfileRule, TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
@@ -76,6 +77,7 @@ class Wishes:
     penalty: Regulariser | None
     seed: int | None
     rules: TableRules | None
+    profile: ProfileRule
 
     @classmethod
     def of(cls, parameters: dict[str, Any], usual: Protection) -> "Wishes":
@@ -101,6 +103,7 @@ class Wishes:
             penalty=penalty_of(parameters["alpha"], parameters["l1_ratio"]),
             seed=seed_of(parameters["random_state"]),
             rules=TableRules.of(parameters),
+            profile=ProfileRule.of(parameters["profile"], parameters["profile_share"]),
         )
 
     @property
@@ -113,19 +116,22 @@ class Wishes:
         """The source of noise."""
         return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
 
-    def plan(self, loss: Loss, sizes: tuple[int, ...], dimension: int, row_norm: float, problems: int = 1) -> Plan:
-        """Return the plan for silos of these sizes; `problems` share the budget."""
+    def plan(self, loss: Loss, rows: RawSilos, dimension: int, *, bought: bool = False) -> Plan:
+        """Return the plan for these rows; all problems share the budget. `bought`: there is a profile already."""
+        form = rows.form
         task = Task(
-            sizes=sizes,
+            sizes=rows.sizes,
             dimension=dimension,
             loss=loss,
             target=self.target,
             protection=self.protection,
-            network=network_of(self.topology, len(sizes)),
+            network=network_of(self.topology, len(rows.sizes)),
             regulariser=self.penalty,
-            row_norm=row_norm,
+            row_norm=rows.encoder.row_norm,
+            table=None if form is None else TableShape.of(form),
+            profile=replace(self.profile, is_bought=bought),
         )
-        return make_plan(task, method=self.method, problems=problems)
+        return make_plan(task, method=self.method, problems=len(rows.labels))
 
 
 def protection_from(usual: Protection, unit: Any, view: Any, records: Any, silos: Any) -> Protection:

@@ -25,6 +25,7 @@ from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, Fede
 from dpadmm.algorithms.method import Method
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.planning.task import Task
+from dpadmm.privacy.certificates.profile import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
@@ -44,6 +45,8 @@ _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local s
 _MOST_PEERS = 50  # a complete graph of more has too many edges
 _SETTLED = 25.0  # mu T from which on the ridge has decided everything
 _CAP = 0.7
+_REACH, _WIDE_REACH, _STRICT_EPSILON = 0.6, 1.0, 0.1
+_LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
 _MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
 
 
@@ -195,6 +198,51 @@ def left_regulariser(task: Task) -> Regulariser | None:
     if task.regulariser is None or is_ridge(task.regulariser, task.dimension):
         return None
     return task.regulariser
+
+
+def reach_of(task: Task) -> float | None:
+    """Return the radius to which rows are shortened, in units of a usual row; None where the encoding is settled.
+
+    Shorter rows leave more room for their differences; where noise drowns these, long rows carry what can be seen.
+    """
+    if task.table is None:
+        return None
+    return _WIDE_REACH if task.target.epsilon <= _STRICT_EPSILON else _REACH
+
+
+def profile_share(task: Task, method: type[Method]) -> float:
+    """Return the part of m^2 that a column profile is worth, 0 for none.
+
+    What must be seen are shares of the records of about `_SHARE_SEEN`; where even a tenth of the budget leaves noise
+    of `_MOST_PROFILE_NOISE` on them, nothing would be, and the public encoding serves better.
+    """
+    rule, table = task.profile, task.table
+    if table is None or not rule.is_wanted or rule.is_bought or not method.about.has_gaussian_noise:
+        return 0.0
+    one = profile_noise(task, method)
+    if rule.share is not None:
+        return rule.share
+    if one > _MOST_PROFILE_NOISE * math.sqrt(_MOST_SHARE):
+        return 0.0
+    return float(min(max((one / _SHARE_SEEN) ** 2, _LEAST_SHARE), _MOST_SHARE))
+
+
+def profile_noise(task: Task, method: type[Method]) -> float:
+    """Return the noise of a share of the pooled records, were the whole budget spent on the profile."""
+    table, people = task.table, task.protection
+    if table is None:
+        return math.inf
+    m = float(m_of(task.target.epsilon, task.target.delta))
+    is_pooled, is_record = method.about.trusts_coordinator, people.unit is Unit.RECORD
+    total = sum(task.sizes) if is_record else task.n_silos
+    bound = column_profile(
+        n_numeric=table.n_numeric,
+        n_categorical=len(table.categories),
+        n_records=total,
+        protection=people,
+        is_noise_shared=is_pooled,
+    ).bound
+    return bound * (1.0 if is_pooled else math.sqrt(task.n_silos * people.silos_per_person)) / (m * total)
 
 
 def task_to_fit(task: Task, method: type[Method]) -> Task:

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from dpadmm.algorithms.method import Topology
+from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.profile import ReleasedProfile
+from dpadmm.datasets.raw import RawSilos
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
 from dpadmm.engines.private import Course, PublicRound, RunSetting, run_course
+from dpadmm.engines.round_zero import ProfileRound, Unencoded
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.draws import Sampler
@@ -30,8 +34,8 @@ from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
 
 
-def course_of(task: Task, settings: Settings, times: int = 1) -> Course:
-    """Return what running the task with these settings means; `times` problems share its rows.
+def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRound | None = None) -> Course:
+    """Return what running the task with these settings means; `times` problems share its rows, and a profile.
 
     Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta).
     """
@@ -44,8 +48,8 @@ def course_of(task: Task, settings: Settings, times: int = 1) -> Course:
     algorithm: Any = method.at_step(setting, settings.step)
     target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
     if about.is_one_shot:
-        return Course(algorithm, setting, target, Constant(), FinalModel.LAST, times)
-    return Course(algorithm, setting, target, Tail(), FinalModel.TAIL_AVERAGE, times)
+        return Course(algorithm, setting, target, Constant(), FinalModel.LAST, times, profile)
+    return Course(algorithm, setting, target, Tail(), FinalModel.TAIL_AVERAGE, times, profile)
 
 
 def solver_tolerance(task: Task) -> float:
@@ -126,12 +130,15 @@ class Plan(Course):
 
     expected: the utility that simulations on synthetic data show. signal: norm of the models learned there, against
     which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a model that
-    learned nothing.
+    learned nothing. whole: the budget of everything together; the task's is that of one problem.
+    reach: the radius to which rows are shortened, in units of a usual row; None where their encoding is settled.
     """
 
     task: Task
+    whole: Target
     settings: Settings
     expected: Forecast
+    reach: float | None = None
     signal: float
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -243,8 +250,9 @@ class Plan(Course):
         hidden = task.protection
         lines = [
             f"Task      {task.n_silos} silo(s), {task.n_records} records, d = {task.dimension}, {task.loss}",
-            f"Budget    epsilon {task.target.epsilon:g}, delta {task.target.delta:g}, for {hidden}, against the "
+            f"Budget    epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}, for {hidden}, against the "
             f"{hidden.view.value}",
+            *self._encoding_lines(),
             f"Method    {self.method}, {self.rounds} rounds, ridge {self.mu:.3g}; the result is {self.output.value}",
             f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; replacing "
             f"{hidden.change_in_one_silo} moves it by at most {self.sensitivity.mean():.3g}; "
@@ -254,6 +262,18 @@ class Plan(Course):
             *(f"Warning   {warning}" for warning in self.warnings),
         ]
         return "\n".join(lines)
+
+    def _encoding_lines(self) -> list[str]:
+        """Say how rows are encoded."""
+        if self.reach is None:
+            return []
+        if self.profile is not None:
+            how = f"by noisy counts of the columns, released first for epsilon {self.profile.target.epsilon:.3g}"
+        elif self.task.profile.is_bought:
+            how = "by noisy counts of the columns that were released before"
+        else:
+            how = "by public bounds and categories alone"
+        return [f"Encoding  {how}; rows are shortened to {self.reach:g} of a usual row's norm"]
 
     def __str__(self) -> str:
         """As `describe`."""
@@ -272,6 +292,9 @@ class Plan(Course):
             "edges": None if self.network is None else self.network.edges.tolist(),
             "mu": self.mu,
             "weights": "pooled",
+            "whole_epsilon": self.whole.epsilon,
+            "reach": self.reach,
+            "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "tolerance": self.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
             "sensitivity": self.sensitivity.tolist(),
@@ -307,7 +330,8 @@ class PlanOutcome:
 
     `models` (problems, d) are the released models. `statement` tells what all of them cost; it is about a release only
     if `is_private_release`, that is, if all noise came from the operating system. `histories` are computed from the
-    noisy messages alone; they are empty for methods whose noise is inside the objective.
+    noisy messages alone; they are empty for methods whose noise is inside the objective. `profile` is what round 0 has
+    released, or an earlier fit; `encoding` how rows were encoded, None where they came encoded.
     """
 
     models: Floats
@@ -318,6 +342,8 @@ class PlanOutcome:
     histories: tuple[tuple[PublicRound, ...], ...] = field(repr=False)
     receipts: tuple[Receipt, ...] = ()
     run_name: str = ""
+    profile: ReleasedProfile | None = field(default=None, repr=False)
+    encoding: RowEncoding | None = field(default=None, repr=False)
 
     @property
     def model(self) -> Floats:
@@ -335,20 +361,55 @@ class PlanOutcome:
         return self.origin is Origin.SECURE
 
 
+@dataclass(eq=False)
+class _Encoded:
+    """Rows that are encoded as the plan says: by round 0, by an earlier profile, or by public knowledge alone."""
+
+    plan: Plan
+    rows: RawSilos
+    profile: ReleasedProfile | None
+    encoding: RowEncoding | None = None
+
+    def counts(self) -> Floats:
+        return self.rows.counts(per_user=self._is_per_user)
+
+    @property
+    def _is_per_user(self) -> bool:
+        return self.plan.task.protection.unit is Unit.USER
+
+    def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
+        form = self.rows.form
+        assert form is not None
+        records = self.plan.task.n_silos if self._is_per_user else self.plan.task.n_records
+        self.profile = ReleasedProfile.of(form, pooled, noise_std, records)
+        return self.encoded()
+
+    def encoded(self) -> Sequence[Problem]:
+        self.encoding = self.rows.encoding(self.plan.reach, self.profile)
+        return [self.plan.problem(part) for part in self.rows.silos(self.encoding)]
+
+
 def carry_out(
     plan: Plan,
-    silos: Silos | Sequence[Silos],
+    silos: Silos | Sequence[Silos] | RawSilos,
     sampler: Sampler,
     ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
     progress: bool = True,
     run: str | None = None,
+    profile: ReleasedProfile | None = None,
 ) -> PlanOutcome:
     """Run the plan on the silos, or on the same rows with the labels of each of its problems; see `run_course`.
 
+    Raw rows are encoded as the plan says. `profile`: one that was released before, for a plan that counts on it.
     Nothing but what may be seen is kept.
     """
-    parts = [silos] if isinstance(silos, Silos) else silos
-    problems = [plan.problem(part) for part in parts]
+    problems: Sequence[Problem] | Unencoded
+    raw = None
+    if isinstance(silos, RawSilos):
+        raw = _Encoded(plan, silos, profile)
+        problems = raw.encoded() if plan.profile is None else raw
+    else:
+        problems = [plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)]
     engine = LocalEngine(progress=progress)
     done = run_course(plan, problems, sampler, label=plan.method, ledgers=ledgers, engine=engine, name=run)
     return PlanOutcome(
@@ -360,4 +421,6 @@ def carry_out(
         histories=tuple(each.history for each in done),
         receipts=done[0].receipts,
         run_name=done[0].name,
+        profile=None if raw is None else raw.profile,
+        encoding=None if raw is None else raw.encoding,
     )

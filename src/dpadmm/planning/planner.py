@@ -9,6 +9,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.method import Method, Topology, plannable
 from dpadmm.checks import shown
+from dpadmm.engines.round_zero import ProfileRound
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.planning.candidates import (
@@ -17,6 +18,8 @@ from dpadmm.planning.candidates import (
     Candidate,
     candidate,
     methods_for,
+    profile_share,
+    reach_of,
     task_to_fit,
     unit_noise,
     why_not,
@@ -94,15 +97,17 @@ def plan(
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
-    whole = task.target
-    for share in _shares(whole, problems):
-        made = _plan(replace(task, target=share), method, problems)
-        is_within = problems == 1 or made.statement().curve.epsilon(whole.delta) <= whole.epsilon * (1 + _ROUNDING)
-        if is_within:
+    methods = methods_for(task) if method is None else (_fitting(task, method),)
+    made: Plan | None = None
+    for budget in _budgets(task, methods[0], problems):
+        made = _plan(task, budget, methods, problems, is_forced=method is not None)
+        is_simple = problems == 1 and budget.profile is None
+        if is_simple or made.statement().curve.epsilon(task.target.delta) <= task.target.epsilon * (1 + _ROUNDING):
             return made
+    assert made is not None
     raise InputError(
-        f"{made.method} cannot share epsilon {whole.epsilon:g} and delta {whole.delta:g} between {problems} problems. "
-        "Choose another algorithm, or a larger delta."
+        f"{made.method} cannot share epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
+        f"{problems} problem(s) and a profile. Choose another algorithm, profile 'off', or a larger delta."
     )
 
 
@@ -125,30 +130,58 @@ def utility_curve(task: Task, epsilons: Sequence[float], method: str | None = No
     return tuple(points)
 
 
-def _shares(target: Target, problems: int) -> list[Target]:
-    """Return budgets for one of several problems, the largest first; the last is sound for any mechanism."""
-    if checks.count("problems", problems) == 1:
-        return [target]
-    m = float(m_of(target.epsilon, target.delta)) / math.sqrt(problems)
-    in_squares = float(epsilon_of_delta(m, target.delta)) * (1 - _ROUNDING)
-    return [Target(in_squares, target.delta), Target(target.epsilon / problems, target.delta / problems)]
+@dataclass(frozen=True)
+class _Budget:
+    """How the whole budget is shared: what round 0 may spend (None: there is none), and each of the problems."""
+
+    profile: Target | None
+    problem: Target
 
 
-def _plan(task: Task, method: str | None, problems: int) -> Plan:
-    methods = methods_for(task) if method is None else (_fitting(task, method),)
-    task = task_to_fit(task, methods[0])
+def _budgets(task: Task, method: type[Method], problems: int) -> list[_Budget]:
+    """Return ways to share the budget, the most generous first; the last is sound for any mechanism.
+
+    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0).
+    """
+    whole, share = task.target, profile_share(task, method)
+    if checks.count("problems", problems) == 1 and share == 0:
+        return [_Budget(None, whole)]
+    m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
+    profile = None if share == 0 else Target(float(epsilon_of_delta(m * math.sqrt(share), delta)), delta)
+    each = float(epsilon_of_delta(m * math.sqrt((1 - share) / problems), delta)) * (1 - _ROUNDING)
+    left = whole.epsilon if profile is None else whole.epsilon - profile.epsilon
+    apart = Target(left / problems, delta / (problems + (profile is not None)))
+    if profile is None:
+        return [_Budget(None, Target(each, delta)), _Budget(None, apart)]
+    own = Target(profile.epsilon, apart.delta)  # a little less for the profile, so that deltas add up as well
+    return [*(_Budget(profile, Target(each * part, delta)) for part in (1.0, 0.97, 0.9)), _Budget(own, apart)]
+
+
+def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems: int, *, is_forced: bool) -> Plan:
+    whole, table, reach = task.target, task.table, reach_of(task)
+    profile = None
+    if budget.profile is not None and table is not None:
+        profile = ProfileRound(
+            n_numeric=table.n_numeric,
+            n_categorical=len(table.categories),
+            size=table.counts,
+            target=budget.profile,
+        )
+    task = task_to_fit(replace(task, target=budget.problem), methods[0])
     tried = [one for each in methods for one in climb(task, each)]
     best = choose(tried)
     expected = forecast(task, best.scores)
     is_hopeless = expected.kept < _HOPELESS
     settings = best.candidate.settings
     return Plan(
-        **vars(course_of(task, settings, problems)),
+        **vars(course_of(task, settings, problems, profile)),
         task=task,
+        whole=whole,
         settings=settings,
         expected=expected,
+        reach=reach,
         signal=float(np.mean([one.norm for one in best.scores])),
-        reasons=reasons(task, best.candidate, len(tried), is_forced=method is not None),
+        reasons=reasons(task, best.candidate, len(tried), is_forced=is_forced),
         warnings=warnings(task, settings.method, is_hopeless, expected),
         is_hopeless=is_hopeless,
     )

@@ -1,11 +1,13 @@
 """What a plan is made from: public facts about the silos, the loss and the budget. No record is among them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import shown
+from dpadmm.datasets.profile import CategoryBins, ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
@@ -16,6 +18,67 @@ from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 
 _LEAST = 1e-100
+_USUAL_BINS = 21  # of a column of numbers
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """Public facts about a table that is encoded as the plan says.
+
+    n_numeric: columns of numbers. categories: how many each categorical column has. counts: bins of a profile in all.
+    """
+
+    n_numeric: int
+    categories: tuple[int, ...] = ()
+    counts: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a table without columns."""
+        if checks.count("n_numeric", self.n_numeric, least=0) + len(self.categories) == 0:
+            raise InputError("A table needs at least one column, got none.")
+        object.__setattr__(self, "categories", tuple(checks.count("categories", k) for k in self.categories))
+        if not self.counts:  # as many as usual columns have
+            object.__setattr__(self, "counts", _USUAL_BINS * self.n_numeric + sum(k + 1 for k in self.categories))
+
+    @classmethod
+    def of(cls, form: ProfileForm) -> "TableShape":
+        """Return the shape of a table with these public columns."""
+        categories = tuple(b.n_categories for b in form.bins if isinstance(b, CategoryBins))
+        return cls(form.n_numeric, categories, form.size)
+
+
+@dataclass(frozen=True)
+class ProfileRule:
+    """Whether a column profile may be released before training, for how much, or whether there is one already.
+
+    share: part of the squared budget m^2, in (0, 1); None leaves it to the planner, which may do without.
+    """
+
+    is_wanted: bool = True
+    share: float | None = None
+    is_bought: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the share."""
+        if self.share is not None:
+            checks.open_unit("profile_share", self.share)
+
+    @classmethod
+    def of(cls, word: Any, share: Any = None) -> "ProfileRule":
+        """Return the rule that the words of options and parameters name.
+
+        >>> ProfileRule.of("auto", 0.05)
+        ProfileRule(is_wanted=True, share=0.05, is_bought=False)
+        """
+        if not isinstance(word, str) or word not in ("auto", "off"):
+            raise InputError(f"profile must be 'auto' or 'off', got {shown(word)}.")
+        if word == "off" and share is not None:
+            raise InputError("profile_share is for profile 'auto'; with 'off' nothing is spent on a profile.")
+        return cls(word == "auto", share)
+
+
+AUTO = ProfileRule()
+"""The planner decides."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +93,8 @@ class Task:
     network: who talks to whom; None lets the planner choose (a complete graph of peers, or a coordinator).
     regulariser: the user's own penalty, kept as it is; None lets the planner add a small ridge.
     row_norm: the public bound on a record's features.
+    table: its columns, where the plan decides how they are encoded; None where that is settled.
+    profile: whether columns may be counted before training, with noise.
 
     >>> from dpadmm.problems.losses import Logistic
     >>> task = Task(sizes=(300, 200), dimension=10, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -45,6 +110,8 @@ class Task:
     network: Network | None = None
     regulariser: Regulariser | None = None
     row_norm: float = 1.0
+    table: TableShape | None = None
+    profile: ProfileRule = AUTO
 
     def __post_init__(self) -> None:
         """Check every fact; `sizes` may be any list of whole numbers."""

@@ -44,6 +44,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         loss=loss_words(loss_of(terms)),
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
+        encoding=schema.by_bounds(),
         silos=tuple(_silo(silo) for silo in outcome.silos),
         wiring=_wiring(outcome),
         guarantee=_guarantee(outcome),

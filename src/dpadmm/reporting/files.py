@@ -21,15 +21,17 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.schema import FORMAT as SCHEMA_FORMAT
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 
 FORMAT = "dpadmm-model"
-VERSION = 2
-READ_VERSIONS = (1, 2)
-"""1: a schema, one vector of coefficients. 2: also columns of an array, several vectors, and what each silo paid."""
+VERSION = 3
+READ_VERSIONS = (1, 2, 3)
+"""1: a schema, one vector of coefficients. 2: also columns of an array, several vectors, and what each silo paid.
+3: how rows are encoded, told apart from what the columns may hold."""
 
 SUFFIXES = (".json", ".npz")
 MOST_BYTES = 2**28  # a model is small; anything larger is something else
@@ -347,4 +349,30 @@ def checked_facts(place: Path, content: bytes, coefficients: Floats | None = Non
     facts = whole.get("model")
     if not isinstance(facts, dict) or whole.get("digest") != digest_of(facts, coefficients):
         raise InputError(f"{place} is damaged or was edited: its digest does not fit. Restore it from a copy.")
-    return facts if coefficients is None else facts | {"coefficients": coefficients.ravel().tolist()}
+    if coefficients is not None:
+        facts = facts | {"coefficients": coefficients.ravel().tolist()}
+    return facts if whole["version"] == VERSION else _with_encoding(facts)
+
+
+def _with_encoding(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of an earlier version with the encoding that its models have: by bounds, or by stated norms."""
+    record = facts.get("schema")
+    if not isinstance(record, dict):
+        return facts
+    if record.get("format") == SCHEMA_FORMAT:
+        schema = Schema.from_json(json.dumps(record), origin="the schema of the model")
+        return facts | {"encoding": encode(schema.by_bounds())}
+    try:
+        centre, half = np.array(record["centre"], dtype=np.float64), np.array(record["half_width"], dtype=np.float64)
+        sides = {"lower": (centre - half).tolist(), "upper": (centre + half).tolist()} if record["has_box"] else {}
+        encoding = {
+            "centre": record["centre"],
+            "scale": record["half_width"],
+            "empty": record["centre"],
+            "radius": record["norm_bound"],
+            "constant": CONSTANT if record["has_intercept"] else None,
+        }
+        kept = {key: record[key] for key in ("names", "label", "has_intercept", "is_assumed")}
+    except (KeyError, ValueError, TypeError):
+        return facts  # `decode` says what is wrong
+    return facts | {"schema": kept | sides, "encoding": encoding | sides}

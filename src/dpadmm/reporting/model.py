@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
@@ -34,7 +36,7 @@ from dpadmm.reporting.files import (
 )
 from dpadmm.reporting.loss_words import linked_loss
 from dpadmm.reporting.measurement import Measurement
-from dpadmm.reporting.rows import PlainColumns, RowScores, SchemaRows
+from dpadmm.reporting.rows import PlainColumns, PlainRows, RowScores, SchemaRows
 from dpadmm.reporting.statement import statement_text
 
 Place: TypeAlias = str | os.PathLike[str]
@@ -221,9 +223,10 @@ class Spending:
 class ReleasedModel:
     """A trained model with all that may be told about it, whoever made it: an estimator, `dpadmm fit`, a federation.
 
-    schema: how rows are encoded, a `Schema` or the plain columns of an array. coefficients: one number per encoded
-    feature; for more than two classes one such vector per class, one after the other. loss: what was fitted, in the
-    words of `loss_words`, which say the cap of a capped loss.
+    schema: what rows may hold, a `Schema` or the plain columns of an array. encoding: how they are encoded.
+    coefficients: one number per encoded feature; for more than two classes one such vector per class, one after the
+    other. profile: the noisy counts of the columns by which they are encoded, if any were released.
+    loss: what was fitted, in the words of `loss_words`, which say the cap of a capped loss.
     Files of older versions do not name a `custody`; they were all written by a training in one place.
     """
 
@@ -234,6 +237,7 @@ class ReleasedModel:
     loss: str
     coefficients: tuple[float, ...]
     schema: Schema | PlainColumns
+    encoding: RowEncoding
     silos: tuple[SiloFacts, ...]
     wiring: Wiring
     guarantee: Guarantee
@@ -243,9 +247,14 @@ class ReleasedModel:
     custody: Custody = Custody.ONE_PLACE
     spending: Spending | None = None
     measurements: tuple[Measurement, ...] = ()
+    profile: ReleasedProfile | None = None
 
     def __post_init__(self) -> None:
         """Refuse coefficients that do not fit the features."""
+        if self.encoding.dimension != self.schema.dimension:
+            raise InputError(
+                f"Rows of {self.encoding.dimension} features for {self.schema.dimension}: the model is damaged."
+            )
         wanted = self.rows.problems * self.schema.dimension
         if len(self.coefficients) != wanted:
             raise InputError(f"{len(self.coefficients)} coefficients for {wanted} features: the model is damaged.")
@@ -263,7 +272,9 @@ class ReleasedModel:
     @cached_property
     def rows(self) -> RowScores:
         """How rows become scores."""
-        return SchemaRows(self.schema) if isinstance(self.schema, Schema) else self.schema
+        if isinstance(self.schema, Schema):
+            return SchemaRows(self.schema, self.encoding)
+        return PlainRows(self.schema, self.encoding)
 
     @cached_property
     def weights(self) -> Floats:

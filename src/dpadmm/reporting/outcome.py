@@ -8,6 +8,7 @@ from dpadmm import __version__
 from dpadmm.algorithms.method import Topology, by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.private import PublicRound
+from dpadmm.errors import InputError
 from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
@@ -45,6 +46,8 @@ def released_model(
     spending: what the ledger says after the run, see `spending_of`. notes: what is assumed beyond the certificates.
     """
     plan, guarantee = outcome.plan, guarantee_of(outcome, notes)
+    if outcome.encoding is None:
+        raise InputError("A model is made from rows that were encoded by the plan; these came encoded.")
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
     return ReleasedModel(
         title=title,
@@ -54,6 +57,8 @@ def released_model(
         loss=loss_words(plan.task.loss),
         coefficients=tuple(outcome.models.ravel().tolist()),
         schema=schema,
+        encoding=outcome.encoding,
+        profile=outcome.profile,
         silos=tuple(SiloFacts(name=name, records=size) for name, size in pairs),
         wiring=wiring_of(plan),
         guarantee=guarantee,
@@ -81,7 +86,7 @@ def now() -> str:
 
 def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
     """Return what the run's statement certifies at the task's delta."""
-    said, delta = outcome.statement, outcome.plan.task.target.delta
+    said, delta = outcome.statement, outcome.plan.whole.delta
     return Guarantee(
         epsilon=said.curve.epsilon(delta),
         delta=delta,

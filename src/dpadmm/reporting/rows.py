@@ -1,6 +1,5 @@
 """How the rows of a table become scores: by a schema, or by columns of numbers as the estimators take them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -10,8 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpadmm.datasets.columns import Cells, RealLabel, listed_cells, number_cells
-from dpadmm.datasets.encoding import RowEncoding, TargetScale
+from dpadmm.datasets.cells import Cells, listed_cells, number_cells
+from dpadmm.datasets.columns import Column, Numeric, RealLabel
+from dpadmm.datasets.encoding import CONSTANT, RowEncoding, TargetScale
+from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError
@@ -21,7 +22,7 @@ ClassName: TypeAlias = str | bool | int | float
 
 
 class RowScores(Protocol):
-    """What a model must know about its rows; `weights` (problems, d) and features of (n, ...) give scores."""
+    """What a model must know about its rows; `weights` (problems, d) and encoded rows (n, d) give scores."""
 
     @property
     def problems(self) -> int:
@@ -29,11 +30,11 @@ class RowScores(Protocol):
         ...
 
     def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
-        """Return the rows as `scores` takes them, their encoded labels, and which were blanked."""
+        """Return the encoded rows, their encoded labels, and which were blanked."""
         ...
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return (coef, intercept), (problems, features) and (problems,)."""
+        """Return (coef, intercept), (problems, features) and (problems,), in the units of the table."""
         ...
 
     def scores(self, weights: Floats, features: Matrix) -> Floats:
@@ -54,17 +55,17 @@ class SchemaRows:
     """Rows of a table with a schema; labels are -1 or +1, or a number in [-1, 1]."""
 
     schema: Schema
+    encoding: RowEncoding
     problems: ClassVar[int] = 1
 
     def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
         """Encode by the schema."""
-        return encode_table(self.schema, table, where, screening, is_labelled=is_labelled)
+        return encode_table(self.schema, table, where, screening, is_labelled=is_labelled, encoding=self.encoding)
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the weights of the encoded features and of the constant; for a number, in its own units."""
-        constant, label = self.schema.constant, self.schema.label
-        coef = weights if constant is None else weights[:, :-1]
-        intercept = np.zeros(len(weights)) if constant is None else constant * weights[:, -1]
+        """Return the slopes per unit of a number and for each category, and the constant; a number in its own units."""
+        coef, intercept = _decoded(self.encoding, weights)
+        label = self.schema.label
         if isinstance(label, RealLabel):
             half = (label.upper - label.lower) / 2
             return coef * half, intercept * half + label.lower + half
@@ -86,6 +87,12 @@ class SchemaRows:
         if self.schema.label.is_real:
             return np.clip(scores[:, 0], -1.0, 1.0)
         return np.where(scores[:, 0] > 0, 1.0, -1.0)
+
+
+def _decoded(encoding: RowEncoding, weights: Floats) -> tuple[Floats, Floats]:
+    """Return (coef, intercept) of every vector of weights, in the units of the table."""
+    pairs = [encoding.decode(vector) for vector in weights]
+    return np.array([coef for coef, _ in pairs]), np.array([intercept for _, intercept in pairs])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +136,11 @@ class PlainLabel:
         return f"{self.name}: a number, clipped to {low:g} to {high:g} for training"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlainColumn:
-    """One column of numbers; without bounds (None) any number is taken."""
+@dataclass(frozen=True)
+class AnyNumber:
+    """One column of numbers without bounds."""
 
     name: str
-    bounds: tuple[float, float] | None
-    usual: float
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -144,74 +149,51 @@ class PlainColumn:
 
     @property
     def allowed(self) -> str:
-        """The range."""
-        return "any number" if self.bounds is None else f"{self.bounds[0]:g} to {self.bounds[1]:g}"
+        """Any number."""
+        return "any number"
 
     def read(self, cells: pd.Series) -> Cells:
-        """Return the numbers as they are, within their bounds."""
-        low, high = (-np.inf, np.inf) if self.bounds is None else self.bounds
-        return number_cells(cells, self.usual, low, high)
+        """Return the numbers as they are."""
+        return number_cells(cells, 0.0, -np.inf, np.inf)
 
     def describe(self) -> str:
-        """Say the range."""
-        return f"{self.name}: {self.allowed}" if self.bounds is None else f"{self.name}: a number from {self.allowed}"
+        """Say that every number will do."""
+        return f"{self.name}: {self.allowed}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainColumns:
     """Columns of numbers and a label, as the estimators take arrays; what a schema is for tables with categories.
 
-    names: of the columns, from left to right; `numbered_names` where there are none. The others as in `RowEncoding`:
-    features are clipped to `centre +- half_width` if there is a box, long rows are shortened.
+    names: of the columns, from left to right; `numbered_names` where there are none. lower, upper: their public bounds,
+    None where there are none. is_assumed: nothing was stated about the rows, so their norm is a convention.
     """
 
     names: tuple[str, ...]
     label: PlainLabel
-    centre: tuple[float, ...]
-    half_width: tuple[float, ...]
-    norm_bound: float
-    has_box: bool
-    has_intercept: bool
-    is_assumed: bool
+    lower: tuple[float, ...] | None = None
+    upper: tuple[float, ...] | None = None
+    has_intercept: bool = True
+    is_assumed: bool = False
+    row_norm: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse columns without a name, and names without a column."""
-        if not len(self.names) == len(self.centre) == len(self.half_width) > 0:
-            raise InputError(f"{len(self.names)} names do not fit the bounds of {len(self.centre)} columns.")
-
-    @classmethod
-    def of(cls, encoding: RowEncoding, names: Sequence[str], label: PlainLabel) -> "PlainColumns":
-        """Return the columns that an estimator's encoding is about."""
-        return cls(
-            names=tuple(names),
-            label=label,
-            centre=tuple(encoding.centre.tolist()),
-            half_width=tuple(encoding.half_width.tolist()),
-            norm_bound=encoding.norm_bound,
-            has_box=encoding.has_box,
-            has_intercept=encoding.has_intercept,
-            is_assumed=encoding.is_assumed,
-        )
+        sides = [side for side in (self.lower, self.upper) if side is not None]
+        if not self.names or len(sides) == 1 or any(len(side) != len(self.names) for side in sides):
+            raise InputError(f"{len(self.names)} names of columns do not fit their bounds.")
 
     @cached_property
-    def encoding(self) -> RowEncoding:
-        """The public map from rows to rows of norm at most 1."""
-        return RowEncoding(
-            np.array(self.centre),
-            np.array(self.half_width),
-            self.norm_bound,
-            has_box=self.has_box,
-            has_intercept=self.has_intercept,
-            is_assumed=self.is_assumed,
-        )
+    def columns(self) -> tuple[Column, ...]:
+        """Each column with its bounds."""
+        if self.lower is None or self.upper is None:
+            return tuple(AnyNumber(name) for name in self.names)  # type: ignore[misc]
+        return tuple(Numeric(*each) for each in zip(self.names, self.lower, self.upper, strict=True))
 
     @property
-    def columns(self) -> tuple[PlainColumn, ...]:
-        """Each column with its bounds."""
-        sides = zip(self.names, self.centre, self.half_width, strict=True)
-        return tuple(
-            PlainColumn(name=name, bounds=(c - h, c + h) if self.has_box else None, usual=c) for name, c, h in sides
-        )
+    def constant(self) -> float | None:
+        """The constant feature that stands for the intercept."""
+        return CONSTANT if self.has_intercept else None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -223,57 +205,65 @@ class PlainColumns:
         """Number of encoded features d."""
         return len(self.feature_names)
 
-    @property
-    def row_norm(self) -> float:
-        """Bound on the norm of an encoded row."""
-        return 1.0
+    def encoding(self, reach: float, profile: ReleasedProfile | None = None) -> RowEncoding:
+        """Return how rows are encoded, see `Schema.encoding`; only for columns with bounds."""
+        scales = [each.usual_scale() for each in self.columns] if profile is None else profile.scales(self.columns)
+        return RowEncoding.of(scales, reach=reach, row_norm=self.row_norm, constant=self.constant)
+
+
+@dataclass(frozen=True)
+class PlainRows:
+    """Rows of numbers; labels are -1 or +1, the number of a class, or a number in [-1, 1]."""
+
+    schema: PlainColumns
+    encoding: RowEncoding
 
     @property
     def problems(self) -> int:
         """One, or one per class if there are more than two."""
-        return len(self.label.classes) if len(self.label.classes) > 2 else 1
+        return len(self.schema.label.classes) if len(self.schema.label.classes) > 2 else 1
 
     def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
-        """Return the rows in their own units, within the bounds: of an array, or of a table by the columns' names."""
+        """Return the encoded rows of an array, or of a table by the columns' names."""
+        columns = self.schema
         if not isinstance(table, pd.DataFrame):
             rows = self._array(table, where)
-            return Screened(self.encoding.admit(rows), np.empty(0), np.zeros(rows.shape[0], dtype=bool), ())
-        found = screen_cells(self.columns, self.label if is_labelled else None, table, where, screening)
-        rows = np.column_stack([cells.values for cells in found.cells])
-        return Screened(self.encoding.admit(rows), found.labels, found.blank, found.notes)
+            return Screened(self.encoding.encode(rows), np.empty(0), np.zeros(rows.shape[0], dtype=bool), ())
+        label = columns.label if is_labelled else None
+        return screen_cells(columns.columns, label, table, where, screening).encoded(self.encoding)
 
     def _array(self, table: Any, where: str) -> Matrix:
+        names = self.schema.names
         rows = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else np.asarray(table)
         if rows.dtype.kind not in "biuf":
-            raise InputError(f"{where} must hold numbers, or be a DataFrame with columns {', '.join(self.names)}.")
-        if rows.ndim != 2 or rows.shape[1] != len(self.names):
-            raise InputError(f"{where} must have {len(self.names)} columns, got an array of shape {rows.shape}.")
+            raise InputError(f"{where} must hold numbers, or be a DataFrame with columns {', '.join(names)}.")
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise InputError(f"{where} must have {len(names)} columns, got an array of shape {rows.shape}.")
         if not np.all(np.isfinite(rows.data if sparse.issparse(rows) else rows)):
             raise InputError(f"{where} holds cells that are not finite numbers. Fill them in.")
         return rows
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return (coef, intercept), (problems, columns) and (problems,): the model in the units of the table."""
-        decoded = [self.encoding.decode(vector) for vector in weights]
-        if self.label.scale is not None:
-            decoded = [self.label.scale.decode(coef, intercept) for coef, intercept in decoded]
-        return np.array([coef for coef, _ in decoded]), np.array([intercept for _, intercept in decoded])
+        coef, intercept = _decoded(self.encoding, weights)
+        scale = self.schema.label.scale
+        return (coef, intercept) if scale is None else scale.decode(coef, intercept)
 
     def scores(self, weights: Floats, features: Matrix) -> Floats:
-        """Return `rows coef' + intercept`, for a number in its own units."""
-        coef, intercept = self.coefficients(weights)
-        return np.asarray(features @ coef.T) + intercept
+        """Return features times weights, for a number in its own units."""
+        scores, scale = np.asarray(features @ weights.T), self.schema.label.scale
+        return scores if scale is None else scores * scale.half_width + scale.middle
 
     def answers(self, scores: Floats) -> NDArray[Any]:
         """Return the number, or the class with the highest score."""
-        if self.label.is_real:
-            return scores[:, 0]
-        return np.array(self.label.classes)[self._which(scores)]
+        label = self.schema.label
+        return scores[:, 0] if label.is_real else np.array(label.classes)[self._which(scores)]
 
     def encoded_answers(self, scores: Floats) -> Floats:
         """Return a number in [-1, 1], -1 or +1, or the number of the class."""
-        if self.label.scale is not None:
-            return self.label.scale.encode(scores[:, 0])
+        scale = self.schema.label.scale
+        if scale is not None:
+            return scale.encode(scores[:, 0])
         which = self._which(scores).astype(np.float64)
         return which if self.problems > 1 else 2 * which - 1
 

@@ -1,0 +1,111 @@
+"""The rows of all silos as they were read: before a plan, and perhaps a profile, say how they are encoded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
+from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.silos import Silos
+
+
+class Encoder(Protocol):
+    """Public knowledge about columns, from which rows can be encoded: a schema, or the plain columns of an array."""
+
+    @property
+    def row_norm(self) -> float:
+        """Bound on the norm of an encoded row."""
+        ...
+
+    @property
+    def columns(self) -> Any:
+        """The columns, in order."""
+        ...
+
+    def encoding(self, reach: float, profile: ReleasedProfile | None = None) -> RowEncoding:
+        """Return how rows are encoded, by public knowledge alone or by a profile."""
+        ...
+
+
+class RawRows(Protocol):
+    """The rows of one silo."""
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        ...
+
+    def counts(self, form: ProfileForm) -> Floats:
+        """Return their weighted counts, (size,)."""
+        ...
+
+    def rows(self, encoding: RowEncoding) -> Matrix:
+        """Return them encoded, (n, d)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NumberRows:
+    """Rows of an array of numbers, dense or CSR."""
+
+    table: Matrix = field(repr=False)
+
+    @property
+    def number(self) -> int:
+        """How many rows there are."""
+        return int(self.table.shape[0])
+
+    def counts(self, form: ProfileForm) -> Floats:
+        """Return the rows' counts."""
+        return form.counts_of_numbers(self.table)
+
+    def rows(self, encoding: RowEncoding) -> Matrix:
+        """Return the encoded rows."""
+        return encoding.encode(self.table)
+
+
+@dataclass(frozen=True, eq=False)
+class RawSilos:
+    """What silos hold, and how it may be encoded.
+
+    parts: one per silo. labels: for every problem on these rows, the encoded labels of every silo.
+    own: how rows are encoded where the user has decided that; None leaves it to the plan.
+    """
+
+    encoder: Encoder
+    parts: Sequence[RawRows] = field(repr=False)
+    labels: Sequence[Sequence[Floats]] = field(repr=False)
+    names: Sequence[str] | None = None
+    own: RowEncoding | None = None
+
+    @property
+    def form(self) -> ProfileForm | None:
+        """What a profile would count; None where the encoding is the user's own, so that none is needed."""
+        return None if self.own is not None else ProfileForm(tuple(self.encoder.columns))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Records per silo, public."""
+        return tuple(part.number for part in self.parts)
+
+    def counts(self, *, per_user: bool) -> Floats:
+        """Return every silo's counts, (silos, size); those of a user with many rows are divided by their number."""
+        form = self.form
+        assert form is not None
+        found = np.stack([part.counts(form) for part in self.parts])
+        return found / np.array(self.sizes)[:, None] if per_user else found
+
+    def encoding(self, reach: float | None, profile: ReleasedProfile | None) -> RowEncoding:
+        """Return the user's own encoding, or the planned one."""
+        if self.own is not None:
+            return self.own
+        assert reach is not None
+        return self.encoder.encoding(reach, profile)
+
+    def silos(self, encoding: RowEncoding) -> list[Silos]:
+        """Return the encoded rows of all silos, with the labels of each problem."""
+        features = [part.rows(encoding) for part in self.parts]
+        return [Silos.from_parts(features, each, self.encoder.row_norm, self.names) for each in self.labels]
