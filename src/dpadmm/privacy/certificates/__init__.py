@@ -1,4 +1,4 @@
-"""Certificates C1-C10: proved bounds on what one person can change, as frozen records.
+"""Certificates C1-C11: proved bounds on what one person can change, as frozen records.
 
 Every function is pure: it takes problem constants, network facts and hyper-parameters and returns `Certificate`
 records (a tuple where the bound depends on the round). The proofs are in `docs/proofs`. Common parameters:
@@ -44,12 +44,15 @@ from dpadmm.privacy.certificates.p_admm import (
     p_admm,
     p_admm_logistic,
 )
+from dpadmm.privacy.certificates.profile import CATEGORY_WEIGHT, column_profile, profile_on_grid
 from dpadmm.privacy.certificates.ps_admm import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.certificates.queries import bounded_sum
 
 __all__ = [
+    "CATEGORY_WEIGHT",
     "LocalFunction",
     "bounded_sum",
+    "column_profile",
     "consensus_broadcast",
     "consensus_broadcast_quadratic",
     "consensus_broadcast_records",
@@ -71,6 +74,7 @@ __all__ = [
     "own_iterate_p_admm",
     "p_admm",
     "p_admm_logistic",
+    "profile_on_grid",
     "ps_admm_correction",
     "ps_admm_full_gradient",
     "r_admm",

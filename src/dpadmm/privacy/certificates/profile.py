@@ -68,7 +68,7 @@ def column_profile(
         changed = min(changed, n)
     squared = numeric + CATEGORY_WEIGHT**2 * categorical
     return Certificate(
-        bound=changed * math.sqrt(2 * squared * 0.98 if is_replaced else squared),
+        bound=changed * math.sqrt(2 * squared if is_replaced else squared),
         unit=protection.unit,
         view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER,
         relation=protection.relation,
