@@ -133,7 +133,8 @@ def test_a_label_is_classes_or_a_number():
 
 def test_predictions_by_a_schema_are_the_same_after_loading(model, tmp_path):
     table = pd.DataFrame({"age": [20, 70, 130], "sex": ["F", "M", "F"]})
-    scores = encode_table(model.schema, table, is_labelled=False).features @ np.array(model.coefficients)
+    rows = encode_table(model.schema, table, is_labelled=False, encoding=model.encoding).features
+    scores = rows @ np.array(model.coefficients)
     for again in kept(model, tmp_path):
         assert again.decision_function(table).tolist() == scores.tolist()
         assert again.predict(table).tolist() == np.where(scores > 0, "yes", "no").tolist()
