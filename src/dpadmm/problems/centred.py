@@ -129,7 +129,7 @@ class CentredRows:
             empty = np.ones(some.shape)
             empty[np.repeat(np.arange(len(rows)), np.diff(some.indptr)), some.indices] = 0.0
             left[rows] = empty @ weights
-        return left
+        return np.asarray(left, dtype=np.float64)
 
     def toarray(self) -> Floats:
         """Return the rows as a dense array."""
