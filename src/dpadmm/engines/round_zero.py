@@ -3,13 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import NoiseHook
 from dpadmm.algorithms.method import Setting
-from dpadmm.datasets.profile import ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
@@ -20,6 +19,9 @@ from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
 from dpadmm.privacy.records import NoisyRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
+
+if TYPE_CHECKING:  # it reads tables, and accounting does without
+    from dpadmm.datasets.profile import ProfileForm
 
 PROFILE = Slot("profile")
 """Where the counts get their noise."""
@@ -37,7 +39,7 @@ class ProfileRound:
     size: int
     target: Target
 
-    def check(self, form: ProfileForm | None, sizes: Sequence[int], setting: Setting) -> None:
+    def check(self, form: "ProfileForm | None", sizes: Sequence[int], setting: Setting) -> None:
         """Refuse rows with other columns, or in other numbers, than the round pays for; from public facts alone."""
         if form is None:
             raise InputError("The plan counts columns before training, but the rows have an encoding of their own.")
