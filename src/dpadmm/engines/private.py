@@ -16,7 +16,7 @@ from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Method, Private, Setting
 from dpadmm.checks import shown
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
-from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
+from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile, keep_profile
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler, Slot
@@ -191,7 +191,8 @@ def run_course(
     sampler: `SecureSampler()` for a release, `SimulatedSampler(seed)` for an experiment.
     label: what the ledgers call the algorithm.
     ledgers: one for all silos, or one per silo, confirmed with the data that the silos were made of, in the same
-        order. Everything is reserved in them before the first draw; it stays recorded if the run is interrupted.
+        order. Everything is reserved in them before the first draw; it stays recorded if the run is interrupted. One
+        for all silos keeps the profile as soon as it is drawn.
     name: of the run in the ledgers; a fresh one if left out. A name that is already recorded is refused, since its
         messages are not stored here and a second draw would be a second release.
 
@@ -220,8 +221,10 @@ def run_course(
     receipts = tuple(_reserve(books, everything, label, name))
     statement, done = everything.statement(), []
     if not isinstance(problems, Sequence):
-        counts = problems.counts()
-        problems = problems.problems(*draw_profile(course.profile_plan(is_secure), counts, sampler))
+        pooled, noise_std = draw_profile(course.profile_plan(is_secure), problems.counts(), sampler)
+        if len(books) == 1:  # ledgers of single silos cannot tell whether the others' data are still the same
+            keep_profile(books[0][0], problems.subject(), name, pooled, noise_std)
+        problems = problems.problems(pooled, noise_std)
         _check_number(course, problems)
     for number, problem in enumerate(problems):
         hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas)
