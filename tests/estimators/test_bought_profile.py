@@ -174,11 +174,12 @@ def test_what_was_paid_for_survives_as_soon_as_it_is_kept(data, book, monkeypatc
     assert (model.profile_.run == model.released_.run) is not is_kept
 
 
-def test_a_ledger_that_cannot_keep_it_does_not_stop_what_is_paid_for(data, book, monkeypatch):
+@pytest.mark.parametrize("kind", [LedgerError, InputError])
+def test_a_ledger_that_cannot_keep_it_does_not_stop_what_is_paid_for(data, book, monkeypatch, kind):
     X, y, groups = data
 
     def full(*_args):
-        raise LedgerError("The disk is full")
+        raise kind("The disk is full")
 
     monkeypatch.setattr(ConfirmedLedger, "keep_profile", full)
     with pytest.warns(UserWarning, match="cannot be kept for later fits: The disk is full"):

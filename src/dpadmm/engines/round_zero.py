@@ -121,7 +121,7 @@ def keep_profile(ledger: ConfirmedLedger, subject: ProfileSubject, run: str, poo
         return
     try:
         ledger.keep_profile(subject, run, pooled.tolist(), noise_std)
-    except LedgerError as problem:
+    except (InputError, LedgerError) as problem:  # such as a ledger that was shown another form of the same rows
         warnings.warn(f"The profile is paid for, but cannot be kept for later fits: {problem}", stacklevel=2)
 
 
