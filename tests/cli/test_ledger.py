@@ -13,7 +13,7 @@ from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.cli.public_facts import one_agent
 from dpadmm.privacy.certificates.profile import column_profile
-from dpadmm.privacy.ledger import Budget, Ledger, ProfileSubject, SiloColumns, store
+from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, store
 from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
 from dpadmm.privacy.ledger.store import anchor_text
 from dpadmm.privacy.protection import ONE_RECORD
@@ -70,7 +70,7 @@ def test_show_lists_the_profiles_that_are_kept(cli, path):
     assert cli.ask("ledger", "show", str(path))["profiles"] == []
     counts = column_profile(n_numeric=2, n_categorical=0, n_records=3, protection=ONE_RECORD)
     release = GaussianRelease(certificate=counts, noise_std=31.0, agent=0, round=0)
-    subject = ProfileSubject("form", ("x[0]", "x[1]"), 3, ONE_RECORD)
+    subject = ProfiledColumns("form", ("x[0]", "x[1]"), 3, ONE_RECORD)
     with Ledger.open(path) as ledger:
         mine = ledger.confirm(DATA)
         mine.reserve([release], run="counted", algorithm="p-admm", origin=Origin.SECURE)

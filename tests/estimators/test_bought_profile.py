@@ -10,6 +10,7 @@ import pytest
 from dpadmm.datasets.columns import BinaryLabel, Numeric
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines import private, round_zero
+from dpadmm.engines.bought import BoughtProfile
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
 from dpadmm.noise.secure import SecureSampler
@@ -269,7 +270,7 @@ def test_ledgers_of_single_silos_keep_no_counts_of_all(data, tmp_path):
     done = carry_out(plan, rows.raw, SecureSampler(), books, progress=False)
     assert done.profile is not None
     assert [len(book.ledger.profiles()) for book in books] == [0] * len(books)
-    bought = round_zero.BoughtProfile(done.profile, next(iter(plan.profile_plan())))
+    bought = BoughtProfile(done.profile, next(iter(plan.profile_plan())))
     with pytest.raises(InputError, match="carried out with that profile"):
         carry_out(plan, rows.raw, SecureSampler(), books, progress=False, bought=bought)
     for each in books:

@@ -12,7 +12,7 @@ from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, screen_cells
-from dpadmm.engines.round_zero import BoughtProfile, bought_profile
+from dpadmm.engines.bought import BoughtProfile, bought_profile
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.wishes import method_name, network_of, penalty_of, protection_from
 from dpadmm.estimators.wishes import protection_of as kept_in

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
-from dpadmm.privacy.ledger import ProfileSubject
+from dpadmm.privacy.ledger import ProfiledColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.silos import Silos
@@ -95,12 +95,12 @@ class RawSilos:
         """Records per silo, public."""
         return tuple(part.number for part in self.parts)
 
-    def subject(self, protection: Protection) -> ProfileSubject:
+    def subject(self, protection: Protection) -> ProfiledColumns:
         """Return what a profile of these rows is about; where each silo is a user, users are counted."""
         form = self.form
         assert form is not None
         records = len(self.parts) if protection.unit is Unit.USER else sum(self.sizes)
-        return ProfileSubject(form.digest, self.sources, records, protection)
+        return ProfiledColumns(form.digest, self.sources, records, protection)
 
     def counts(self, *, per_user: bool) -> Floats:
         """Return every silo's counts, (silos, size); those of a user with many rows are divided by their number."""

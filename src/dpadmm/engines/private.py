@@ -15,9 +15,10 @@ from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Method, Private, Setting
 from dpadmm.checks import shown
+from dpadmm.engines.bought import keep_profile
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
-from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile, keep_profile
-from dpadmm.errors import InputError, ResumeError
+from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
+from dpadmm.errors import InputError, ResumeError, raise_alone
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated, check_reach, check_solvable
@@ -33,6 +34,7 @@ from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
+_INTERRUPTED = "The run {!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
 _SEED_STEP = 2**64  # seeds of problems that are run together, apart from each other and from other users' seeds
 
 
@@ -221,11 +223,7 @@ def run_course(
     receipts = tuple(_reserve(books, everything, label, name))
     statement, done = everything.statement(), []
     if not isinstance(problems, Sequence):
-        pooled, noise_std = draw_profile(course.profile_plan(is_secure), problems.counts(), sampler)
-        if len(books) == 1:  # ledgers of single silos cannot tell whether the others' data are still the same
-            keep_profile(books[0][0], problems.subject(), name, pooled, noise_std)
-        problems = problems.problems(pooled, noise_std)
-        _check_number(course, problems)
+        problems = _after_round_zero(course, problems, sampler, name, books)
     for number, problem in enumerate(problems):
         hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas)
         witness = Witness(hook, _message_scales(planned))
@@ -236,12 +234,25 @@ def run_course(
                 raise
             run = None
         if run is None:  # raised here, not in the handler: the engine's exception holds states without noise
-            raise KeyboardInterrupt(
-                f"The run {name!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
-            )
+            raise KeyboardInterrupt(_INTERRUPTED.format(name))
         hook.check_drawn()
         done.append(PrivateRun(run, everything, statement, hook.origin, tuple(witness.rounds), receipts, name))
     return done
+
+
+def _after_round_zero(
+    course: Course, rows: Unencoded, sampler: Sampler, name: str, books: list[tuple[ConfirmedLedger, range]]
+) -> Sequence[Problem]:
+    """Release the profile, have it kept, and return the problems on rows that are encoded by it."""
+    try:
+        drawn = draw_profile(course.profile_plan(isinstance(sampler, SecureSampler)), rows.counts(), sampler)
+        if len(books) == 1:  # ledgers of single silos cannot tell whether the others' data are still the same
+            keep_profile(books[0][0], rows.subject(), name, *drawn)
+        problems = rows.problems(*drawn)
+    except KeyboardInterrupt:
+        raise_alone(KeyboardInterrupt(_INTERRUPTED.format(name)))
+    _check_number(course, problems)
+    return problems
 
 
 def _check_number(course: Course, problems: Sequence[Problem]) -> None:

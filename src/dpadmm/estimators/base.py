@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.engines.bought import bought_profile
 from dpadmm.engines.private import PublicRound
-from dpadmm.engines.round_zero import bought_profile
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, new_data, opened, own_words
 from dpadmm.estimators.notices import (

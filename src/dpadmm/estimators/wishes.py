@@ -16,7 +16,7 @@ from dpadmm.algorithms.method import by_name, plannable
 from dpadmm.checks import shown
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.engines.round_zero import BoughtProfile
+from dpadmm.engines.bought import BoughtProfile
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.draws import Sampler

@@ -12,11 +12,12 @@ from dpadmm.algorithms.method import Topology
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
+from dpadmm.engines.bought import BoughtProfile, profile_epsilon, statement_with
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
 from dpadmm.engines.private import Course, PublicRound, RunSetting, run_course
-from dpadmm.engines.round_zero import BoughtProfile, ProfileRound, Unencoded, profile_epsilon, statement_with
+from dpadmm.engines.round_zero import ProfileRound, Unencoded
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.draws import Sampler
@@ -26,7 +27,7 @@ from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.ledger import ConfirmedLedger, ProfileSubject, Receipt
+from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
@@ -375,7 +376,7 @@ class _Encoded:
     def counts(self) -> Floats:
         return self.rows.counts(per_user=self.plan.task.protection.unit is Unit.USER)
 
-    def subject(self) -> ProfileSubject:
+    def subject(self) -> ProfiledColumns:
         return self.rows.subject(self.plan.task.protection)
 
     def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
@@ -408,6 +409,8 @@ def carry_out(
     problems: Sequence[Problem] | Unencoded
     raw = None
     if isinstance(silos, RawSilos):
+        if plan.profile is not None:
+            plan.profile.check(silos.form, silos.sizes, plan.setting)
         raw = _Encoded(plan, silos, None if bought is None else bought.counts)
         problems = raw.encoded() if plan.profile is None else raw
     else:

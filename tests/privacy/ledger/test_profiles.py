@@ -13,7 +13,7 @@ import pytest
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
-from dpadmm.privacy.ledger import Budget, Ledger, ProfileSubject, SiloColumns, open_for_reading
+from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.privacy.records import GaussianRelease, Origin
 
@@ -21,7 +21,7 @@ BUDGET = Budget(epsilon=30.0, delta=1e-5)
 DATA = tuple(
     SiloColumns(name, {"x": np.arange(6.0).reshape(3, 2) + 10 * i, "y": [1, -1, 1]}) for i, name in enumerate("ab")
 )
-SUBJECT = ProfileSubject("form", ("x[0]", "x[1]"), 6, ONE_RECORD)
+SUBJECT = ProfiledColumns("form", ("x[0]", "x[1]"), 6, ONE_RECORD)
 COUNTS = (3.25, -0.1, 1e-17, 12345.678901234567, 0.0)
 
 
@@ -31,7 +31,7 @@ def released(noise_std: float = 3.0, agents: tuple[int, ...] = (0, 1), **protect
     return [GaussianRelease(certificate=certificate, noise_std=noise_std, agent=agent, round=0) for agent in agents]
 
 
-def buy(ledger: Ledger, run: str = "first", noise_std: float = 3.0, subject: ProfileSubject = SUBJECT) -> None:
+def buy(ledger: Ledger, run: str = "first", noise_std: float = 3.0, subject: ProfiledColumns = SUBJECT) -> None:
     confirmed = ledger.confirm(DATA)
     confirmed.reserve(released(noise_std), run=run, algorithm="p-admm", origin=Origin.SECURE)
     confirmed.keep_profile(subject, run, COUNTS, noise_std * np.sqrt(2))

@@ -7,7 +7,7 @@ happens afterwards, what is recorded is never less than what was released. See `
 from dpadmm.privacy.ledger.confirmed import ConfirmedLedger
 from dpadmm.privacy.ledger.ledger import Ledger, open_for_reading
 from dpadmm.privacy.ledger.migration import migrate
-from dpadmm.privacy.ledger.profiles import KeptProfile, ProfileSubject
+from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Composer
 from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, SiloSpending
@@ -19,7 +19,7 @@ __all__ = [
     "KeptProfile",
     "Ledger",
     "LedgerStatement",
-    "ProfileSubject",
+    "ProfiledColumns",
     "Receipt",
     "RunSpending",
     "SiloColumns",

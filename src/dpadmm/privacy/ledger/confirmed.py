@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import Ask, check_text, decode_release, encode_release
-from dpadmm.privacy.ledger.profiles import KeptProfile, ProfileSubject, as_one_release
+from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release
 from dpadmm.privacy.ledger.silos import SiloMatch
 from dpadmm.privacy.ledger.spending import admitted
 from dpadmm.privacy.ledger.statement import Receipt
@@ -84,7 +84,7 @@ class ConfirmedLedger:
         """
         self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0))
 
-    def keep_profile(self, subject: ProfileSubject, run: str, counts: Iterable[float], noise_std: float) -> None:
+    def keep_profile(self, subject: ProfiledColumns, run: str, counts: Iterable[float], noise_std: float) -> None:
         """Record the noisy counts of all silos together that `run` has just drawn, for later fits to use for nothing.
 
         Call it before the run goes on: what was paid for is then not lost with the run. `InputError` unless the
@@ -106,7 +106,7 @@ class ConfirmedLedger:
             )
         )
 
-    def kept_profile(self, subject: ProfileSubject) -> KeptProfile | None:
+    def kept_profile(self, subject: ProfiledColumns) -> KeptProfile | None:
         """Return the profile with the least noise that earlier runs released of these very columns, None without one.
 
         Public columns, bins, values and protection must all be the same. A profile against a weaker observer would

@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class ProfileSubject:
+class ProfiledColumns:
     """What a profile is about: one made for it serves another fit only if all of this is the same.
 
     form: digest of the public columns and their bins. columns: what `SiloColumns.digests` calls them, in that order.
@@ -43,7 +43,7 @@ class ProfileSubject:
 class KeptProfile:
     """The noisy counts of all silos together, as `run` released them.
 
-    form, records, protection: as in `ProfileSubject`. data: keyed mark of the columns' values. columns: their number.
+    form, records, protection: as in `ProfiledColumns`. data: keyed mark of the columns' values. columns: their number.
     noise_std: of the noise in each of the counts.
     """
 
@@ -81,7 +81,7 @@ class KeptProfile:
             counts=tuple(content["counts"]),
         )
 
-    def is_about(self, subject: ProfileSubject, data: str) -> bool:
+    def is_about(self, subject: ProfiledColumns, data: str) -> bool:
         """Return whether it is the profile of these columns, whose values have this mark."""
         return (self.form, self.records, self.protection) == (
             subject.form,
