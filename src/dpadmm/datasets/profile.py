@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
 from typing import Any
 
@@ -209,14 +209,18 @@ class ColumnCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedProfile:
-    """All columns' noisy counts over `records` records (users, where a user's rows count as one)."""
+    """All columns' noisy counts over `records` records (users, where a user's rows count as one).
+
+    run: name of the run that released them.
+    """
 
     columns: tuple[ColumnCounts, ...]
     records: int
     form: str
+    run: str = ""
 
     @classmethod
-    def of(cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int) -> "ReleasedProfile":
+    def of(cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int, run: str = "") -> "ReleasedProfile":
         """Return the profile from noisy weighted counts (size,) summed over the silos, with this noise in all."""
         if pooled.shape != (form.size,):
             raise InputError(f"A profile of this form has {form.size} counts, got {pooled.shape}.")
@@ -228,7 +232,12 @@ class ReleasedProfile:
             ),
             records=records,
             form=form.digest,
+            run=run,
         )
+
+    def by(self, run: str) -> "ReleasedProfile":
+        """Return it as released by this run, unless an earlier one has released it."""
+        return self if self.run else replace(self, run=run)
 
     def scales(self, columns: Sequence[Column]) -> tuple[ColumnScale, ...]:
         """Return how the columns are encoded, by what is visible above the noise."""

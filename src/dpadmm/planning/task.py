@@ -52,11 +52,17 @@ class ProfileRule:
     """Whether a column profile may be released before training, for how much, or whether there is one already.
 
     share: part of the squared budget m^2, in (0, 1); None leaves it to the planner, which may do without.
+    bought_from: name of the run that released the one there is, at no further cost; None where there is none.
     """
 
     is_wanted: bool = True
     share: float | None = None
-    is_bought: bool = False
+    bought_from: str | None = None
+
+    @property
+    def is_bought(self) -> bool:
+        """Whether there is a profile already."""
+        return self.bought_from is not None
 
     def __post_init__(self) -> None:
         """Check the share."""
@@ -68,7 +74,7 @@ class ProfileRule:
         """Return the rule that the words of options and parameters name.
 
         >>> ProfileRule.of("auto", 0.05)
-        ProfileRule(is_wanted=True, share=0.05, is_bought=False)
+        ProfileRule(is_wanted=True, share=0.05, bought_from=None)
         """
         if not isinstance(word, str) or word not in ("auto", "off"):
             raise InputError(f"profile must be 'auto' or 'off', got {shown(word)}.")
