@@ -18,10 +18,12 @@ from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dpadmm.datasets.cells import Cells, Mask
+from dpadmm.datasets.column_statistics import ColumnStatistics
 from dpadmm.datasets.columns import Categorical, Column, ColumnScale, Numeric, record_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.profile import CATEGORY_WEIGHT
@@ -206,6 +208,22 @@ class ColumnCounts:
         """The noisy number of empty cells."""
         return self.counts[-1]
 
+    def statistics(self, records: int) -> ColumnStatistics:
+        """Return what follows from the counts of so many records."""
+        counts, left, right = np.array(self.counts), np.empty(0), np.empty(0)
+        if self.is_number:
+            order, left, right = NumberBins(self.edges[0], self.edges[-1]).line
+            counts = np.append(counts[order], self.empty)
+        return ColumnStatistics(
+            name=self.name,
+            counts=counts,
+            noise_std=self.noise_std,
+            records=records,
+            left=left,
+            right=right,
+            categories=self.categories,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedProfile:
@@ -229,6 +247,22 @@ class ReleasedProfile:
             records=records,
             form=form.digest,
         )
+
+    def __getitem__(self, name: str) -> ColumnStatistics:
+        """Return the counts, mean, quantiles or frequencies of a column, by its name."""
+        found = next((column for column in self.columns if column.name == name), None)
+        if found is None:
+            known = ", ".join(column.name for column in self.columns)
+            raise InputError(f"The profile has no column {name!r}; it has {known}.")
+        return found.statistics(self.records)
+
+    def table(self) -> pd.DataFrame:
+        """Return mean, quartiles, most frequent category and share of empty cells of every column, with their errors.
+
+        NaN stands for what is not visible above the noise, and for what a column does not have.
+        """
+        rows = [self[column.name].summary() for column in self.columns]
+        return pd.DataFrame(rows, index=pd.Index([column.name for column in self.columns], name="column"))
 
     def scales(self, columns: Sequence[Column]) -> tuple[ColumnScale, ...]:
         """Return how the columns are encoded, by what is visible above the noise."""
