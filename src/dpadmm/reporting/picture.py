@@ -55,8 +55,8 @@ def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, view: str) -> Ma
 def _places(number: int) -> list[tuple[float, float]]:
     if number == 1:
         return [(130.0, _CENTRE[1])]
-    turn = math.pi / number if number % 2 == 0 else 0.0
-    angles = [turn - math.pi / 2 + 2 * math.pi * i / number for i in range(number)]
+    # No silo stands at the top: the observer looks down from there.
+    angles = [math.pi * (2 * i + 1) / number - math.pi / 2 for i in range(number)]
     return [(_CENTRE[0] + _RADII[0] * math.cos(a), _CENTRE[1] + _RADII[1] * math.sin(a)) for a in angles]
 
 
