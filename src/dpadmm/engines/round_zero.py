@@ -1,18 +1,21 @@
 """Round 0 of a run: the silos' column profile, one noisy release before the first round of training."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from dpadmm.algorithms.anatomy import NoiseHook
 from dpadmm.algorithms.method import Setting
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
 from dpadmm.noise.promises import Constant, Family, Promise, Row
+from dpadmm.noise.secure import grid_for
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
+from dpadmm.privacy.records import NoisyRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -49,15 +52,19 @@ class ProfileRound:
         is_common = not is_pooled and len(set(certificates)) == 1
         rows = tuple(Row(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
         promise = Promise(PROFILE, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)
-        planned = calibrated(
-            [promise],
-            self.target,
-            Constant(),
-            silos_per_person=setting.protection.silos_per_person,
-            secure_dimension=self.size if is_secure else None,
-        )
-        row = planned.releases[PROFILE, 1]
+        row = self._calibrated(promise, setting)
+        if is_secure:
+            row = self._calibrated(replace(promise, rows=tuple(map(self._on_grid, row.values()))), setting)
         return NoisePlan({(PROFILE, 0): {agent: replace(release, round=0) for agent, release in row.items()}})
+
+    def _calibrated(self, promise: Promise, setting: Setting) -> Mapping[int | None, NoisyRelease]:
+        silos = setting.protection.silos_per_person
+        return calibrated([promise], self.target, Constant(), silos_per_person=silos).releases[PROFILE, 1]
+
+    def _on_grid(self, release: NoisyRelease) -> Row:
+        """The certificate on the grid of its noise; counts lie on it already (C11)."""
+        placed = profile_on_grid(release.certificate, grid=grid_for(release.level), n_bins=self.size)
+        return Row(release.agent, (1,), (placed,))
 
 
 class Unencoded(Protocol):
@@ -75,12 +82,22 @@ class Unencoded(Protocol):
 def draw_profile(plan: NoisePlan, counts: Floats, sampler: Sampler) -> tuple[Floats, float]:
     """Return the noisy counts (size,) of all silos together, and the noise in them; `counts`: (silos, size)."""
     hook = PlannedNoise(plan, sampler)
-    agents = np.arange(len(counts))
-    if any(release.agent == COORDINATOR for release in plan):
-        agents, counts = np.array([COORDINATOR]), counts.sum(axis=0, keepdims=True)
-    noisy = hook.perturb(PROFILE, 0, agents, counts[:, :, None])[:, :, 0]
+    noisy = noisy_counts(plan, counts[:, :, None], hook)[:, :, 0]
     hook.check_drawn()
-    return noisy.sum(axis=0), pooled_noise(plan, len(agents))
+    return noisy.sum(axis=0), pooled_noise(plan, len(noisy))
+
+
+def noisy_counts(plan: NoisePlan, counts: Floats, noise: NoiseHook) -> Floats:
+    """Return what leaves, (senders, size, replicas): each silo's counts with its noise, or their sum with one.
+
+    Before they are added up the counts of every silo are rounded to the grid, if there is one: C11 rests on exact sums.
+    """
+    pooled = next((release for release in plan if release.agent == COORDINATOR), None)
+    if pooled is None:
+        return noise.perturb(PROFILE, 0, np.arange(len(counts)), counts)
+    grid = pooled.certificate.grid
+    exact = counts if grid is None else np.rint(counts / grid) * grid
+    return noise.perturb(PROFILE, 0, np.array([COORDINATOR]), exact.sum(axis=0, keepdims=True))
 
 
 def pooled_noise(plan: NoisePlan, n_agents: int) -> float:

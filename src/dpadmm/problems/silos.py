@@ -16,6 +16,9 @@ from dpadmm.problems.rows import row_squares, stacked
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
 ROW_NORM_SLACK = 1e-12
 
+# Numbers this many times as large as a row cancel in products with centred rows, and leave 12 digits or more.
+MOST_SHIFT = 1e3
+
 
 @dataclass(frozen=True)
 class Silos:
@@ -81,6 +84,7 @@ class Silos:
         cls, features: Matrix, labels: Floats, offsets: Ints, row_norm: float, names: Sequence[str]
     ) -> "Silos":
         features = _as_kernels_need(features)
+        _check_shift(features, row_norm)
         norms = row_norms(features)
         long = norms > row_norm * (1 + ROW_NORM_SLACK)
         if long.any():
@@ -170,6 +174,15 @@ def _as_matrix(name: str, table: Any) -> Matrix:
     if table.dtype.kind not in "biuf":
         raise InputError(f"{name}: expected numbers, got something else. Encode text by public categories.")
     return sparse.csr_array(table, dtype=np.float64)
+
+
+def _check_shift(features: Matrix, row_norm: float) -> None:
+    """Refuse rows of which rounding would leave too little: certificates allow a gradient an error of 1e-10."""
+    if isinstance(features, CentredRows) and features.longest_shift > MOST_SHIFT * row_norm:
+        raise InputError(
+            f"The centre that is taken off the rows is more than {MOST_SHIFT:g} times as long as row_norm "
+            f"{row_norm:g}, and sums would be lost in rounding. Take it off the columns that have no zeros beforehand."
+        )
 
 
 def _checked_labels(name: str, labels: Any, rows: int) -> Floats:

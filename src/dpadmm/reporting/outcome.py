@@ -14,7 +14,7 @@ from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
-from dpadmm.reporting.loss_words import loss_words
+from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import (
     Custody,
     Expected,

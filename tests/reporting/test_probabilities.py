@@ -14,7 +14,7 @@ from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.schema import numbered_names
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.reporting.loss_words import linked_loss, loss_words
+from dpadmm.reporting.files import linked_loss, loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
