@@ -27,7 +27,7 @@ def test_a_draft_depends_on_names_and_types_alone(cli, study, tmp_path):
     assert drafts[0] == drafts[1]
     said = drafted(cli, *study.files, "--target", "sick")
     assert said["schema"] == json.loads(drafts[0])
-    assert len(said["to_fill_in"]) == 2 + 3 + 1 + 3
+    assert len(said["to_fill_in"]) == 2 + 2 + 1 + 2
 
 
 def test_types_and_columns_to_leave_out(cli, tmp_path):

@@ -207,4 +207,4 @@ def _within(value: float, error: float, low: float, high: float, least: float, m
     """Return the estimate moved within what is possible; no value if all of that is within the interval."""
     if low <= least and high >= most:
         return Estimate(math.nan, math.nan, least, most)
-    return Estimate(*np.clip([value], least, most).tolist(), error, max(low, least), min(high, most))
+    return Estimate(min(max(value, least), most), error, max(low, least), min(high, most))
