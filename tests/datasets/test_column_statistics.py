@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpadmm.datasets.columns import Categorical, Numeric
-from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
+from dpadmm.datasets.profile import ColumnCounts, ProfileForm, ReleasedProfile
 from dpadmm.errors import InputError
 
 FALSE_ALARM = 1e-6
@@ -167,3 +167,24 @@ def test_wrong_questions_are_answered_with_the_right_ones():
         profile["height"]
     with pytest.raises(InputError, match="share"):
         profile["age"].quantile(1.0)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"counts": (1.0, 2.0)},
+        {"counts": (1.0, math.nan, 3.0, 4.0)},
+        {"edges": (0.0, 5.0, 5.0)},
+        {"edges": ()},
+        {"noise_std": 0.0},
+        {"noise_std": math.inf},
+        {"categories": ("a", "b", "c")},
+    ],
+)
+def test_damaged_counts_are_refused(damage):
+    facts = {"name": "x", "counts": (1.0, 2.0, 3.0, 4.0), "noise_std": 1.0, "edges": (0.0, 5.0, 10.0)}
+    assert ColumnCounts(**facts).statistics(10).mean().high <= 10
+    with pytest.raises(InputError, match="profile of 'x' is damaged"):
+        ColumnCounts(**(facts | damage))
+    with pytest.raises(InputError, match="records of a profile"):
+        ReleasedProfile(columns=(ColumnCounts(**facts),), records=0, form="")

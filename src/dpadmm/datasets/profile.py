@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dpadmm import checks
 from dpadmm.datasets.cells import Cells, Mask
 from dpadmm.datasets.column_statistics import ColumnStatistics
 from dpadmm.datasets.columns import Categorical, Column, ColumnScale, Numeric, record_of
@@ -82,10 +83,13 @@ class NumberBins:
     @cached_property
     def line(self) -> tuple[NDArray[np.intp], Floats, Floats]:
         """The bins from left to right, empty left out: their places, left and right ends; the anchor's is a point."""
-        at = int(np.searchsorted(self.edges, self.anchor))
-        order = np.insert(np.arange(len(self.edges) - 1), at, self.number - 2)
-        left, right = np.insert(self.edges[:-1], at, self.anchor), np.insert(self.edges[1:], at, self.anchor)
-        return order.astype(np.intp), left, right
+        return _line(self.edges, self.anchor)
+
+
+def _line(edges: Floats, anchor: float) -> tuple[NDArray[np.intp], Floats, Floats]:
+    at = int(np.searchsorted(edges, anchor))
+    order = np.insert(np.arange(len(edges) - 1), at, len(edges) - 1)
+    return order.astype(np.intp), np.insert(edges[:-1], at, anchor), np.insert(edges[1:], at, anchor)
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,9 @@ class ColumnCounts:
     def __post_init__(self) -> None:
         """Refuse counts that do not fit their bins."""
         wanted = len(self.edges) + 1 if self.edges else len(self.categories) + 1
-        if len(self.counts) != wanted or bool(self.edges) == bool(self.categories):
+        fits = len(self.counts) == wanted and bool(self.edges) != bool(self.categories)
+        is_known = bool(np.all(np.isfinite([*self.counts, *self.edges]))) and 0 < self.noise_std < math.inf
+        if not fits or not is_known or np.any(np.diff(self.edges) <= 0):
             raise InputError(f"The profile of {self.name!r} is damaged: its counts do not fit its bins.")
 
     @property
@@ -212,7 +218,7 @@ class ColumnCounts:
         """Return what follows from the counts of so many records."""
         counts, left, right = np.array(self.counts), np.empty(0), np.empty(0)
         if self.is_number:
-            order, left, right = NumberBins(self.edges[0], self.edges[-1]).line
+            order, left, right = _line(np.array(self.edges), NumberBins(self.edges[0], self.edges[-1]).anchor)
             counts = np.append(counts[order], self.empty)
         return ColumnStatistics(
             name=self.name,
@@ -232,6 +238,10 @@ class ReleasedProfile:
     columns: tuple[ColumnCounts, ...]
     records: int
     form: str
+
+    def __post_init__(self) -> None:
+        """Refuse a profile of nobody."""
+        checks.count("records of a profile", self.records)
 
     @classmethod
     def of(cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int) -> "ReleasedProfile":
