@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from dpadmm.privacy.protection import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
-from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels
+from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import Custody, ReleasedModel, RoundCurve, Spending
 from dpadmm.reporting.picture import network_picture
@@ -205,7 +205,7 @@ def largest_effects(model: ReleasedModel, most: int = 12) -> tuple[Effect, ...]:
     found = [
         Effect(
             f"{name} (for {each})" if each != "" else name,
-            "" if len(column.feature_names) > 1 else f"+{short(scale)}",
+            "" if len(column.feature_names) > 1 else f"+{plain_words(scale)}",
             float(slope * scale),
         )
         for each, row in zip(classes, slopes, strict=True)
