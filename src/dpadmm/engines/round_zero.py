@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import NoiseHook
 from dpadmm.algorithms.method import Setting
+from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
 from dpadmm.noise.promises import Constant, Family, Promise, Row
@@ -18,6 +19,9 @@ from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
 from dpadmm.privacy.records import NoisyRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
+
+if TYPE_CHECKING:  # it reads tables, and accounting does without
+    from dpadmm.datasets.profile import ProfileForm
 
 PROFILE = Slot("profile")
 """Where the counts get their noise."""
@@ -34,6 +38,20 @@ class ProfileRound:
     n_categorical: int
     size: int
     target: Target
+
+    def check(self, form: "ProfileForm | None", sizes: Sequence[int], setting: Setting) -> None:
+        """Refuse rows with other columns, or in other numbers, than the round pays for; from public facts alone."""
+        if form is None:
+            raise InputError("The plan counts columns before training, but the rows have an encoding of their own.")
+        if (form.n_numeric, form.n_categorical) != (self.n_numeric, self.n_categorical) or form.size > self.size:
+            raise InputError(
+                f"The plan pays for a profile of {self.n_numeric} numeric and {self.n_categorical} categorical columns "
+                f"with {self.size} bins, but the rows have {form.n_numeric} and {form.n_categorical} with {form.size}. "
+                "Nothing was spent; plan for these columns."
+            )
+        planned = setting.problem.functions.sizes.tolist()
+        if list(sizes) != planned:
+            raise InputError(f"The plan is for silos of {planned} records; these are others. Nothing was spent.")
 
     def noise_plan(self, setting: Setting, *, is_pooled: bool, is_secure: bool) -> NoisePlan:
         """Return the releases of the round; `is_pooled`: the coordinator adds one noise to the sum of the counts."""
