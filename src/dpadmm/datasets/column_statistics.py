@@ -31,13 +31,13 @@ _LEAST_FILLED = 5.0  # deviations by which the share of filled cells must exceed
 
 
 @dataclass(frozen=True)
-class Estimate:
+class NoisyFigure:
     """A figure from noisy counts: value (NaN if nothing is visible), its error, and an interval that holds with 95 %.
 
     std_error: standard deviation of the noise in the value; of a quantile a quarter of its interval.
     low, high: what noise and bins leave open; all that is possible if nothing is visible.
 
-    >>> str(Estimate(38.61, 0.21, 37.9, 39.4)), str(Estimate(math.nan, math.nan, 0.0, 120.0))
+    >>> str(NoisyFigure(38.61, 0.21, 37.9, 39.4)), str(NoisyFigure(math.nan, math.nan, 0.0, 120.0))
     ('38.6 (37.9 to 39.4)', 'not visible above the noise')
     """
 
@@ -111,26 +111,26 @@ class ColumnStatistics:
         weights = np.append(np.ones(len(self.counts) - 1), 0.0)
         return bool(1.0 - self._shares[-1] > _LEAST_FILLED * self._error(weights))
 
-    def empty_share(self) -> Estimate:
+    def empty_share(self) -> NoisyFigure:
         """Return the share of the records whose cell is empty (or no listed category)."""
         return self._share(len(self.counts) - 1)
 
-    def _share(self, place: int) -> Estimate:
+    def _share(self, place: int) -> NoisyFigure:
         error = self._error(np.eye(1, len(self.counts), place)[0])
         value = float(self._shares[place])
         return _within(value, error, value - DEVIATIONS * error, value + DEVIATIONS * error, 0.0, 1.0)
 
-    def mean(self) -> Estimate:
+    def mean(self) -> NoisyFigure:
         """Return the mean of the filled cells, values outside the public bounds counted at the bounds."""
         self._check_number("mean")
         low, high = float(self.left[0]), float(self.right[-1])
         if not self._is_filled:
-            return Estimate(math.nan, math.nan, low, high)
+            return NoisyFigure(math.nan, math.nan, low, high)
         (least, below), (most, above) = self._ratio(self.left), self._ratio(self.right)
         value, error = self._ratio((self.left + self.right) / 2)
         return _within(value, error, least - DEVIATIONS * below, most + DEVIATIONS * above, low, high)
 
-    def quantile(self, share: float) -> Estimate:
+    def quantile(self, share: float) -> NoisyFigure:
         """Return the value up to which `share`, in (0, 1), of the filled cells lies; spread evenly within a bin.
 
         The interval holds every bin that may be the quantile's: F at its right end is not clearly below `share`, and at
@@ -140,20 +140,20 @@ class ColumnStatistics:
         checks.open_unit("share", share)
         last = len(self.left) - 1
         if not self._is_filled:
-            return Estimate(math.nan, math.nan, float(self.left[0]), float(self.right[-1]))
+            return NoisyFigure(math.nan, math.nan, float(self.left[0]), float(self.right[-1]))
         risen, errors = self._distribution
         first_bin = int(np.flatnonzero(risen + DEVIATIONS * errors >= share)[0])
         is_late = np.append(0.0, (risen - DEVIATIONS * errors)[:-1]) < share
         last_bin = int(np.flatnonzero(is_late)[-1])
         low, high = float(self.left[first_bin]), float(self.right[last_bin])
         if first_bin == 0 and last_bin == last:
-            return Estimate(math.nan, math.nan, low, high)
+            return NoisyFigure(math.nan, math.nan, low, high)
         steady = (np.maximum.accumulate(risen) + np.minimum.accumulate(risen[::-1])[::-1]) / 2
         place = int(np.searchsorted(steady, share))
         before = steady[place - 1] if place else min(0.0, float(steady[0]))
         inside = (share - before) / max(steady[place] - before, 1e-12)
         value = self.left[place] + (self.right[place] - self.left[place]) * inside
-        return Estimate(float(np.clip(value, low, high)), (high - low) / (2 * DEVIATIONS), low, high)
+        return NoisyFigure(float(np.clip(value, low, high)), (high - low) / (2 * DEVIATIONS), low, high)
 
     @cached_property
     def _distribution(self) -> tuple[Floats, Floats]:
@@ -203,8 +203,8 @@ class ColumnStatistics:
             raise InputError(f"{self.name} holds categories, which have no {figure}: use frequencies.")
 
 
-def _within(value: float, error: float, low: float, high: float, least: float, most: float) -> Estimate:
-    """Return the estimate moved within what is possible; no value if all of that is within the interval."""
+def _within(value: float, error: float, low: float, high: float, least: float, most: float) -> NoisyFigure:
+    """Return the figure moved within what is possible; no value if all of that is within the interval."""
     if low <= least and high >= most:
-        return Estimate(math.nan, math.nan, least, most)
-    return Estimate(min(max(value, least), most), error, max(low, least), min(high, most))
+        return NoisyFigure(math.nan, math.nan, least, most)
+    return NoisyFigure(min(max(value, least), most), error, max(low, least), min(high, most))

@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 from markupsafe import Markup
 
-from dpadmm.datasets.column_statistics import DEVIATIONS, ColumnStatistics, Estimate
+from dpadmm.datasets.column_statistics import DEVIATIONS, ColumnStatistics, NoisyFigure
 from dpadmm.datasets.profile import HALVINGS, STEPS, ReleasedProfile
 from dpadmm.reporting.charts import Axis, svg
 
@@ -66,13 +66,13 @@ def _panel(column: ColumnStatistics) -> ColumnPanel:
     return ColumnPanel(column.name, "; ".join(filter(None, (words, empty, scale))), number_chart(column))
 
 
-def _plus_minus(figure: Estimate) -> str:
+def _plus_minus(figure: NoisyFigure) -> str:
     if not figure.is_visible:
         return "not visible"
     return f"{plain_words(figure.value)} ± {plain_words(DEVIATIONS * figure.std_error, 2)}"
 
 
-def _from_to(figure: Estimate) -> str:
+def _from_to(figure: NoisyFigure) -> str:
     if not figure.is_visible:
         return "not visible"
     if figure.low == figure.high:
@@ -101,7 +101,7 @@ def tick_words(value: float) -> str:
     return f"{value / 1e3:.3g}k" if 1e4 <= abs(value) < 1e6 else plain_words(value)
 
 
-def _empty_words(figure: Estimate) -> str:
+def _empty_words(figure: NoisyFigure) -> str:
     return f"{100 * figure.value:.2g} % empty" if figure.is_visible and figure.low > 0 else ""
 
 
