@@ -25,8 +25,9 @@ def copy(trained, tmp_path):
 
 
 def true_accuracy(study, model) -> tuple[float, float]:
-    encoded = encode_table(Schema.load(study.schema), pd.concat([pd.read_csv(file) for file in study.files]))
-    hits = np.sign(encoded.features @ np.array(ReleasedModel.load(model).coefficients)) == encoded.labels
+    made, table = ReleasedModel.load(model), pd.concat([pd.read_csv(file) for file in study.files])
+    encoded = encode_table(Schema.load(study.schema), table, encoding=made.encoding)
+    hits = np.sign(encoded.features @ np.array(made.coefficients)) == encoded.labels
     share = (encoded.labels > 0).mean()
     return float(hits.mean()), float(max(share, 1 - share))
 

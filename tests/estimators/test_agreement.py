@@ -98,9 +98,7 @@ def test_several_classes_agree_one_by_one(table):
     model = PrivateLogisticRegression(**LOOSE, alpha=0.02).fit(X, y)
     rows = model.released_.encoding.encode(X)
     for k in range(3):
-        coef, intercept = model.released_.encoding.decode(
-            central(Logistic(), rows, np.where(y == k, 1.0, -1.0), 0.02)
-        )
+        coef, intercept = model.released_.encoding.decode(central(Logistic(), rows, np.where(y == k, 1.0, -1.0), 0.02))
         np.testing.assert_allclose(model.coef_[k], coef, atol=2e-3 * np.linalg.norm(coef))
         assert model.intercept_[k] == pytest.approx(intercept, abs=2e-3 * np.linalg.norm(coef))
 
