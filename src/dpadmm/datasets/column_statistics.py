@@ -14,13 +14,16 @@ value is known to lie in its bin, not where.
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEVIATIONS = 2.0
 """Half of an error bar, in standard deviations of the noise."""
@@ -162,8 +165,10 @@ class ColumnStatistics:
         found = np.array([*(self._ratio(weights) for weights in upto), (1.0, 0.0)])
         return found[:, 0], found[:, 1]
 
-    def frequencies(self) -> pd.DataFrame:
+    def frequencies(self) -> "pd.DataFrame":
         """Return the share of the records in every category, NaN where the noise leaves everything open."""
+        import pandas as pd  # late: plans need no tables
+
         if self.is_number:
             raise InputError(f"{self.name} holds numbers: use mean, quantile or counts_by_bin.")
         found = [self._share(place) for place in range(len(self.categories))]
@@ -172,12 +177,14 @@ class ColumnStatistics:
             index=pd.Index(self.categories, name=self.name),
         )
 
-    def counts_by_bin(self) -> pd.DataFrame:
+    def counts_by_bin(self) -> "pd.DataFrame":
         """Return the noisy counts as they were released; the noise can make them negative.
 
         Bins of numbers hold their left end and not their right one, but for the last; the one of a single value holds
         what was taken out of its neighbours. Last comes the count of empty cells.
         """
+        import pandas as pd  # late: plans need no tables
+
         if self.is_number:
             bins = pd.DataFrame({"low": [*self.left, math.nan], "high": [*self.right, math.nan]})
         else:

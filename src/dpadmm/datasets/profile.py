@@ -15,10 +15,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -30,6 +29,9 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.profile import CATEGORY_WEIGHT
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.rows import dense
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STEPS, HALVINGS = 10, 10
 
@@ -266,11 +268,13 @@ class ReleasedProfile:
             raise InputError(f"The profile has no column {name!r}; it has {known}.")
         return found.statistics(self.records)
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> "pd.DataFrame":
         """Return mean, quartiles, most frequent category and share of empty cells of every column, with their errors.
 
         NaN stands for what is not visible above the noise, and for what a column does not have.
         """
+        import pandas as pd  # late: plans need no tables
+
         rows = [self[column.name].summary() for column in self.columns]
         return pd.DataFrame(rows, index=pd.Index([column.name for column in self.columns], name="column"))
 
