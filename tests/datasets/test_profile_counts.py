@@ -1,6 +1,7 @@
 """Counts of a column profile, and the encoding that follows from noisy ones."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -42,7 +43,7 @@ def place_by_hand(bins, cell):
     if value == Fraction(bins.anchor):
         return bins.number - 2
     ends = [Fraction(edge) for edge in bins.edges.tolist()]
-    inside = [i for i, (low, high) in enumerate(zip(ends, ends[1:], strict=False)) if low <= value < high]
+    inside = [i for i, (low, high) in enumerate(pairwise(ends)) if low <= value < high]
     return inside[0] if inside else len(ends) - 2
 
 
@@ -139,7 +140,7 @@ def test_where_nothing_stands_out_of_the_noise_the_public_default_stays():
 
 
 def test_a_column_that_is_mostly_zero_keeps_room_for_the_rest():
-    """Capital gains: with the deviation of what is visible alone, the few large values would drown all other columns."""
+    """Capital gains: with the deviation of what is visible alone, few large values would drown all other columns."""
     rng = np.random.default_rng(3)
     x = np.where(rng.random(30_000) < 0.92, 0.0, np.minimum(rng.lognormal(4, 1, 30_000), 1000))
     form, counts = counted(x)
