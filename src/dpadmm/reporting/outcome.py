@@ -13,6 +13,7 @@ from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
+from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import (
     Custody,
@@ -145,7 +146,7 @@ def choice_of(plan: Plan) -> MethodChoice:
         rounds=plan.rounds,
         settings=(
             ("ridge", f"{plan.mu:.3g}"),
-            ("penalty", repr(plan.setting.problem.regulariser)),
+            ("penalty", _penalty_words(plan.setting.problem.regulariser)),
             ("algorithm", repr(plan.algorithm)),
             ("schedule", repr(plan.schedule)),
             ("released", plan.output.value),
@@ -160,7 +161,12 @@ def choice_of(plan: Plan) -> MethodChoice:
             without_noise=forecast.non_private,
             baseline=forecast.trivial,
         ),
+        profile_cost=None if plan.profile is None else (plan.profile.target.epsilon, plan.profile.target.delta),
     )
+
+
+def _penalty_words(penalty: Regulariser) -> str:
+    return "none beside the ridge" if isinstance(penalty, NoRegulariser) else repr(penalty)
 
 
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
