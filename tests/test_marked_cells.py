@@ -288,7 +288,6 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "public.csv").write_bytes(csv_of(rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("XDG_CACHE_HOME", str(folder))
         trial = SimulatedScores(
             score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
         )

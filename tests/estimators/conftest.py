@@ -51,6 +51,5 @@ def instant_forecasts(request, monkeypatch):
 
 
 @pytest.fixture
-def real_plans(monkeypatch, tmp_path_factory):
-    """Let the planner simulate, with a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp()))
+def real_plans():
+    """Let the planner simulate."""

