@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import rankdata
 
 from dpadmm.algorithms.fixed_point import CentralisedADMM
 from dpadmm.algorithms.method import Method
@@ -267,9 +266,12 @@ def area_under_curve(predictions: Floats, labels: Floats) -> Floats:
     >>> area_under_curve(np.array([[0.1], [0.4], [0.4], [0.9]]), np.array([-1.0, -1.0, 1.0, 1.0])).tolist()
     [0.875]
     """
-    positive = labels > 0
-    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
-    if not n_positive or not n_negative:
+    is_positive = labels > 0
+    if is_positive.all() or not is_positive.any():
         return np.full(predictions.shape[1], np.nan)
-    ranks = rankdata(predictions, axis=0)[positive].sum(axis=0)
-    return np.asarray((ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
+    areas = []
+    for column in predictions.T:
+        negative = np.sort(column[~is_positive])
+        below, not_above = (np.searchsorted(negative, column[is_positive], side) for side in ("left", "right"))
+        areas.append((below + not_above).mean() / (2 * len(negative)))  # a tie counts half
+    return np.array(areas)
