@@ -100,18 +100,14 @@ WAYS = {"fit": fit, "estimator": estimator, "recorded": recorded}
 
 
 def trace(way: str) -> list[str]:
-    """Return the modules of one way, from a temporary home and folder."""
-    before, cache = Path.cwd(), os.environ.get("XDG_CACHE_HOME")
-    with tempfile.TemporaryDirectory() as home:
-        os.environ["XDG_CACHE_HOME"] = home
-        os.chdir(home)
+    """Return the modules of one way, from a temporary folder."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
         try:
-            return modules_of(WAYS[way](Path(home)))
+            return modules_of(WAYS[way](Path(folder)))
         finally:
             os.chdir(before)
-            os.environ.pop("XDG_CACHE_HOME")
-            if cache is not None:
-                os.environ["XDG_CACHE_HOME"] = cache
 
 
 WORDS = {

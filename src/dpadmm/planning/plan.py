@@ -78,7 +78,9 @@ class Forecast:
     mean, spread: mean and standard deviation over worlds and runs. low, high: mean in the hardest and the easiest
     world. non_private: the same objective without noise. trivial: always the majority class (regression: the mean) of
     the synthetic worlds, which says nothing about the majority class of anybody's data.
-    loss, loss_non_private, loss_trivial: mean losses, on the same records.
+    loss, loss_non_private, loss_trivial: mean losses, on the same records; log-losses of the predicted probabilities
+    if `is_log_loss`. auc, auc_non_private: area under the ROC curve, None for regression.
+    prevalence: the share of the positive class that was stated, None for the worlds' own.
     """
 
     score: ScoreKind
@@ -91,12 +93,16 @@ class Forecast:
     loss: float
     loss_non_private: float
     loss_trivial: float
+    auc: float | None = None
+    auc_non_private: float | None = None
+    is_log_loss: bool = False
+    prevalence: float | None = None
 
     @property
     def kept(self) -> float:
-        """The part of what can be learned that survives the noise: 1 is all, 0 or less nothing."""
-        reach = self.non_private - self.trivial
-        return (self.mean - self.trivial) / reach if reach > 0 else 0.0
+        """The part of what can be learned that survives the noise, by the loss: 1 is all, 0 or less nothing."""
+        reach = self.loss_trivial - self.loss_non_private
+        return (self.loss_trivial - self.loss) / reach if reach > 0 else 0.0
 
     @property
     def gain(self) -> float:
@@ -113,25 +119,60 @@ class Forecast:
         """What a model that learned nothing would answer."""
         return "the majority class" if self.score is ScoreKind.ACCURACY else "predicting the mean"
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """Further figures of the private model, where there are any: AUC and log-loss."""
+        found = {} if self.auc is None else {"AUC": self.auc}
+        return found | {"log-loss": self.loss} if self.is_log_loss else found
+
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {**{k: v for k, v in vars(self).items() if k != "score"}, "score": self.score.value}
 
     def __str__(self) -> str:
         """Say it in one line."""
-        return (
+        said = [
             f"{self.score.value} {self.mean:.3f} +- {self.spread:.3f} on synthetic data, {self.gain:.3f} above "
             f"{self.simplest} there (without privacy {self.non_private:.3f}, {self.gain_non_private:.3f} above)"
+        ]
+        if self.auc is not None:
+            said.append(f"AUC {self.auc:.3f} ({self.auc_non_private:.3f})")
+        if self.is_log_loss:
+            base = f"knowing the base rate alone {self.loss_trivial:.3f}"
+            said.append(f"log-loss {self.loss:.3f} ({self.loss_non_private:.3f}; {base})")
+        if self.prevalence is not None:
+            said.append(f"for a base rate of {self.prevalence:g}, as stated")
+        return "; ".join(said)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large the simulations were behind a forecast: records, encoded features, rounds."""
+
+    records: int
+    features: int
+    rounds: int
+
+    def words(self, task: Task, rounds: int) -> str | None:
+        """Say where the task has more than was simulated; None where it has not."""
+        pairs = (
+            ("records", self.records, task.n_records),
+            ("features", self.features, task.dimension),
+            ("rounds", self.rounds, rounds),
         )
+        less = [f"{simulated} of {real} {what}" for what, simulated, real in pairs if simulated < real]
+        if not less:
+            return None
+        return f"{', '.join(less)}, with the plan's own noise, descent and encoding"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan(Course):
     """A course, with the task it serves, what to expect, and why.
 
-    expected: the utility that simulations on synthetic data show. signal: norm of the models learned there, against
-    which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a model that
-    learned nothing. whole: the budget of everything together; the task's is that of one problem.
+    expected: the utility that simulations on synthetic data show; simulated: how large these were. signal: norm of the
+    models learned there, against which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a
+    model that learned nothing. whole: the budget of everything together; the task's is that of one problem.
     reach: the radius to which rows are shortened, in units of a usual row; None where their encoding is settled.
     """
 
@@ -139,6 +180,7 @@ class Plan(Course):
     whole: Target
     settings: Settings
     expected: Forecast
+    simulated: Extent
     reach: float | None = None
     signal: float
     reasons: tuple[str, ...] = ()
@@ -259,6 +301,7 @@ class Plan(Course):
             f"{hidden.change_in_one_silo} moves it by at most {self.sensitivity.mean():.3g}; "
             f"models have a norm of about {self.signal:.3g}",
             f"Expect    {self.expected}",
+            *(f"Simulated {words}" for words in [self.simulated.words(task, self.rounds)] if words),
             *(f"Because   {reason}" for reason in self.reasons),
             *(f"Warning   {warning}" for warning in self.warnings),
         ]
@@ -301,6 +344,7 @@ class Plan(Course):
             "sensitivity": self.sensitivity.tolist(),
             "signal": self.signal,
             "expected": self.expected.as_json(),
+            "simulated": vars(self.simulated) | {"limits": self.simulated.words(self.task, self.rounds)},
             "reasons": list(self.reasons),
             "warnings": list(self.warnings),
             "is_hopeless": self.is_hopeless,
@@ -322,6 +366,7 @@ def task_json(task: Task) -> dict[str, Any]:
         "row_norm": task.row_norm,
         "records_per_person": task.protection.records_per_person,
         "silos_per_person": task.protection.silos_per_person,
+        "prevalence": task.prevalence,
     }
 
 

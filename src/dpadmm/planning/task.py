@@ -12,7 +12,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
-from dpadmm.problems.losses import Loss
+from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
@@ -101,6 +101,7 @@ class Task:
     row_norm: the public bound on a record's features.
     table: its columns, where the plan decides how they are encoded; None where that is settled.
     profile: whether columns may be counted before training, with noise.
+    prevalence: the share of +1 (the positive class) in (0, 1), if it is public; forecasts are then for it.
 
     >>> from dpadmm.problems.losses import Logistic
     >>> task = Task(sizes=(300, 200), dimension=10, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -118,6 +119,7 @@ class Task:
     row_norm: float = 1.0
     table: TableShape | None = None
     profile: ProfileRule = AUTO
+    prevalence: float | None = None
 
     def __post_init__(self) -> None:
         """Check every fact; `sizes` may be any list of whole numbers."""
@@ -132,6 +134,10 @@ class Task:
         _moderate("row_norm", self.row_norm)
         self._check_types()
         self._check_network()
+        if self.prevalence is not None:
+            checks.open_unit("prevalence", self.prevalence)
+            if self.loss.target is not LabelKind.SIGNS:
+                raise InputError("prevalence is the share of one of two classes; a number to predict has none.")
 
     def _check_types(self) -> None:
         if not isinstance(self.target, Target):

@@ -12,7 +12,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planning import Task, carry_out, plan, planner
-from dpadmm.planning.simulations import SimulatedScores
+from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
@@ -27,9 +27,9 @@ PUBLIC = Protection(view=View.PUBLIC)
 @pytest.fixture(autouse=True)
 def _instant_forecasts(monkeypatch):
     scores = SimulatedScores(
-        score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
-    monkeypatch.setattr(planner, "remembered", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
 
 
 def planned(method=None, rounds=6, **facts):
