@@ -57,7 +57,7 @@ def together(*squares_of_m: float) -> float:
     return float(epsilon_of_delta(np.sqrt(sum(squares_of_m)), DELTA))
 
 
-def test_the_second_fit_spends_all_of_its_budget_on_training(data, book):
+def test_the_second_fit_pays_for_its_training_alone(data, book):
     X, y, groups = data
     first = build(book).fit(X, y, groups)
     assert min(rounds_of(first)) == 0
@@ -67,9 +67,17 @@ def test_the_second_fit_spends_all_of_its_budget_on_training(data, book):
     assert second.profile_.run == first.released_.run
     m = float(m_of(1.0, DELTA))
     spent, kept, bought = state(book)
-    assert spent == pytest.approx(together(m**2, m**2), rel=1e-6)
+    assert spent == pytest.approx(together(m**2, (1 - SHARE) * m**2), rel=1e-4)
     assert (kept, bought) == (1, [True, False])
-    assert second.plan_.statement().curve.epsilon(DELTA) == pytest.approx(1.0, rel=1e-6)
+    assert second.plan_.statement().curve.epsilon(DELTA) == pytest.approx(together((1 - SHARE) * m**2), rel=1e-4)
+
+
+def test_a_profile_that_was_dearer_than_half_a_budget_is_not_used_again(data, book):
+    X, y, groups = data
+    first = build(book).fit(X, y, groups)
+    small = build(book).set_params(epsilon=0.3).fit(X, y, groups)
+    assert small.privacy_.certified <= 0.3 * (1 + 1e-9)
+    assert small.profile_ is None or small.profile_.run != first.profile_.run
 
 
 def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, book, tmp_path):
@@ -79,11 +87,11 @@ def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, book, 
     m = float(m_of(1.0, DELTA))
     alone = together(SHARE * m**2)
     assert first.privacy_.certified == pytest.approx(1.0, rel=1e-6)
-    assert second.privacy_.certified == pytest.approx(together((1 + SHARE) * m**2), rel=1e-4)
+    assert second.privacy_.certified == pytest.approx(1.0, rel=1e-4)
+    assert second.privacy_.certified <= 1.0
     assert second.privacy_.certified == second.released_.guarantee.epsilon
     for model in (first, second):
         assert model.privacy_.profile.epsilon == pytest.approx(alone, rel=1e-4)
-        assert model.privacy_.profile.run_epsilon == pytest.approx(1.0, rel=1e-6)
         assert f"epsilon {alone:.3g} of it by themselves" in str(model.privacy_)
         assert "C11" in model.privacy_.certificate
     run = first.released_.run

@@ -245,7 +245,8 @@ class Training:
             prepared = self._prepared()
             if not self.words.profile.is_wanted:
                 return prepared
-            return replace(prepared, bought=bought_profile(ledger, prepared.rows, self.words.protection))
+            target = Target(self.words.epsilon, self.words.delta)
+            return replace(prepared, bought=bought_profile(ledger, prepared.rows, self.words.protection, target))
 
     def _prepared(self) -> Prepared:
         names = public_names(list(self.tables), self.words.protection.unit)
@@ -268,7 +269,7 @@ class Training:
         """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
         rule = self.words.profile
         if prepared.bought is not None:
-            rule = replace(rule, bought_from=prepared.bought.counts.run)
+            rule = rule.with_bought(prepared.bought.counts.run, prepared.bought.m)
         plan = plan_for(self.schema, prepared.rows.sizes, replace(self.words, profile=rule))
         if plan.is_hopeless and not self.is_hopeless_allowed:
             raise InputError(f"{' '.join(plan.warnings)} Nothing was spent. To train nevertheless, say --anyway.")

@@ -1,5 +1,6 @@
 """A profile that an earlier run released: found in the ledger that keeps it, used again, and counted in the figure."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,8 @@ from dpadmm.errors import InputError, LedgerError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Statement
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import COVERED, Protection, View
 from dpadmm.privacy.records import GaussianRelease, NoisyRelease
@@ -29,9 +32,20 @@ class BoughtProfile:
     counts: "ReleasedProfile"
     release: GaussianRelease
 
+    @property
+    def m(self) -> float:
+        """What it cost, as m of C0."""
+        return math.sqrt((self.release.cost.m_squared or 0.0) * self.release.count)
 
-def bought_profile(ledger: ConfirmedLedger | None, rows: "RawSilos", protection: Protection) -> BoughtProfile | None:
-    """Return the profile of these very rows that the ledger keeps for this protection, None without one."""
+
+def bought_profile(
+    ledger: ConfirmedLedger | None, rows: "RawSilos", protection: Protection, target: Target
+) -> BoughtProfile | None:
+    """Return the profile of these very rows that the ledger keeps for this protection, None without one.
+
+    Nor where it was so dear that it would leave less than half of the squared budget m^2 to training: a model tells
+    what its profile tells, so its figure counts the profile, whoever has paid for it.
+    """
     form = rows.form
     if ledger is None or form is None:
         return None
@@ -41,7 +55,8 @@ def bought_profile(ledger: ConfirmedLedger | None, rows: "RawSilos", protection:
     from dpadmm.datasets.profile import ReleasedProfile  # it reads tables; whoever has rows has loaded it
 
     counts = ReleasedProfile.of(form, np.array(kept.counts), kept.noise_std, kept.records, kept.run)
-    return BoughtProfile(counts, ledger.release_of(kept))
+    found = BoughtProfile(counts, ledger.release_of(kept))
+    return found if 2 * found.m**2 <= m_of(target.epsilon, target.delta) ** 2 else None
 
 
 def keep_profile(ledger: ConfirmedLedger, subject: ProfiledColumns, run: str, pooled: Floats, noise_std: float) -> None:

@@ -158,7 +158,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with opened(self.ledger, *rows.known) as ledger:
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
-            bought = bought_profile(ledger, rows.raw, wishes.protection) if wishes.profile.is_wanted else None
+            bought = None
+            if wishes.profile.is_wanted:
+                bought = bought_profile(ledger, rows.raw, wishes.protection, wishes.target)
             plan = wishes.plan(loss, rows.raw, rows.schema.dimension, bought)
             self._warn(wishes, rows, plan)
             done = carry_out(plan, rows.raw, wishes.sampler, ledger, progress=False, bought=bought)

@@ -130,7 +130,7 @@ class Wishes:
             regulariser=self.penalty,
             row_norm=rows.encoder.row_norm,
             table=None if form is None else TableShape.of(form),
-            profile=replace(self.profile, bought_from=None if bought is None else bought.counts.run),
+            profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
         )
         return make_plan(task, method=self.method, problems=len(rows.labels))
 
