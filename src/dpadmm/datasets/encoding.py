@@ -28,6 +28,8 @@ from dpadmm.datasets.columns import Column, ColumnScale
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
+from dpadmm.problems.rows import dense
+from dpadmm.problems.silos import MOST_SHIFT
 
 CONSTANT = 0.3
 """k, the constant feature that stands for the intercept, for rows of norm 1."""
@@ -185,7 +187,7 @@ class RowEncoding:
         entries = len(cells) + (self.constant is not None)
         if self.dimension >= SPARSE_WIDTH and entries <= SPARSE_SHARE * self.dimension:
             return rows
-        return np.ascontiguousarray(rows.toarray())
+        return np.ascontiguousarray(dense(rows))
 
     def decode(self, weights: Floats) -> tuple[Floats, float]:
         """Return (coef, intercept) with `coef x + intercept = weights e` for every row x that is not shortened."""
@@ -231,7 +233,12 @@ class RowEncoding:
             constants = self.constant * (np.ones(len(factors)) if there is None else there.astype(np.float64))
             rows = sparse.csr_array(sparse.hstack([rows, sparse.csr_array(constants[:, None])], format="csr"))
             shift = np.append(shift, 0.0)
-        return CentredRows(rows, factors, shift) if np.any(shift) else rows
+        if not np.any(shift):
+            return rows
+        centred = CentredRows(rows, factors, shift)
+        # So far from the origin, products of rows that are stored apart from their centre would lose digits.
+        is_far = self.share / self.radius * math.sqrt(float(shift @ shift)) > MOST_SHIFT * self.row_norm
+        return centred.toarray() if is_far else centred
 
 
 @dataclass(frozen=True)
