@@ -147,10 +147,13 @@ class RowEncoding:
         return np.array(self.scale)
 
     def encode(self, table: Matrix) -> Matrix:
-        """Return the encoded rows (n, dimension) of a table of numbers; those of a sparse table stay sparse."""
-        if sparse.issparse(table):
+        """Return the encoded rows (n, dimension) of a table of numbers; those of a sparse table stay sparse.
+
+        Unless the centre is so far from 0 that products of rows stored apart from it would lose digits.
+        """
+        if sparse.issparse(table) and not self._is_far:
             return self._finished(*self._sparse_parts(sparse.csr_array(table, dtype=np.float64, copy=True)))
-        scaled = (self._clipped(np.asarray(table, dtype=np.float64), slice(None)) - self._centre) / self._scale
+        scaled = (self._clipped(np.asarray(dense(table), dtype=np.float64), slice(None)) - self._centre) / self._scale
         largest = np.maximum(np.abs(scaled).max(axis=1), _TINY)
         shape = scaled / largest[:, None]  # squares of rows divided by their largest entry cannot overflow
         rows = scaled * self._factors(largest, np.einsum("ij,ij->i", shape, shape))[:, None]
@@ -200,6 +203,12 @@ class RowEncoding:
             return values
         return np.clip(values, np.array(self.lower)[features], np.array(self.upper)[features])
 
+    @property
+    def _is_far(self) -> bool:
+        absent = self._clipped(np.zeros(len(self.centre)), slice(None))
+        shift = float(np.linalg.norm((self._centre - absent) / self._scale))
+        return self.share / self.radius * shift > MOST_SHIFT * self.row_norm
+
     def _sparse_parts(self, table: Any) -> tuple[Any, Floats, Floats]:
         """Return S, factors and c' with encoded rows `factors (S - c')`: a cell that is not stored becomes -c'."""
         table.sum_duplicates()  # entries given in parts are clipped as one
@@ -233,12 +242,7 @@ class RowEncoding:
             constants = self.constant * (np.ones(len(factors)) if there is None else there.astype(np.float64))
             rows = sparse.csr_array(sparse.hstack([rows, sparse.csr_array(constants[:, None])], format="csr"))
             shift = np.append(shift, 0.0)
-        if not np.any(shift):
-            return rows
-        centred = CentredRows(rows, factors, shift)
-        # So far from the origin, products of rows that are stored apart from their centre would lose digits.
-        is_far = self.share / self.radius * math.sqrt(float(shift @ shift)) > MOST_SHIFT * self.row_norm
-        return centred.toarray() if is_far else centred
+        return CentredRows(rows, factors, shift) if np.any(shift) else rows
 
 
 @dataclass(frozen=True)
