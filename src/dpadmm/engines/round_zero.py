@@ -13,11 +13,29 @@ from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
 from dpadmm.noise.promises import Constant, Family, Promise, Row
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
 PROFILE = Slot("profile")
 """Where the counts get their noise."""
+
+_ROUNDING = 1e-9  # of epsilon, in sums of many rounds
+
+
+def share_out(whole: Target, share: float) -> tuple[Target, Target]:
+    """Return what round 0 and the training may spend: costs of Gaussian noise add up in squares, m_0^2 + m_1^2 = m^2.
+
+    share: m_0^2/m^2, in (0, 1).
+    """
+    m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
+    profile = Target(float(epsilon_of_delta(m * math.sqrt(share), delta)), delta)
+    return profile, Target(float(epsilon_of_delta(m * math.sqrt(1 - share), delta)) * (1 - _ROUNDING), delta)
+
+
+def share_of(profile: Target, whole: Target) -> float:
+    """Return the share that `share_out` was given, from what it returned for round 0."""
+    return float(m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
 
 
 @dataclass(frozen=True, kw_only=True)

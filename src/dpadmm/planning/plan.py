@@ -1,5 +1,6 @@
 """A plan: everything that is fixed before the data are touched, with its reasons; for this process or a federation."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -16,7 +17,7 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Particip
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
 from dpadmm.engines.private import Course, PublicRound, RunSetting, run_course
-from dpadmm.engines.round_zero import ProfileRound, Unencoded
+from dpadmm.engines.round_zero import ProfileRound, Unencoded, share_of
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.draws import Sampler
@@ -213,6 +214,8 @@ class Plan(Course):
             )
         if self.times != 1 or task.protection.unit is not Unit.RECORD:
             raise InputError("A federation solves one problem and hides records: plan for two classes and unit=record.")
+        if task.profile.is_bought:
+            raise InputError("A federation counts columns itself: plan without a profile that was released before.")
         loss, slope_bound = loss_words(task.loss)
         l1, ridge = penalty_words(self.setting.problem.regulariser)
         agreement = Agreement(
@@ -220,7 +223,7 @@ class Plan(Course):
             method=self.method,
             settings=tuple((name, x) for name, x in settings.items() if x != usual.get(name, x)),
             rounds=self.rounds,
-            epsilon=self.target.epsilon,
+            epsilon=self.whole.epsilon,
             delta=self.target.delta if isinstance(self.target, Target) else 0.0,
             participants=tuple(participants),
             coordinator=coordinator,
@@ -239,9 +242,14 @@ class Plan(Course):
             silos_per_person=task.protection.silos_per_person,
             noise=noise,
             seed=seed,
+            reach=0.0 if self.reach is None else self.reach,
+            **_profile_terms(self.profile, self.whole),
         )
-        if agreed_run(agreement).course.algorithm != self.algorithm:
+        agreed = agreed_run(agreement).course
+        if agreed.algorithm != self.algorithm:
             raise InputError(f"Terms have no words for {self.algorithm}; choose another method.")
+        if not math.isclose(agreed.target.epsilon, self.target.epsilon, rel_tol=1e-8):
+            raise InputError("Terms share the budget in squares (C0), this plan does not. Plan without a profile.")
         return agreement
 
     def describe(self) -> str:
@@ -304,6 +312,14 @@ class Plan(Course):
             "warnings": list(self.warnings),
             "is_hopeless": self.is_hopeless,
         }
+
+
+def _profile_terms(profile: ProfileRound | None, whole: Target) -> dict[str, Any]:
+    """Return the terms about round 0: its share of the budget and what it counts."""
+    if profile is None:
+        return {}
+    columns = {"n_numeric": profile.n_numeric, "n_categorical": profile.n_categorical, "n_counts": profile.size}
+    return {"profile_share": share_of(profile.target, whole)} | columns
 
 
 def task_json(task: Task) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.columns import encoding_of, released_profile
 from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome, read_outcome
-from dpadmm.engines.federation.terms import loss_of
+from dpadmm.engines.federation.terms import agreed_run, loss_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.files import decode
@@ -34,7 +35,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
     schema: the public schema that the silos have encoded by; any other is refused.
     custody: a rehearsal has all tables on one machine, `Custody.ONE_PLACE`.
     """
-    terms = outcome.agreement
+    terms, run = outcome.agreement, agreed_run(outcome.agreement)
     check_schema(terms, schema)
     return ReleasedModel(
         title=f"Federation {terms.run}",
@@ -44,7 +45,8 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         loss=loss_words(loss_of(terms)),
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
-        encoding=schema.by_bounds(),
+        encoding=encoding_of(run, schema, outcome.counts),
+        profile=released_profile(run, schema, outcome.counts),
         silos=tuple(_silo(silo) for silo in outcome.silos),
         wiring=_wiring(outcome),
         guarantee=_guarantee(outcome),

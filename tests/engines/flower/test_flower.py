@@ -53,7 +53,8 @@ def check_end(rehearsal: Rehearsal, outcome: FederationOutcome, silos: Silos) ->
 def stacked(rehearsal: Rehearsal) -> Silos:
     """Return all data in one place, for comparison."""
     records = [Silo(files.directory)._records() for files in rehearsal.silos.values()]
-    return Silos.from_parts([r.features for r in records], [r.labels for r in records], 1.0)
+    plainly = records[0].schema.by_bounds()
+    return Silos.from_parts([r.features(plainly) for r in records], [r.labels for r in records], 1.0)
 
 
 def is_gone(pid: int) -> bool:
