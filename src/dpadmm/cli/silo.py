@@ -145,10 +145,10 @@ def run(
 def _encoding_words(terms: "AgreedRun", agent: int) -> str:
     """Say how rows are encoded, and what that costs."""
     if terms.has_profile:
-        return (
-            f"Round 0 releases noisy counts of the columns, for epsilon {terms.epsilon(agent, 0):.3g} of the cost below"
-        )
-    return f"Rows are encoded by {'public bounds and categories' if terms.agreement.reach else 'bounds, plainly'} alone"
+        alone = f"which alone cost epsilon {terms.epsilon(agent, 0):.3g}"
+        return f"Round 0 releases noisy counts of the columns, {alone}; rows are encoded by them"
+    how = "public bounds and categories" if terms.agreement.reach else "bounds, plainly,"
+    return f"Rows are encoded by {how} alone"
 
 
 def _print_participant(directory: Path) -> None:

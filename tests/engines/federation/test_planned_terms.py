@@ -92,7 +92,6 @@ COUNTED = {
         ("p-admm-recycled", {}),
         ("fp-federated", {"regulariser": L1(0.001)}),
         ("fp-coordinator", {"protection": PUBLIC}),
-        ("consensus-gaussian", {"protection": PUBLIC}),
         ("fp-federated", {"profile": ProfileRule.of("off")}),
     ],
 )

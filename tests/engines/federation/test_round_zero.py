@@ -341,6 +341,18 @@ def test_counts_of_a_step_that_was_never_stored_are_not_used_later(worlds, tmp_p
     np.testing.assert_array_equal(answers["calm"], answers["failing"])
 
 
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [("p-admm", {"eta": 0.05}), ("consensus-gaussian", {"rho": 0.3}), ("fp-walk", {"gamma": 1.0})],
+)
+def test_every_kind_of_method_trains_by_the_counts(worlds, tmp_path, method, settings):
+    world = make(worlds, tmp_path, method=method, settings=settings, epsilon=20.0, budget=(20.0, 1e-5))
+    coordinator = world.coordinator()
+    world.drive(coordinator)
+    assert encoding_of(coordinator.terms, worlds.SCHEMA, coordinator.counts()) != worlds.SCHEMA.encoding(0.6)
+    check_model(world, coordinator)
+
+
 def test_a_silo_first_asked_in_a_later_round_gets_the_counts_then(worlds, tmp_path):
     settings = {"gamma": 1.0, "sampled": 1}
     world = make(worlds, tmp_path, method="fp-federated", settings=settings, rounds=6)
