@@ -11,7 +11,7 @@ export MPLBACKEND := Agg
 CORE := --extend-exclude 'src/dpadmm/engines/(flower/|federation/keys.py)' --optional-dependencies-dev-groups dev,docs,federation
 ALL := --exclude '\.venv' --ignore DEP002,DEP004
 
-.PHONY: demo test test-all lint bench docs clean
+.PHONY: demo test test-all lint bench bench-accuracy docs clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpadmm needs Python 3.11 or newer')"
@@ -40,6 +40,10 @@ test-all: lint
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py
+
+# Real data, about a quarter of an hour; ARGS="--sets breast --runs 40" measures a part of it, or more often.
+bench-accuracy: $(VENV)/.installed
+	$(BIN)/python benchmarks/accuracy.py $(ARGS)
 
 docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

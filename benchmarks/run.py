@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+import centred
 import dpadmm
 import experiment
 import logistic
@@ -23,6 +24,7 @@ PARTS = {
     "rank-one": rank_one,
     "noise": noise,
     "logistic": logistic,
+    "centred": centred,
     "experiment": experiment,
     "starts": starts,
 }

@@ -36,7 +36,7 @@ def without_controls(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def raise_alone(error: Exception) -> NoReturn:
+def raise_alone(error: BaseException) -> NoReturn:
     """Raise `error` without the one being handled, whose text may quote a private cell.
 
     `raise ... from None` only hides that one from tracebacks; whoever reports errors may still follow `__context__`.

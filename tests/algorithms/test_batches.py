@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse, stats
+from tests.contracts.centred_rows import as_array, centred
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.batches import (
@@ -25,13 +26,14 @@ from dpadmm.problems.silos import Silos
 from dpadmm.solvers.batch_kernels import fixed_batch, poisson_batch
 
 SIZES = (30, 17, 9)
+STORES = (np.asarray, sparse.csr_array, centred)
 
 
-def silos_of(rng, sizes=SIZES, d=5, is_sparse=False):
+def silos_of(rng, sizes=SIZES, d=5, store=np.asarray):
     tables = [rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6) for n in sizes]
     tables = [t / np.maximum(1.0, np.linalg.norm(t, axis=1, keepdims=True)) for t in tables]
     labels = [rng.choice([-1.0, 1.0], n) for n in sizes]
-    return Silos.from_parts([sparse.csr_array(t) if is_sparse else t for t in tables], labels, row_norm=1.0)
+    return Silos.from_parts([store(t) for t in tables], labels, row_norm=1.0)
 
 
 def seated(functions):
@@ -102,17 +104,17 @@ class TestLaw:
 
 
 class TestSums:
-    @pytest.mark.parametrize("is_sparse", [False, True])
+    @pytest.mark.parametrize("store", STORES)
     @pytest.mark.parametrize("kind", list(BatchKind))
     @pytest.mark.parametrize("loss", [Logistic(), Huber(0.4), SmoothedHinge(0.5)], ids=lambda v: type(v).__name__)
-    def test_against_a_loop_over_records(self, loss, kind, is_sparse):
+    def test_against_a_loop_over_records(self, loss, kind, store):
         rng = np.random.default_rng(3)
-        agents = seated(EmpiricalRisk(silos_of(rng, is_sparse=is_sparse), loss, mu=0.3))
+        agents = seated(EmpiricalRisk(silos_of(rng, store=store), loss, mu=0.3))
         batches, when, clip = Batches(4, seed=5, kind=kind), Moment(7, 2), 0.2
         v, base = (4 * rng.standard_normal((3, 5, 2)) for _ in range(2))
         got = batch_gradients(batches, when, agents, v, base=base, clip=clip)
         risk = agents.functions
-        rows = risk.rows.toarray() if is_sparse else risk.rows
+        rows = as_array(risk.rows)
         for i, n in enumerate(SIZES):
             for r in range(2):
                 expected = np.zeros(5)
@@ -122,11 +124,11 @@ class TestSums:
                     expected += term * min(1.0, clip / max(np.linalg.norm(term), 1e-300))
                 np.testing.assert_allclose(got[i, :, r], agents.weights[i] * expected / 4, atol=1e-13)
 
-    @pytest.mark.parametrize("is_sparse", [False, True])
+    @pytest.mark.parametrize("store", STORES)
     @pytest.mark.parametrize("kind", list(BatchKind))
-    def test_a_batch_of_all_records_is_the_gradient(self, kind, is_sparse):
+    def test_a_batch_of_all_records_is_the_gradient(self, kind, store):
         rng = np.random.default_rng(4)
-        silos = silos_of(rng, sizes=(12, 12), is_sparse=is_sparse)
+        silos = silos_of(rng, sizes=(12, 12), store=store)
         agents = seated(EmpiricalRisk(silos, Logistic()))
         v = rng.standard_normal((2, 5, 3))
         got = batch_gradients(Batches(12, seed=0, kind=kind), Moment(1), agents, v)
@@ -142,13 +144,30 @@ class TestSums:
             z = (draws.mean(axis=2) - whole_gradients(agents, v[:, :, :1])[:, :, 0]) / stats.sem(draws, axis=2)
             assert np.abs(z).max() < stats.norm.isf(1e-7 / z.size)
 
-    def test_an_agent_alone_and_fewer_replicas_give_the_same_bits(self):
+    @pytest.mark.parametrize("store", STORES)
+    def test_an_agent_alone_and_fewer_replicas_give_the_same_bits(self, store):
         rng = np.random.default_rng(6)
-        agents = seated(EmpiricalRisk(silos_of(rng), Logistic()))
+        agents = seated(EmpiricalRisk(silos_of(rng, store=store), Logistic()))
         v, batches = rng.standard_normal((3, 5, 4)), Batches(5, seed=9)
         whole = batch_gradients(batches, Moment(2, 1), agents, v)
         alone = batch_gradients(batches, Moment(2, 1), agents.alone(1, 1e-9), v[[1], :, :2])
         np.testing.assert_array_equal(whole[[1], :, :2], alone)
+
+    @pytest.mark.parametrize("store", [sparse.csr_array, centred])
+    def test_no_record_pulls_harder_than_the_clip(self, store):
+        """A batch of one record each: what is stored of centred rows may be longer or shorter than they are."""
+        rng = np.random.default_rng(7)
+        table, labels = rng.standard_normal((40, 5)), rng.choice([-1.0, 1.0], 40)
+        table *= (rng.uniform(0, 1, 40) / np.linalg.norm(table, axis=1))[:, None]
+        users = Silos.one_record_each(store(table), labels, row_norm=1.0)
+        agents = seated(EmpiricalRisk(users, Logistic()))
+        v = 3 * rng.standard_normal((40, 5, 2))
+        got = batch_gradients(Batches(1, seed=0), Moment(1), agents, v, clip=0.1) / agents.weights[:, None, None]
+        free = agents.functions.gradient(v)
+        length = np.linalg.norm(free, axis=1, keepdims=True)
+        assert (length > 0.1).any()
+        assert (length < 0.1).any()
+        np.testing.assert_allclose(got, free * np.minimum(1, 0.1 / length), rtol=1e-10, atol=1e-14)
 
 
 class TestFacts:

@@ -111,7 +111,8 @@ def test_without_noise_to_speak_of_the_model_is_scikit_learns(cli, study, tmp_pa
     result = cli.run("fit", *study.files, *words, "--out", str(out))
     assert result.exit_code == 0, result.output
     model = ReleasedModel.load(out)
-    encoded = encode_table(Schema.load(study.schema), pd.concat([pd.read_csv(file) for file in study.files]))
+    table = pd.concat([pd.read_csv(file) for file in study.files])
+    encoded = encode_table(Schema.load(study.schema), table, encoding=model.encoding)
     n = len(encoded.labels)
     reference = LogisticRegression(C=1 / (0.01 * n), fit_intercept=False, tol=1e-10).fit(
         encoded.features, encoded.labels
@@ -364,7 +365,7 @@ def test_people_are_numbered_before_anything_can_name_them(study):
         out=study.folder / "people.json",
         title="people",
     )
-    assert training.check().silos.names == ("user 1", "user 2")
+    assert tuple(training.check().rows.names) == ("user 1", "user 2")
 
 
 def test_who_splits_by_a_column_is_told_that_its_values_become_public(cli, study, tmp_path):

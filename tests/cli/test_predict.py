@@ -20,8 +20,8 @@ def test_predictions_are_those_of_the_coefficients(cli, study, trained, tmp_path
     frame = pd.read_csv(study.files[1]).drop(columns="sick")
     frame.to_csv(tmp_path / "new.csv", index=False)
     found = pd.read_csv(io.StringIO(cli.run("predict", str(trained.model), str(tmp_path / "new.csv")).stdout))
-    features = encode_table(Schema.load(study.schema), frame, is_labelled=False).features
     model = ReleasedModel.load(trained.model)
+    features = encode_table(Schema.load(study.schema), frame, is_labelled=False, encoding=model.encoding).features
     scores, cap = features @ np.array(model.coefficients), model.linked.slope_bound
     pulls = np.minimum(expit(scores), cap), np.minimum(expit(-scores), cap)
     np.testing.assert_allclose(found["probability"], pulls[0] / (pulls[0] + pulls[1]), rtol=1e-12)

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from scipy import optimize, sparse
+from tests.contracts.centred_rows import as_array, random_centred
 
 from dpadmm.errors import SolverError
 from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge, Squared
@@ -67,7 +68,7 @@ def plain_gradient(functions, agent, x):
 @plain_gradient.register
 def _(functions: EmpiricalRisk, agent, x):
     features, labels = functions.silos.part(agent)
-    rows = (features.toarray() if sparse.issparse(features) else features).astype(x.dtype)
+    rows = as_array(features).astype(x.dtype)
     labels = labels.astype(x.dtype)
     if functions.loss.target is LabelKind.SIGNS:
         slopes = labels * plain_slope(functions.loss, labels * (rows @ x))
@@ -116,8 +117,8 @@ def reference(functions, weights, sub, row, r):
     return found.x
 
 
-def risk(loss, sizes, d, *, mu=0.05, is_sparse=False, seed=0, row_norm=1.0):
-    """An empirical risk on random silos; a third of the table's entries are 0."""
+def risk(loss, sizes, d, *, mu=0.05, is_sparse=False, is_centred=False, seed=0, row_norm=1.0):
+    """An empirical risk on random silos; a third of the table's entries are 0, before centring if wanted."""
     rng = np.random.default_rng(seed)
     parts = [rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.67) for n in sizes]
     parts = [row_norm * part / np.maximum(1, np.linalg.norm(part, axis=1, keepdims=True)) for part in parts]
@@ -125,6 +126,8 @@ def risk(loss, sizes, d, *, mu=0.05, is_sparse=False, seed=0, row_norm=1.0):
     labels = [rng.choice([-1.0, 1.0], n) if signs else 2 * rng.normal(size=n) for n in sizes]
     if is_sparse:
         parts = [sparse.csr_array(part) for part in parts]
+    if is_centred:
+        parts = random_centred(rng, sizes, d, row_norm=row_norm)
     return EmpiricalRisk(Silos.from_parts(parts, labels, row_norm), loss, mu)
 
 

@@ -24,7 +24,6 @@ def filled(document: dict) -> str:
         answers = {
             "lower": 0,
             "upper": 9,
-            "typical": None,
             "categories": ["a", "b"],
             "positive": ["p"],
             "negative": ["n"],
@@ -37,7 +36,7 @@ def test_a_draft_asks_for_everything_the_world_must_tell():
     left = unfilled(draft_schema(TYPES, "sick"))
     assert [sentence.split(":")[0] for sentence in left] == [
         *("label 'sick'", "label 'sick'"),
-        *("column 'age'", "column 'age'", "column 'age'"),
+        *("column 'age'", "column 'age'"),
         "column 'sex'",
     ]
     assert "write in 'upper' the highest value" in left[3]
@@ -59,8 +58,8 @@ def test_placeholders_are_refused_each_by_name(tmp_path):
     with pytest.raises(InputError) as refusal:
         Schema.load(place)
     lines = str(refusal.value).splitlines()
-    assert "still has 6 placeholder(s)" in lines[0]
-    assert len(lines) == 7
+    assert "still has 5 placeholder(s)" in lines[0]
+    assert len(lines) == 6
     place.write_text(filled(json.loads(place.read_text())))
     assert Schema.load(place).dimension == 6
 

@@ -49,7 +49,7 @@ def central(loss, rows, target, alpha, l1_ratio=0.0):
 
 def assert_close(model, weights, scale=None):
     """Compare in the user's units, relative to the size of the model."""
-    coef, intercept = model.released_.schema.encoding.decode(weights)
+    coef, intercept = model.released_.encoding.decode(weights)
     if scale is not None:
         coef, intercept = scale.decode(coef, intercept)
     wanted = np.append(coef, intercept)
@@ -63,7 +63,7 @@ def test_logistic_agrees_with_scikit_learn(table, alpha, is_grouped):
     X, y, _, groups = table
     model = PrivateLogisticRegression(**LOOSE, alpha=alpha).fit(X, y, groups=groups if is_grouped else None)
     ridge = model.plan_.mu if alpha is None else alpha
-    rows = model.released_.schema.encoding.encode(X)
+    rows = model.released_.encoding.encode(X)
     reference = LogisticRegression(C=1 / (len(X) * ridge), fit_intercept=False, tol=1e-12, max_iter=10_000)
     assert_close(model, reference.fit(rows, y).coef_[0])
 
@@ -72,7 +72,7 @@ def test_logistic_agrees_with_scikit_learn(table, alpha, is_grouped):
 def test_svc_agrees_with_scipy(table, is_grouped):
     X, y, _, groups = table
     model = PrivateLinearSVC(**LOOSE, alpha=0.02, hinge_width=0.4).fit(X, y, groups=groups if is_grouped else None)
-    assert_close(model, central(SmoothedHinge(0.4), model.released_.schema.encoding.encode(X), 2.0 * y - 1, 0.02))
+    assert_close(model, central(SmoothedHinge(0.4), model.released_.encoding.encode(X), 2.0 * y - 1, 0.02))
 
 
 @pytest.mark.parametrize("is_grouped", [False, True])
@@ -82,25 +82,23 @@ def test_regression_agrees_with_scipy(table, l1_ratio, is_grouped):
     model = PrivateLinearRegression(**LOOSE, alpha=0.01, l1_ratio=l1_ratio, target_bounds=(-3, 4))
     model.fit(X, y, groups=groups if is_grouped else None)
     scale = TargetScale.of((-3, 4))
-    weights = central(Huber(0.5), model.released_.schema.encoding.encode(X), scale.encode(y), 0.01, l1_ratio)
+    weights = central(Huber(0.5), model.released_.encoding.encode(X), scale.encode(y), 0.01, l1_ratio)
     assert_close(model, weights, scale)
 
 
 def test_capped_logistic_agrees_with_scipy(table):
     X, y, _, _ = table
     model = PrivateLogisticRegression(**LOOSE, alpha=0.005, slope_cap=0.6).fit(X, y)
-    assert_close(model, central(CappedLogistic(0.6), model.released_.schema.encoding.encode(X), 2.0 * y - 1, 0.005))
+    assert_close(model, central(CappedLogistic(0.6), model.released_.encoding.encode(X), 2.0 * y - 1, 0.005))
 
 
 def test_several_classes_agree_one_by_one(table):
     X = table[0]
     y = np.digitize(X[:, 0] + X[:, 1], (-0.4, 0.4))
     model = PrivateLogisticRegression(**LOOSE, alpha=0.02).fit(X, y)
-    rows = model.released_.schema.encoding.encode(X)
+    rows = model.released_.encoding.encode(X)
     for k in range(3):
-        coef, intercept = model.released_.schema.encoding.decode(
-            central(Logistic(), rows, np.where(y == k, 1.0, -1.0), 0.02)
-        )
+        coef, intercept = model.released_.encoding.decode(central(Logistic(), rows, np.where(y == k, 1.0, -1.0), 0.02))
         np.testing.assert_allclose(model.coef_[k], coef, atol=2e-3 * np.linalg.norm(coef))
         assert model.intercept_[k] == pytest.approx(intercept, abs=2e-3 * np.linalg.norm(coef))
 
@@ -108,5 +106,6 @@ def test_several_classes_agree_one_by_one(table):
 def test_without_intercept_there_is_none(table):
     X, y, _, _ = table
     model = PrivateLogisticRegression(**LOOSE, alpha=0.02, fit_intercept=False).fit(X, y)
-    assert model.intercept_.tolist() == [0.0]
-    assert_close(model, central(Logistic(), model.released_.schema.encoding.encode(X), 2.0 * y - 1, 0.02))
+    through_centres = -float(model.coef_[0] @ model.released_.encoding.centre)
+    np.testing.assert_allclose(model.intercept_, [through_centres], rtol=1e-12)
+    assert_close(model, central(Logistic(), model.released_.encoding.encode(X), 2.0 * y - 1, 0.02))

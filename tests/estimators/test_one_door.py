@@ -140,11 +140,11 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
     table = pd.DataFrame({"ward": pd.Series(written, dtype=object), "sick": label})
     table.to_csv(place / "table.csv", index=False)
     words = {"missing": policy if policy != "zero" else "fill", "unlisted": policy if policy != "fill" else "zero"}
-    screening = Screening.of(**words)
+    screening, encoding = Screening.of(**words), schema.by_bounds()
 
     def shell():
-        silos = prepare(schema, read_silos([place / "table.csv"], None), screening).silos
-        return silos.features, silos.labels
+        [silos] = (raw := prepare(schema, read_silos([place / "table.csv"], None), screening).rows).silos(encoding)
+        return silos.features, raw.labels[0][0]
 
     def silo():
         records = read_records(place / "table.csv", place / "schema.json", screening)
@@ -154,7 +154,8 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
         model = PrivateLogisticRegression(1.0, 1e-5, schema=schema, **words)
         rules = TableRules.of(model.get_params(deep=False))
         rows = TrainingRows.of_table(rules, labelled(model, table[["ward"]], table["sick"], "sick"), None)
-        return rows.parts[0], rows.labels[0][0]
+        [silos] = rows.raw.silos(encoding)
+        return silos.features, rows.raw.labels[0][0]
 
     found = []
     for door in (shell, silo, estimator):
@@ -307,7 +308,8 @@ def test_numbers_are_in_the_units_of_the_table(hospital):
     assert private.value == pytest.approx(error, abs=2.0)
     within = (found > 0) & (found < 1000)
     rows = model.released_.rows.read(X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False).features
-    np.testing.assert_allclose((rows @ model.coef_ + model.intercept_)[within], found[within], rtol=1e-9)
+    scores = RealLabel("cost", 0, 1000).decode(rows @ model.released_.weights[0])
+    np.testing.assert_allclose(scores[within], found[within], rtol=1e-9)
 
 
 def test_a_blanked_row_has_no_prediction(hospital):

@@ -78,7 +78,7 @@ def test_no_record_can_be_reached(make, table, is_grouped):
     build, X, y = make
     model = build(epsilon=20.0).fit(X, y, groups=table[3] if is_grouped else None)
     stored = pickle.dumps(model)
-    encoded = model.released_.schema.encoding.encode(X)
+    encoded = model.released_.encoding.encode(X)
     for numbers in (X, encoded[:, :-1], y if y.dtype.kind == "f" else X):
         for number in np.asarray(numbers, dtype=np.float64).ravel():
             assert np.float64(number).tobytes() not in stored

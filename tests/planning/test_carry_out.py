@@ -3,12 +3,18 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from dpadmm.datasets.columns import Categorical, Numeric, ThresholdLabel
+from dpadmm.datasets.raw import RawSilos
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import screen_cells
 from dpadmm.engines.local import RunInterrupted
 from dpadmm.errors import BudgetError, InputError, ResumeError
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.planning import Task, carry_out, plan
+from dpadmm.planning.task import ProfileRule, TableShape
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -53,6 +59,47 @@ def test_a_secure_run_is_a_release_and_a_seeded_one_is_not(make_silos):
         assert done.model.shape == (3,)
         assert done.statement.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
         assert done.statement.curve.epsilon(1e-5) <= 1.0
+
+
+class TestProfiles:
+    """A profile is counted only for the columns and silos that the plan pays for (C11)."""
+
+    def raw(self, n_numeric=2, sizes=SIZES, own=None):
+        rng = np.random.default_rng(0)
+        names = [f"x{i}" for i in range(n_numeric)]
+        schema = Schema((*(Numeric(name, -4, 4) for name in names), Categorical("c", (0, 1))), ThresholdLabel("y", 0))
+        tables = [
+            pd.DataFrame(rng.standard_normal((n, n_numeric)), columns=names).assign(
+                c=rng.integers(0, 2, n), y=rng.standard_normal(n)
+            )
+            for n in sizes
+        ]
+        parts = [screen_cells(schema.columns, schema.label, table, "a silo", Screening()) for table in tables]
+        return RawSilos(schema, parts, [[part.labels for part in parts]], own=own)
+
+    def planned(self, rows):
+        table = TableShape.of(rows.form)
+        made_ = made(dimension=rows.encoder.dimension, table=table, profile=ProfileRule(share=0.1), sizes=rows.sizes)
+        assert made_.profile is not None
+        return made_
+
+    def test_the_columns_planned_for(self):
+        rows = self.raw()
+        done = carry_out(self.planned(rows), rows, SimulatedSampler(seed=1), progress=False)
+        assert done.profile is not None
+        assert "C11" in done.statement.theorems
+        assert done.statement.curve.epsilon(1e-5) <= 1.0
+
+    @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"n_numeric": 1}, {"sizes": (80, 50, 41)}])
+    def test_others_are_refused_before_anything_is_drawn(self, change):
+        plan_ = self.planned(self.raw())
+        with pytest.raises(InputError, match="Nothing was spent"):
+            carry_out(plan_, self.raw(**change), Mute(), progress=False)
+
+    def test_rows_with_an_encoding_of_their_own(self):
+        rows = self.raw()
+        with pytest.raises(InputError, match="encoding of their own"):
+            carry_out(self.planned(rows), self.raw(own=rows.encoder.by_bounds()), Mute(), progress=False)
 
 
 def test_seeded_runs_can_be_repeated(make_silos):

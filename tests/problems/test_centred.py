@@ -105,6 +105,19 @@ class TestOperations:
         rows = CentredRows(np.array([centre, 0.1 * centre]), np.array([1.0, 0.1]), centre)
         assert row_squares(rows).tolist() == [0.0, 0.0]
 
+    @pytest.mark.parametrize("rest", [0.0, 1e-3])
+    def test_norms_survive_a_heavy_centre(self, rest, monkeypatch):
+        """Columns around 1e6 that every row has: what is left of the centre's norm is lost in rounding."""
+        monkeypatch.setattr("dpadmm.problems.centred._BLOCK", 40)
+        rng = np.random.default_rng(5)
+        centre = np.concatenate([[1e6, -3e6], np.full(8, rest)])
+        table = np.zeros((30, 10))
+        table[:, :2] = centre[:2] + rng.normal(size=(30, 2)) * 1e-3
+        table[:, 2] = rng.random(30) < 0.5
+        rows = CentredRows(table, np.ones(30), centre)
+        exact = (table.astype(np.longdouble) - centre.astype(np.longdouble)) ** 2
+        np.testing.assert_allclose(row_squares(rows), exact.sum(axis=1).astype(float), rtol=1e-14)
+
     def test_pickled(self):
         (rows,) = random_centred(np.random.default_rng(1), (6,), 4)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows)).toarray(), rows.toarray())
@@ -195,6 +208,13 @@ class TestSilos:
         assert Silos.from_parts([full], [np.ones(400)], 1.0).n_agents == 1
         with pytest.raises(InputError, match="row_norm"):
             Silos.from_parts([scaled_rows(full, np.full(400, 1 + 10 * ROW_NORM_SLACK))], [np.ones(400)], 1.0)
+
+    @pytest.mark.parametrize("size", [999.0, 1001.0])
+    def test_rows_are_stored_dense_where_sums_would_be_lost_in_rounding(self, size):
+        rows = CentredRows(np.array([[size, 1.0], [0.0, 0.5]]), np.array([1.0, 0.0]), np.array([size, 0.0]))
+        for silos in (Silos.from_parts([rows], [np.ones(2)], 1.0), Silos.one_record_each(rows, np.ones(2), 1.0)):
+            assert silos.is_sparse == (size < 1000)
+            np.testing.assert_array_equal(dense(silos.features), [[0.0, 1.0], [0.0, 0.5]])
 
     def test_no_records_and_no_columns(self):
         for shape, words in (((0, 2), "no records"), ((2, 0), "no columns")):

@@ -40,6 +40,7 @@ def model() -> ReleasedModel:
         loss="logistic regression",
         coefficients=(0.1, -0.2, 1 / 3, 5e-324),
         schema=schema,
+        encoding=schema.encoding(0.6),
         silos=tuple(SiloFacts(name=name, records=n) for name, n in (("north", 228), ("south", 171), ("west", 57))),
         wiring=Wiring(words="every silo with every other", edges=((0, 1), (0, 2), (1, 2))),
         guarantee=Guarantee(

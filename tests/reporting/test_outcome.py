@@ -10,8 +10,7 @@ from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.files import encode
-from dpadmm.reporting.loss_words import loss_words
+from dpadmm.reporting.files import encode, loss_words
 from dpadmm.reporting.outcome import choice_of, guarantee_of, wiring_of
 
 

@@ -20,15 +20,18 @@ from dpadmm.reporting import files
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
-BOUNDED = RowEncoding.of(2, feature_bounds=((0.0, -1.0), (10.0, 3.0)))
-FREE = RowEncoding.of(2, has_intercept=False)
+BOUNDS = ((0.0, -1.0), (10.0, 3.0))
+BOUNDED = RowEncoding.of_numbers(2, BOUNDS, 1.5)
+FREE = RowEncoding.of_numbers(2, has_intercept=False)
 ROWS = np.array([[5.0, 1.0], [0.1, 2.9], [50.0, -7.0], [9.0, 0.0]])
 SICK = PlainLabel(name="sick", classes=("no", "yes"))
 
 
 def plain(model, encoding, label, weights):
-    schema = PlainColumns.of(encoding, numbered_names(2), label)
-    return replace(model, schema=schema, coefficients=tuple(np.ravel(weights).tolist()))
+    sides = {} if encoding.lower is None else {"lower": encoding.lower, "upper": encoding.upper}
+    has_intercept = encoding.constant is not None
+    schema = PlainColumns(names=tuple(numbered_names(2)), label=label, has_intercept=has_intercept, **sides)
+    return replace(model, schema=schema, encoding=encoding, coefficients=tuple(np.ravel(weights).tolist()))
 
 
 def kept(model, tmp_path):
@@ -130,7 +133,8 @@ def test_a_label_is_classes_or_a_number():
 
 def test_predictions_by_a_schema_are_the_same_after_loading(model, tmp_path):
     table = pd.DataFrame({"age": [20, 70, 130], "sex": ["F", "M", "F"]})
-    scores = encode_table(model.schema, table, is_labelled=False).features @ np.array(model.coefficients)
+    rows = encode_table(model.schema, table, is_labelled=False, encoding=model.encoding).features
+    scores = rows @ np.array(model.coefficients)
     for again in kept(model, tmp_path):
         assert again.decision_function(table).tolist() == scores.tolist()
         assert again.predict(table).tolist() == np.where(scores > 0, "yes", "no").tolist()

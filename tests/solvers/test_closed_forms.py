@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit
+from tests.contracts.centred_rows import as_array
 from tests.contracts.solver_contract import (
     SolverContract,
     residual_norms,
@@ -29,9 +30,9 @@ def quadratics(n, d, seed=0, shift=0.0):
     return QuadraticAgents(roots @ roots.transpose(0, 2, 1) + shift * np.eye(d), rng.normal(size=(n, d)))
 
 
-def users(loss, n=150, d=6, is_sparse=False, seed=0, row_norm=1.0, mu=0.05):
+def users(loss, n=150, d=6, seed=0, row_norm=1.0, mu=0.05, **storage):
     """Agents with one record each, of all norms up to row_norm."""
-    return risk(loss, (1,) * n, d, mu=mu, is_sparse=is_sparse, seed=seed, row_norm=row_norm)
+    return risk(loss, (1,) * n, d, mu=mu, seed=seed, row_norm=row_norm, **storage)
 
 
 class TestQuadraticSolver(SolverContract):
@@ -108,19 +109,21 @@ class TestSquaredSolver(SolverContract):
         risk(Squared(), (4, 12, 2), 9, mu=0.0),
         risk(Squared(), (12, 3, 7), 5, is_sparse=True, row_norm=2.0),
         risk(Squared(), (6, 2, 3), 6, is_sparse=True, mu=0.0),
+        risk(Squared(), (12, 3, 7), 5, is_centred=True, row_norm=2.0),
+        risk(Squared(), (6, 2, 3), 6, is_centred=True, mu=0.0),
     )
 
     def test_is_chosen(self):
         assert type(self.make(self.cases[0])) is SquaredSolver
 
-    @pytest.mark.parametrize("case", range(4))
+    @pytest.mark.parametrize("case", range(6))
     def test_against_linear_algebra(self, case):
         functions = self.cases[case]
         sub, weights = subproblem(functions), weights_of(functions)
         point = self.make(functions).solve(sub).point
         for i in range(functions.n_agents):
             rows, labels = functions.silos.part(i)
-            rows = np.asarray(rows.todense()) if functions.silos.is_sparse else rows
+            rows = as_array(rows)
             ridge = (weights[i] * functions.mu + sub.pull[i]) * np.eye(functions.dimension)
             matrix = weights[i] * rows.T @ rows / len(labels) + ridge
             moment = weights[i] * rows.T @ labels / len(labels)
@@ -163,13 +166,13 @@ class TestRankOneSolver(SolverContract):
             (SmoothedHinge(0.5), False, 1.0, 9),
             (SmoothedHinge(0.01), True, 2.0, 6),
         )
-    )
+    ) + tuple(users(loss, is_centred=True, row_norm=3.0, d=d) for loss, d in ((Logistic(), 17), (Huber(0.5), 6)))
 
     def test_point_against_scipy(self, functions):
         """The root finder is slow for 150 agents: every tenth will do."""
         super().test_point_against_scipy(functions.take(np.arange(0, 150, 10)))
 
-    @pytest.mark.parametrize("case", range(6))
+    @pytest.mark.parametrize("case", range(9))
     def test_is_chosen(self, case):
         assert type(self.make(self.cases[case])) is RankOneSolver
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.contracts.centred_rows import centred
 from tests.contracts.solver_contract import (
     SolverContract,
     columns,
@@ -22,6 +23,7 @@ from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.solution import Subproblem
 
+STORES = (np.asarray, sparse.csr_array, centred)
 HARD_LOSSES = (Logistic(), CappedLogistic(0.6), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01))
 
 
@@ -41,6 +43,14 @@ class TestMajoriserSolver(SolverContract):
             (SmoothedHinge(0.5), (12, 30, 7), 5, True, 1.0, 0.0),
             (SmoothedHinge(0.5), (4, 12, 2), 9, False, 1.0, 0.05),
         )
+    ) + tuple(
+        risk(loss, sizes, d, is_centred=True, row_norm=row_norm, mu=mu)
+        for loss, sizes, d, row_norm, mu in (
+            (Logistic(), (12, 30, 7), 5, 4.0, 0.0),
+            (CappedLogistic(0.6), (4, 20, 1), 9, 1.0, 0.05),
+            (Huber(0.5), (4, 12, 2), 9, 2.0, 0.05),
+            (SmoothedHinge(0.5), (12, 30, 7), 5, 1.0, 0.0),
+        )
     )
 
     def test_is_chosen(self):
@@ -54,7 +64,7 @@ class TestMajoriserSolver(SolverContract):
         done = solver.solve(Subproblem(sub.lin, sub.centre, sub.pull, solver.solve(sub).point))
         np.testing.assert_array_equal(done.passes, 1)
 
-    @pytest.mark.parametrize("case", range(8))
+    @pytest.mark.parametrize("case", range(14))
     def test_least_squares_by_steps_agree_with_the_closed_form(self, case):
         """The steps know nothing of the loss but its slope: with the squared loss they meet linear algebra."""
         functions = self.cases[case]
@@ -70,7 +80,7 @@ def others(silos):
     return silos.offsets, silos.row_norm, silos.names
 
 
-def hard(loss, *, n, d, is_sparse=False, one_class=False, seed=0):
+def hard(loss, *, n, d, store=np.asarray, one_class=False, seed=0):
     """Two separable silos without ridge: repeated rows, a zero row, a zero column; one class only, if wanted."""
     rng = np.random.default_rng(seed)
     parts = []
@@ -80,21 +90,21 @@ def hard(loss, *, n, d, is_sparse=False, one_class=False, seed=0):
         rows[n // 2 : n // 2 + 2] = rows[0]
         rows[1] = 0.0
         rows[:, 1] = 0.0
-        parts.append(sparse.csr_array(rows) if is_sparse else rows)
+        parts.append(rows)
     rule = rng.normal(size=d)
     labels = [np.ones(n) if one_class else np.where(rows @ rule >= 0, 1.0, -1.0) for rows in parts]
     if isinstance(loss, Huber):
         labels = [3 * y + rng.normal(size=n) for y in labels]
-    return EmpiricalRisk(Silos.from_parts(parts, labels, 1.0), loss)
+    return EmpiricalRisk(Silos.from_parts([store(part) for part in parts], labels, 1.0), loss)
 
 
 @pytest.mark.parametrize("loss", HARD_LOSSES, ids=repr)
 @pytest.mark.parametrize(("n", "d"), [(40, 5), (6, 12)])
 @pytest.mark.parametrize("one_class", [False, True])
-@pytest.mark.parametrize("is_sparse", [False, True])
-def test_hard_cases(loss, n, d, one_class, is_sparse):
+@pytest.mark.parametrize("store", STORES)
+def test_hard_cases(loss, n, d, one_class, store):
     """Penalties down to 1e-6 without ridge and centres up to 1e3: saturated margins, flat losses, many kinks."""
-    functions = hard(loss, n=n, d=d, one_class=one_class, is_sparse=is_sparse)
+    functions = hard(loss, n=n, d=d, one_class=one_class, store=store)
     weights = np.array([1.0, 0.3])
     solver = MajoriserSolver(functions, weights, 1e-9)
     for pull, spread in ((1e-6, 0.0), (1e-6, 1e3), (1e-3, 1.0), (1e-3, 1e3), (1.0, 1e3)):
@@ -143,12 +153,12 @@ class Judged:
         monkeypatch.setattr(majoriser._Columns, "judge", judge)
 
 
-@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize(("n", "d"), [(40, 5), (6, 12)])
 @pytest.mark.parametrize("loss", HARD_LOSSES, ids=repr)
-def test_rejected_steps_are_undone_and_replaced_by_safe_ones(monkeypatch, loss, n, d, is_sparse):
+def test_rejected_steps_are_undone_and_replaced_by_safe_ones(monkeypatch, loss, n, d, store):
     """Every judged step leaves the gradient no larger in the norm of P^-1, and fast ones are rejected on the way."""
-    functions = hard(loss, n=n, d=d, is_sparse=is_sparse)
+    functions = hard(loss, n=n, d=d, store=store)
     functions = EmpiricalRisk(functions.silos, loss, 1e-3)
     solver = MajoriserSolver(functions, np.ones(2), 1e-9)
     watch = Judged(monkeypatch)

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from scipy import optimize, sparse
+from tests.contracts.centred_rows import centred
 
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.solvers.newton import NewtonColumns
 
 
-def case(loss, n=60, d=4, sigma=1e-4, is_sparse=False, seed=0):
+def case(loss, n=60, d=4, sigma=1e-4, store=np.asarray, seed=0):
     """A column problem and its push, with the gradient written out plainly."""
     rng = np.random.default_rng(seed)
     rows, shifts = rng.normal(size=(n, d)) / 3, np.zeros(n)
@@ -18,15 +19,14 @@ def case(loss, n=60, d=4, sigma=1e-4, is_sparse=False, seed=0):
     def gradient(x, constant):
         return rows.T @ loss.slope(rows @ x - shifts[:, None]) / n + sigma * x + constant
 
-    stored = sparse.csr_array(rows) if is_sparse else rows
-    return NewtonColumns(stored, shifts, loss, 1 / n, sigma, gradient), 0.01 * rng.normal(size=d)
+    return NewtonColumns(store(rows), shifts, loss, 1 / n, sigma, gradient), 0.01 * rng.normal(size=d)
 
 
-@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array, centred])
 @pytest.mark.parametrize(("n", "d"), [(60, 4), (3, 8)])
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.1), SmoothedHinge(0.01), SmoothedHinge(1.0)], ids=repr)
-def test_reaches_the_root_that_scipy_finds(loss, n, d, is_sparse):
-    newton, push = case(loss, n, d, sigma=1e-2, is_sparse=is_sparse)
+def test_reaches_the_root_that_scipy_finds(loss, n, d, store):
+    newton, push = case(loss, n, d, sigma=1e-2, store=store)
     x, norm, steps = newton.solve(np.zeros(d), push, 1e-12, 100)
     assert norm <= 1e-12
     assert 0 < steps < 60

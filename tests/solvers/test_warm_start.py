@@ -13,8 +13,8 @@ LOSSES = (Logistic(), CappedLogistic(0.7), Huber(0.5), SmoothedHinge(0.5))
 SIZES = (40, 25, 60)
 
 
-def made(loss=None, *, is_sparse=True, threads=1, tolerance=1e-10, **options):
-    functions = risk(loss or Logistic(), SIZES, 7, is_sparse=is_sparse)
+def made(loss=None, *, is_sparse=True, is_centred=False, threads=1, tolerance=1e-10, **options):
+    functions = risk(loss or Logistic(), SIZES, 7, is_sparse=is_sparse, is_centred=is_centred)
     return functions, MajoriserSolver(functions, weights_of(functions), tolerance, threads, **options)
 
 
@@ -57,9 +57,10 @@ def same(solver, sub, saved):
 
 @pytest.mark.parametrize("replicas", [1, 3, 21])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_a_warm_solve_is_the_fresh_one_less_a_pass(loss, replicas):
+@pytest.mark.parametrize("is_centred", [False, True])
+def test_a_warm_solve_is_the_fresh_one_less_a_pass(loss, replicas, is_centred):
     """Rounds with new forces, each from where the last one ended; columns retire at different times."""
-    functions, solver = made(loss)
+    functions, solver = made(loss, is_centred=is_centred)
     point = solver.solve(subproblem(functions, replicas=replicas)).point
     for seed in (2, 3, 4):
         sub = started(subproblem(functions, replicas=replicas, seed=seed, pull=0.1 * seed), point)

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from dpadmm.audit.likelihood import Lens, Penalty, log_likelihood_ratio
-from dpadmm.audit.transcripts import Event, RunSetup, Transcript, Wire, disagreement, replay
+from dpadmm.audit.transcripts import Event, RunSetup, Stage, Transcript, Wire, disagreement, replay
 from dpadmm.engines.private import PrivateAlgorithm
+from dpadmm.errors import InputError
 from dpadmm.noise.draws import Draw, Perturbed, Recipients, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.neighbours import Pair
+
+Worlds = tuple[Any, Any]
+"""Neighbouring data, P and Q, as the stage takes them: problems, or rows before they are encoded."""
 
 _PRECISION = 1e-6  # of traffic that is a function of releases; solvers and rounding stay below 1e-9
 _CERTAIN = 1e6
@@ -23,8 +26,8 @@ _CERTAIN = 1e6
 class Evidence:
     """Recorded runs of both worlds, replica by replica with common noise, and what the attacker knows."""
 
-    stage: RunSetup
-    worlds: Pair
+    stage: Stage
+    worlds: Worlds
     plan: NoisePlan
     sampler: Sampler
     runs: tuple[Transcript, Transcript]
@@ -85,6 +88,8 @@ class LikelihoodRatio:
         if self.revealed is None:
             return run, replay(evidence.stage, away, run, home)
         algorithm, factor = self.revealed
+        if not isinstance(evidence.stage, RunSetup):
+            raise InputError("Batches can be revealed of methods only; score other releases as they are.")
         stage = replace(evidence.stage, algorithm=algorithm)
         here, there = (_enlarged(replay(stage, world, run, home), evidence.plan, factor) for world in (home, away))
         return here, there

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dpadmm import checks
-from dpadmm.algorithms.claimed import claimed_against
 from dpadmm.audit.attacks import Attack, Evidence, Scores
 from dpadmm.audit.catalogue import all_subjects, subjects_of
 from dpadmm.audit.estimates import (
@@ -21,7 +20,7 @@ from dpadmm.audit.estimates import (
 )
 from dpadmm.audit.subjects import Subject
 from dpadmm.audit.tradeoff import certified_tradeoff, operating_points
-from dpadmm.audit.transcripts import RunSetup, record
+from dpadmm.audit.transcripts import record
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan, PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
@@ -86,7 +85,7 @@ def audit(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> AuditResult:
-    """Attack one method on its headline pair, as `view` (None: the view its certificate is about).
+    """Attack a method, or the column profile, on its headline pair, as `view` (None: whom its certificate is about).
 
     Parameters: target, the budget its noise is calibrated to (pure methods take the epsilon); runs >= 200, half in
     each world; confidence in [0.76, 1); seed of noise, batches and participation.
@@ -105,7 +104,7 @@ def audit_all(
     seed: int = 0,
     names: Sequence[str] | None = None,
 ) -> Iterator[AuditResult]:
-    """Attack every private method (or those named) on every pair and from every view; results come one by one.
+    """Attack everything private (or what is named) on every pair and from every view; results come one by one.
 
     All bounds hold *together* with the stated confidence: each of the R results is given `1 - (1 - confidence)/R`.
     """
@@ -149,22 +148,21 @@ def examine(
         how = How.GDP if isinstance(curve, GaussianCurve) else How.CLOPPER_PEARSON
     sampler = sampler if sampler is not None else SimulatedSampler(_seed(seed, subject))
     evidence = gather(subject, plan, sampler, replicas)
-    setting = subject.setting
     known: dict[Attack, Scores] = {}  # viewers who see the same have the same scores
     results = []
     for view, attack in attacks:
         if attack not in known:
             known[attack] = attack.scores(evidence)
         spent, begin = time.perf_counter() - begin, time.perf_counter()
-        claimed = claimed_against(subject.algorithm, setting, plan, view, target.delta)
+        claimed = subject.claimed(plan, view, target.delta)
         case = _Case(subject, view, attack, curve, how, 2 * replicas, spent, claimed)
         results.append(_judged(case, known[attack], target, confidence))
     return tuple(results)
 
 
 def gather(subject: Subject, plan: NoisePlan, sampler: Sampler, replicas: int) -> Evidence:
-    """Run the method in both worlds, replica by replica with the same noise."""
-    stage = RunSetup(subject.algorithm, subject.rounds, subject.network, replicas)
+    """Run the subject in both worlds, replica by replica with the same noise."""
+    stage = subject.stage(plan, replicas)
     first, second = (record(stage, world, PlannedNoise(plan, sampler, replicas)) for world in subject.worlds)
     return Evidence(stage, subject.worlds, plan, sampler, (first, second))
 

@@ -1,4 +1,5 @@
-"""The catalogue of attacks: every private method on the neighbouring problems that hurt it most (`worst_cases`).
+"""The catalogue of attacks: every private method on the neighbouring problems that hurt it most (`worst_cases`), and
+the column profile that may be released before it (`dpadmm.audit.column_profile`).
 
 Most pairs are Huber regressions in one dimension with a record pulled to opposite sides (`neighbours.saturated`): every
 bound of the form `2G/n_i` is then reached exactly, and what the audit leaves unexplained is the bound's own slack. The
@@ -20,7 +21,8 @@ from dpadmm.audit.attacks import (
     all_messages,
     final_model,
 )
-from dpadmm.audit.subjects import Subject
+from dpadmm.audit.column_profile import CERTIFICATE, COLUMN_PROFILE, SUMMARY, profile_subjects
+from dpadmm.audit.subjects import MethodSubject, Subject
 from dpadmm.audit.transcripts import Wire
 from dpadmm.errors import InputError
 from dpadmm.networks import complete
@@ -32,25 +34,43 @@ _FINAL, _BROADCASTS = MatchedFilter(final_model), MatchedFilter(all_broadcasts)
 
 def all_subjects(seed: int = 0) -> tuple[Subject, ...]:
     """Return the whole catalogue, in the order of the registry; `seed` is for batches and participation."""
-    return tuple(_subject(name, case) for name, method in by_name().items() for case in method.worst_cases(seed))
+    methods = (_subject(name, case) for name, method in by_name().items() for case in method.worst_cases(seed))
+    return (*methods, *profile_subjects())
 
 
 def subjects_of(method: str, seed: int = 0) -> tuple[Subject, ...]:
-    """Return the subjects of one method, the headline pair first."""
+    """Return the subjects of one method, or of the column profile, the headline pair first."""
+    if method == COLUMN_PROFILE:
+        return profile_subjects()
     known = by_name()
     found = known[method].worst_cases(seed) if method in known else ()
     if method in known and known[method].about.is_private and not found:
         raise InputError(f"{method} names no worst_cases, so there is nothing to attack; see docs/adding.md.")
     if not found:
         private = ", ".join(name for name, each in known.items() if each.worst_cases(seed))
-        raise InputError(f"No private method is called {method!r}; there are {private}.")
+        raise InputError(f"No private method is called {method!r}; there are {private}, and {COLUMN_PROFILE}.")
     return tuple(_subject(method, case) for case in found)
 
 
-def _subject(name: str, case: WorstCase) -> Subject:
-    network = complete(case.problems[0].n_agents) if case.algorithm.needs_network else None
+def described(name: str) -> tuple[str, str]:
+    """Return in a line what is attacked under this name, and the certificate that protects it."""
+    if name == COLUMN_PROFILE:
+        return SUMMARY, CERTIFICATE
+    about = by_name()[name].about
+    return about.summary, about.certificate
+
+
+def _subject(name: str, case: WorstCase) -> MethodSubject:
     algorithm: Any = case.algorithm
-    return Subject(name, case.pair, algorithm, case.problems, case.rounds, _views(case), network)
+    return MethodSubject(
+        method=name,
+        pair=case.pair,
+        worlds=case.problems,
+        views=_views(case),
+        algorithm=algorithm,
+        rounds=case.rounds,
+        network=complete(case.problems[0].n_agents) if case.algorithm.needs_network else None,
+    )
 
 
 def _views(case: WorstCase) -> Mapping[View, Attack]:

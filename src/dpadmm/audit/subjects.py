@@ -1,15 +1,17 @@
-"""What is attacked: for every private method, neighbouring data sets chosen to hurt it, and an attack for each view.
+"""What is attacked: whatever is private, on neighbouring data sets chosen to hurt it, with an attack for each view.
 
-The methods run as users run them, on tiny problems: guarantees do not depend on the size, and tiny problems can be run
+Methods run as users run them, on tiny problems: guarantees do not depend on the size, and tiny problems can be run
 ten thousand times at once. The catalogue itself is in `dpadmm.audit.catalogue`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dpadmm.algorithms.claimed import claimed_against
 from dpadmm.algorithms.method import Setting
-from dpadmm.audit.attacks import Attack
-from dpadmm.audit.transcripts import TOLERANCE
+from dpadmm.audit.attacks import Attack, Worlds
+from dpadmm.audit.transcripts import TOLERANCE, RunSetup, Stage
 from dpadmm.engines.local import LocalEngine
 from dpadmm.engines.private import PrivateAlgorithm, plan_noise
 from dpadmm.errors import InputError
@@ -17,24 +19,55 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.protection import View
-from dpadmm.problems.neighbours import Pair
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A method on a pair of neighbouring problems, with an attack for every view.
+@dataclass(frozen=True, kw_only=True)
+class Subject(ABC):
+    """Something private on a pair of neighbouring data sets, with an attack for every view.
 
-    method: its name in the registry. pair: in words, what differs and why it hurts. views: the attack of each viewer,
-    the certified view first.
+    method: what it is called. pair: in words, what differs and why it hurts. worlds: the data, P and Q. views: the
+    attack of each viewer, the certified view first.
     """
 
     method: str
     pair: str
-    algorithm: PrivateAlgorithm
-    worlds: Pair
-    rounds: int
+    worlds: Worlds
     views: Mapping[View, Attack]
+
+    @property
+    @abstractmethod
+    def is_pure(self) -> bool:
+        """Whether the guarantee is pure epsilon."""
+
+    @abstractmethod
+    def plan(self, target: Target, is_secure: bool = False) -> NoisePlan:
+        """Return the noise the library itself would use for this budget (pure methods take its epsilon)."""
+
+    @abstractmethod
+    def stage(self, plan: NoisePlan, replicas: int) -> Stage:
+        """Return where so many runs take place at once."""
+
+    def claimed(self, plan: NoisePlan, view: View, delta: float) -> ClaimedEpsilon | None:
+        """Return the figure that a paper prints for this noise and view, None without one."""
+        return None
+
+    def attack(self, view: View | None) -> tuple[View, Attack]:
+        """Return the attack of this view (None: the one the certificate is about)."""
+        chosen = next(iter(self.views)) if view is None else view
+        if chosen not in self.views:
+            known = ", ".join(v.value for v in self.views)
+            raise InputError(f"{self.method} is audited for {known}; got {chosen!r}.")
+        return chosen, self.views[chosen]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSubject(Subject):
+    """A method, by its name in the registry, on a pair of neighbouring problems."""
+
+    algorithm: PrivateAlgorithm
+    rounds: int
     network: Network | None = None
     schedule: Schedule | None = None
 
@@ -63,10 +96,10 @@ class Subject:
             is_secure=is_secure,
         )
 
-    def attack(self, view: View | None) -> tuple[View, Attack]:
-        """Return the attack of this view (None: the one the certificate is about)."""
-        chosen = next(iter(self.views)) if view is None else view
-        if chosen not in self.views:
-            known = ", ".join(v.value for v in self.views)
-            raise InputError(f"{self.method} is audited for {known}; got {chosen!r}.")
-        return chosen, self.views[chosen]
+    def stage(self, plan: NoisePlan, replicas: int) -> RunSetup:
+        """Return the run through the engine."""
+        return RunSetup(self.algorithm, self.rounds, self.network, replicas)
+
+    def claimed(self, plan: NoisePlan, view: View, delta: float) -> ClaimedEpsilon | None:
+        """Return the figure that the method's paper prints."""
+        return claimed_against(self.algorithm, self.setting, plan, view, delta)

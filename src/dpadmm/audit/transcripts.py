@@ -12,7 +12,7 @@ computed had it produced this very transcript. Two consequences for an attacker 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -62,35 +62,49 @@ class Transcript:
         return self.broadcasts if wire is Wire.BROADCASTS else self.messages + self.broadcasts
 
 
+class EventHook(NoiseHook, Protocol):
+    """Noise that remembers what it was put on."""
+
+    events: list[Event]
+
+
+class Stage(Protocol):
+    """Where runs take place: everything but the data."""
+
+    def run(self, world: Any, hook: EventHook) -> Transcript:
+        """Run on this data with this noise and keep everything."""
+        ...
+
+
 @dataclass(frozen=True)
 class RunSetup:
-    """Where runs take place: everything but the data."""
+    """Where an algorithm runs: through the engine, on problems."""
 
     algorithm: PrivateAlgorithm
     rounds: int
     network: Network | None = None
     replicas: int = 1
 
+    def run(self, world: Problem, hook: EventHook) -> Transcript:
+        """Run the algorithm, with messages and broadcasts written down."""
+        tap = _Tap(self.algorithm)
+        engine = LocalEngine(self.replicas, TOLERANCE, threads=1, recording=Recording(every=0), progress=False)
+        run = engine.run(tap, world, Stopping(self.rounds), self.network, hook)
+        return Transcript(tuple(hook.events), tuple(tap.messages), tuple(tap.broadcasts), run.estimate)
 
-def record(stage: RunSetup, problem: Problem, noise: NoiseHook) -> Transcript:
-    """Run the algorithm through the engine with this noise and keep everything."""
-    return _run(stage, problem, _Recorder(noise))
+
+def record(stage: Stage, world: Any, noise: NoiseHook) -> Transcript:
+    """Run on this data with this noise and keep everything."""
+    return stage.run(world, _Recorder(noise))
 
 
-def replay(stage: RunSetup, problem: Problem, recorded: Transcript, own: Problem) -> Transcript:
-    """Run the algorithm on `problem`, with the noisy values of a transcript that was recorded on `own`.
+def replay(stage: Stage, world: Any, recorded: Transcript, own: Any) -> Transcript:
+    """Run on `world`, with the noisy values of a transcript that was recorded on `own`.
 
     Additive noise: what was sent is handed over as it is. Noise inside an objective never travels; the other world is
     given the noise that makes its minimiser the message which did travel.
     """
-    return _run(stage, problem, _Prompter(recorded, own, problem))
-
-
-def _run(stage: RunSetup, problem: Problem, hook: "_Recorder | _Prompter") -> Transcript:
-    tap = _Tap(stage.algorithm)
-    engine = LocalEngine(stage.replicas, TOLERANCE, threads=1, recording=Recording(every=0), progress=False)
-    run = engine.run(tap, problem, Stopping(stage.rounds), stage.network, hook)
-    return Transcript(tuple(hook.events), tuple(tap.messages), tuple(tap.broadcasts), run.estimate)
+    return stage.run(world, _Prompter(recorded, own, world))
 
 
 class _Recorder:
@@ -112,8 +126,8 @@ class _Prompter:
     """Hands out recorded noisy values in place of noise; keeps what this world would have put there."""
 
     recorded: Transcript
-    own: Problem
-    here: Problem
+    own: Any
+    here: Any
     events: list[Event] = field(default_factory=list)
 
     def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:

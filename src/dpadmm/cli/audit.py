@@ -21,9 +21,11 @@ PAGE = "audit.html"
 
 
 def audit(
-    algorithm: Annotated[str | None, typer.Argument(help="Method to attack; `dpadmm algorithms` lists them.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Argument(help="What to attack: a method (`dpadmm algorithms` lists them) or column-profile.")
+    ] = None,
     all_methods: Annotated[
-        bool, typer.Option("--all", help=f"Attack every private method and write {PAGE} (a few minutes).")
+        bool, typer.Option("--all", help=f"Attack everything private and write {PAGE} (a few minutes).")
     ] = False,
     view: Annotated[
         str | None, typer.Option(help="Who looks: eavesdropper, coordinator, peer or public; default: each in turn.")

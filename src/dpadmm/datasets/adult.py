@@ -87,11 +87,7 @@ def load_adult(path: str | Path | None = None, *, source: Source = Source.FILES)
     path: folder with `adult.data` and `adult.test`, plain or gzipped; by default `adult` under DPADMM_DATA.
     source: FILES reads the folder; OPENML downloads version 2 from OpenML, only when asked for.
     """
-    readers = {Source.FILES: lambda: _read_files(path), Source.OPENML: _fetch_openml}
-    table = readers[source]().dropna(
-        subset=[*SCHEMA.column_names, SCHEMA.label.name]
-    )  # published, so it may be counted
-    encoded = encode_table(SCHEMA, table, "adult")
+    encoded = encode_table(SCHEMA, read_adult(path, source=source), "adult")
     return Dataset(
         name="adult",
         features=encoded.features,
@@ -102,6 +98,13 @@ def load_adult(path: str | Path | None = None, *, source: Source = Source.FILES)
         description="Income above 50,000 dollars from age, work, schooling and family (US census, 1994).",
         origin="UCI Machine Learning Repository, Adult (Becker, Kohavi 1996), CC BY 4.0.",
     )
+
+
+def read_adult(path: str | Path | None = None, *, source: Source = Source.FILES) -> pd.DataFrame:
+    """Return all complete rows of Adult as they are in the files; parameters as for `load_adult`."""
+    readers = {Source.FILES: lambda: _read_files(path), Source.OPENML: _fetch_openml}
+    # The rows are published, so they may be counted.
+    return readers[source]().dropna(subset=[*SCHEMA.column_names, SCHEMA.label.name])
 
 
 def _read_files(path: str | Path | None) -> pd.DataFrame:

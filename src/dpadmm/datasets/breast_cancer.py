@@ -50,22 +50,28 @@ def load_breast_cancer() -> Dataset:
     >>> data.silos().sizes.tolist(), data.dimension
     ([171, 113, 57, 228], 30)
     """
-    from sklearn import datasets
-
-    frame: pd.DataFrame = datasets.load_breast_cancer(as_frame=True).frame
-    encoded = encode_table(SCHEMA, frame, "breast_cancer")
-    hospital = np.empty(len(frame), dtype="U10")
-    rows = by_sizes(len(frame), HOSPITAL_SIZES, np.random.default_rng(DEAL_SEED))
-    for name, members in zip(HOSPITALS, rows, strict=True):
-        hospital[members] = name
+    table = read_breast_cancer()
+    encoded = encode_table(SCHEMA, table, "breast_cancer")
     return Dataset(
         name="breast_cancer",
         features=encoded.features,
         labels=encoded.labels,
         row_norm=SCHEMA.row_norm,
         schema=SCHEMA,
-        groups=hospital,
+        groups=table["hospital"].to_numpy(dtype=str),
         notes=encoded.notes,
         description="Malignant or benign from thirty measurements of cell nuclei; hospitals are simulated.",
         origin="UCI Machine Learning Repository, Breast Cancer Wisconsin (Diagnostic), CC BY 4.0, from scikit-learn.",
     )
+
+
+def read_breast_cancer() -> pd.DataFrame:
+    """Return the table before it is encoded, with the column `hospital`."""
+    from sklearn import datasets
+
+    frame: pd.DataFrame = datasets.load_breast_cancer(as_frame=True).frame
+    hospital = np.empty(len(frame), dtype="U10")
+    rows = by_sizes(len(frame), HOSPITAL_SIZES, np.random.default_rng(DEAL_SEED))
+    for name, members in zip(HOSPITALS, rows, strict=True):
+        hospital[members] = name
+    return frame.assign(hospital=hospital)

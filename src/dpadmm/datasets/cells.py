@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm.problems.arrays import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Category: TypeAlias = str | int
 Codes: TypeAlias = NDArray[np.intp]
@@ -52,9 +54,10 @@ class Cells:
     is_category: bool = False
 
 
-def numbers_of(cells: pd.Series) -> Floats:
+def numbers_of(cells: "pd.Series") -> Floats:
     """Return cells of any kind as floats, NaN where a cell is no real number (dates are none either).
 
+    >>> import pandas as pd
     >>> numbers_of(pd.Series(["1.5", "a", None, [2], True, "False", "01"], dtype=object)).tolist()
     [1.5, nan, nan, nan, 1.0, 0.0, 1.0]
     """
@@ -74,7 +77,7 @@ def _number_of(cell: Any) -> float:
         return math.nan
 
 
-def _texts(cells: pd.Series) -> list[str]:
+def _texts(cells: "pd.Series") -> list[str]:
     """Return the cells as they are written, without the spaces around them; midnight is the day alone."""
     return [_text_of(cell).strip().removesuffix(" 00:00:00") for cell in cells.astype(object).tolist()]
 
@@ -89,7 +92,7 @@ def _text_of(cell: Any) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < _LARGEST_EXACT else repr(number)
 
 
-def _empty(cells: pd.Series, listed: frozenset[str] = frozenset()) -> Mask:
+def _empty(cells: "pd.Series", listed: frozenset[str] = frozenset()) -> Mask:
     absent = cells.isna().to_numpy(dtype=bool)
     if cells.dtype.kind in "biufmMc":
         return absent
@@ -97,7 +100,7 @@ def _empty(cells: pd.Series, listed: frozenset[str] = frozenset()) -> Mask:
     return absent | np.array([text in words for text in _texts(cells)], dtype=bool)
 
 
-def number_cells(cells: pd.Series, usual: float, lower: float, upper: float) -> Cells:
+def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -> Cells:
     """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
     missing, numbers = _empty(cells), numbers_of(cells)
     strange = ~np.isfinite(numbers) & ~missing
@@ -107,8 +110,10 @@ def number_cells(cells: pd.Series, usual: float, lower: float, upper: float) -> 
     return Cells(np.zeros(len(numbers), dtype=np.intp), np.clip(numbers, lower, upper), missing, none, outside, strange)
 
 
-def listed_cells(cells: pd.Series, categories: Sequence[Category | float]) -> Cells:
+def listed_cells(cells: "pd.Series", categories: Sequence[Category | float]) -> Cells:
     """Return the position of every cell in `categories`, by its text or else by its number."""
+    import pandas as pd  # slow to load, and plans read no cells
+
     listed = pd.Series(categories, dtype=object)
     by_text = {text: place for place, text in reversed(list(enumerate(_texts(listed))))}
     values = numbers_of(listed)

@@ -7,16 +7,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-import pandas as pd
 
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.datasets.cells import Category, Cells, listed_cells, number_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _USUAL_CENTRE, _USUAL_SCALE = 0.3, 0.15  # of the public range
 
@@ -54,7 +56,7 @@ class Column(Protocol):
         """What a cell may be, in a few words."""
         ...
 
-    def read(self, cells: pd.Series) -> Cells:
+    def read(self, cells: "pd.Series") -> Cells:
         """Read cells of any kind."""
         ...
 
@@ -94,7 +96,7 @@ class Label(Protocol):
         """Whether the label is a number to predict, not one of two classes."""
         ...
 
-    def read(self, cells: pd.Series) -> Cells:
+    def read(self, cells: "pd.Series") -> Cells:
         """Encode cells of any kind; the labels are the values."""
         ...
 
@@ -112,6 +114,7 @@ class Numeric:
     all rows share then takes no room in the row's norm, and noise disturbs predictions less. It is seldom needed:
     usual columns crowd below the middle of their bounds, and noisy counts tell more (`dpadmm.datasets.profile`).
 
+    >>> import pandas as pd
     >>> Numeric("age", 0, 100).read(pd.Series([25, "50", 130])).values.tolist()
     [25.0, 50.0, 100.0]
     >>> Numeric("age", 0, 100).usual_scale().centre, Numeric("age", 0, 100, typical=50).usual_scale().centre
@@ -144,7 +147,7 @@ class Numeric:
         """The range."""
         return f"{self.lower:g} to {self.upper:g}"
 
-    def read(self, cells: pd.Series) -> Cells:
+    def read(self, cells: "pd.Series") -> Cells:
         """Return the numbers, moved within the public bounds."""
         return number_cells(cells, self._middle, self.lower, self.upper)
 
@@ -186,6 +189,7 @@ class Categorical:
     Categories are all text or all whole numbers. A cell is a category if it is the same text or, where no other
     category is that number too, the same number.
 
+    >>> import pandas as pd
     >>> Categorical("sex", ("F", "M")).read(pd.Series(["M", " F", "?"])).codes.tolist()
     [1, 0, -1]
     >>> Categorical("ward", ("01", "02")).read(pd.Series(["02", 1, 2.0, 3])).codes.tolist()
@@ -211,7 +215,7 @@ class Categorical:
         """The list."""
         return ", ".join(map(repr, self.categories))
 
-    def read(self, cells: pd.Series) -> Cells:
+    def read(self, cells: "pd.Series") -> Cells:
         """Look every cell up in the list; an empty or unlisted one has code -1."""
         return replace(listed_cells(cells, self.categories), is_category=True)
 
@@ -239,6 +243,7 @@ class BinaryLabel:
     """Two classes by listed values: +1 for a value in `positive`, -1 for one in `negative`.
 
     >>> label = BinaryLabel("income", positive=(">50K",), negative=("<=50K",))
+    >>> import pandas as pd
     >>> label.read(pd.Series([">50K", "<=50K"])).values.tolist(), label.classes
     ([1.0, -1.0], ('<=50K', '>50K'))
     """
@@ -268,7 +273,7 @@ class BinaryLabel:
         """The two lists together."""
         return ", ".join(map(repr, self.positive + self.negative))
 
-    def read(self, cells: pd.Series) -> Cells:
+    def read(self, cells: "pd.Series") -> Cells:
         """Return -1 or +1 per row."""
         found = listed_cells(cells, self.positive + self.negative)
         return replace(found, values=np.where(found.codes < len(self.positive), 1.0, -1.0))
@@ -282,6 +287,7 @@ class BinaryLabel:
 class ThresholdLabel:
     """Two classes by a public threshold: +1 above it, -1 at or below.
 
+    >>> import pandas as pd
     >>> ThresholdLabel("income", 50_000).read(pd.Series([50_000, "50001"])).values.tolist()
     [-1.0, 1.0]
     """
@@ -306,7 +312,7 @@ class ThresholdLabel:
         """Any number."""
         return "a number"
 
-    def read(self, cells: pd.Series) -> Cells:
+    def read(self, cells: "pd.Series") -> Cells:
         """Return -1 or +1 per row."""
         found = number_cells(cells, self.threshold, -np.inf, np.inf)
         return replace(found, values=np.where(found.values > self.threshold, 1.0, -1.0))
@@ -321,6 +327,7 @@ class RealLabel:
     """A bounded target for regression, mapped from [lower, upper] onto [-1, 1]; `decode` maps back.
 
     >>> label = RealLabel("price", 0, 200)
+    >>> import pandas as pd
     >>> encoded = label.read(pd.Series([50.0, 999.0]))
     >>> encoded.values.tolist(), encoded.outside.tolist(), label.decode(encoded.values).tolist()
     ([-0.5, 1.0], [False, True], [50.0, 200.0])
@@ -343,7 +350,7 @@ class RealLabel:
         """The range."""
         return f"{self.lower:g} to {self.upper:g}"
 
-    def read(self, cells: pd.Series) -> Cells:
+    def read(self, cells: "pd.Series") -> Cells:
         """Return numbers in [-1, 1]."""
         found = number_cells(cells, self.lower, self.lower, self.upper)
         return replace(found, values=2.0 * (found.values - self.lower) / (self.upper - self.lower) - 1.0)

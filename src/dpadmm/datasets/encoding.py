@@ -208,7 +208,7 @@ class RowEncoding:
         largest = np.maximum(largest, max(float(np.abs(shift).max()), _TINY))
         shape = sparse.csr_array(sparse.diags_array(1 / largest) @ table)
         squares = np.asarray(shape.multiply(shape).sum(axis=1)).ravel() - 2 * (shape @ shift) / largest
-        squares = np.maximum(squares + float(shift @ shift) / largest**2, 0.0)
+        squares = np.maximum(squares + (math.sqrt(float(shift @ shift)) / largest) ** 2, 0.0)
         return table, self._factors(largest, squares, shift), shift
 
     def _factors(self, unit: float | Floats, squares: Floats, shift: Floats | None = None) -> Floats:

@@ -58,9 +58,7 @@ def load_heart(path: str | Path | None = None) -> Dataset:
     ----------
     path: folder with the four `processed.<hospital>.data`; by default `heart_disease` under DPADMM_DATA.
     """
-    folder = data_folder("heart_disease", path)
-    table = pd.concat([_read(folder, hospital) for hospital in HOSPITALS], ignore_index=True)
-    table = table.dropna(subset=[*SCHEMA.column_names, SCHEMA.label.name])  # published, so it may be counted
+    table = read_heart(path)
     encoded = encode_table(SCHEMA, table, "heart_disease")
     return Dataset(
         name="heart_disease",
@@ -73,6 +71,13 @@ def load_heart(path: str | Path | None = None) -> Dataset:
         description="Heart disease from ten routine measurements at four hospitals.",
         origin="UCI Machine Learning Repository, Heart Disease (Janosi, Steinbrunn, Pfisterer, Detrano), CC BY 4.0.",
     )
+
+
+def read_heart(path: str | Path | None = None) -> pd.DataFrame:
+    """Return the complete rows before they are encoded, with the column `hospital`; `path` as for `load_heart`."""
+    folder = data_folder("heart_disease", path)
+    table = pd.concat([_read(folder, hospital) for hospital in HOSPITALS], ignore_index=True)
+    return table.dropna(subset=[*SCHEMA.column_names, SCHEMA.label.name])  # published, so it may be counted
 
 
 def _read(folder: Path, hospital: str) -> pd.DataFrame:

@@ -59,8 +59,7 @@ def load_nist_acs(path: str | Path | None = None) -> Dataset:
     ----------
     path: folder with `national2019.csv`, plain or gzipped; by default `nist_acs` under DPADMM_DATA.
     """
-    file = find_file(data_folder("nist_acs", path), "national2019.csv")
-    table = _adults_with_income(_read(file), file)
+    table = read_nist_acs(path)
     encoded = encode_table(SCHEMA, table, "nist_acs")
     return Dataset(
         name="nist_acs",
@@ -73,6 +72,12 @@ def load_nist_acs(path: str | Path | None = None) -> Dataset:
         description="Income above 50,000 dollars among the adults of twenty US regions (2019).",
         origin="NIST Diverse Communities Data Excerpts (national 2019), not subject to US copyright.",
     )
+
+
+def read_nist_acs(path: str | Path | None = None) -> pd.DataFrame:
+    """Return the adults with a known income as they are in the file; `path` as for `load_nist_acs`."""
+    file = find_file(data_folder("nist_acs", path), "national2019.csv")
+    return _adults_with_income(_read(file), file)
 
 
 def _read(file: Path) -> pd.DataFrame:

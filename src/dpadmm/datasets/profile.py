@@ -44,9 +44,9 @@ class NumberBins:
 
     >>> bins = NumberBins(0.0, 100.0)
     >>> bins.number, bins.anchor, bins.edges[:3].tolist(), bins.edges[-2:].tolist()
-    (20, 0.0, [0.0, 0.09765625, 0.1953125], [90.0, 100.0])
+    (21, 0.0, [0.0, 0.09765625, 0.1953125], [90.0, 100.0])
     >>> bins.places(np.array([0.0, 95.0, 100.0, 7.0]), np.array([False, False, False, True])).tolist()
-    [18, 17, 17, 19]
+    [19, 18, 18, 20]
     """
 
     lower: float

@@ -17,7 +17,7 @@ from dpadmm.algorithms.method import Method, Private, Setting
 from dpadmm.checks import shown
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
 from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
-from dpadmm.errors import InputError, ResumeError
+from dpadmm.errors import InputError, ResumeError, raise_alone
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated, check_reach, check_solvable
@@ -33,6 +33,7 @@ from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
+_INTERRUPTED = "The run {!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
 _SEED_STEP = 2**64  # seeds of problems that are run together, apart from each other and from other users' seeds
 
 
@@ -220,9 +221,7 @@ def run_course(
     receipts = tuple(_reserve(books, everything, label, name))
     statement, done = everything.statement(), []
     if not isinstance(problems, Sequence):
-        counts = problems.counts()
-        problems = problems.problems(*draw_profile(course.profile_plan(is_secure), counts, sampler))
-        _check_number(course, problems)
+        problems = _after_round_zero(course, problems, sampler, name)
     for number, problem in enumerate(problems):
         hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas)
         witness = Witness(hook, _message_scales(planned))
@@ -233,12 +232,21 @@ def run_course(
                 raise
             run = None
         if run is None:  # raised here, not in the handler: the engine's exception holds states without noise
-            raise KeyboardInterrupt(
-                f"The run {name!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
-            )
+            raise KeyboardInterrupt(_INTERRUPTED.format(name))
         hook.check_drawn()
         done.append(PrivateRun(run, everything, statement, hook.origin, tuple(witness.rounds), receipts, name))
     return done
+
+
+def _after_round_zero(course: Course, rows: Unencoded, sampler: Sampler, name: str) -> Sequence[Problem]:
+    """Release the profile and return the problems on rows that are encoded by it."""
+    try:
+        drawn = draw_profile(course.profile_plan(isinstance(sampler, SecureSampler)), rows.counts(), sampler)
+        problems = rows.problems(*drawn)
+    except KeyboardInterrupt:
+        raise_alone(KeyboardInterrupt(_INTERRUPTED.format(name)))
+    _check_number(course, problems)
+    return problems
 
 
 def _check_number(course: Course, problems: Sequence[Problem]) -> None:

@@ -1,21 +1,28 @@
 """Round 0 of a run: the silos' column profile, one noisy release before the first round of training."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dpadmm.algorithms.anatomy import NoiseHook
 from dpadmm.algorithms.method import Setting
+from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
 from dpadmm.noise.promises import Constant, Family, Promise, Row
+from dpadmm.noise.secure import grid_for
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
+from dpadmm.privacy.records import NoisyRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
+
+if TYPE_CHECKING:  # it reads tables, and accounting does without
+    from dpadmm.datasets.profile import ProfileForm
 
 PROFILE = Slot("profile")
 """Where the counts get their noise."""
@@ -50,6 +57,20 @@ class ProfileRound:
     size: int
     target: Target
 
+    def check(self, form: "ProfileForm | None", sizes: Sequence[int], setting: Setting) -> None:
+        """Refuse rows with other columns, or in other numbers, than the round pays for; from public facts alone."""
+        if form is None:
+            raise InputError("The plan counts columns before training, but the rows have an encoding of their own.")
+        if (form.n_numeric, form.n_categorical) != (self.n_numeric, self.n_categorical) or form.size > self.size:
+            raise InputError(
+                f"The plan pays for a profile of {self.n_numeric} numeric and {self.n_categorical} categorical columns "
+                f"with {self.size} bins, but the rows have {form.n_numeric} and {form.n_categorical} with {form.size}. "
+                "Nothing was spent; plan for these columns."
+            )
+        planned = setting.problem.functions.sizes.tolist()
+        if list(sizes) != planned:
+            raise InputError(f"The plan is for silos of {planned} records; these are others. Nothing was spent.")
+
     def noise_plan(self, setting: Setting, *, is_pooled: bool, is_secure: bool) -> NoisePlan:
         """Return the releases of the round; `is_pooled`: the coordinator adds one noise to the sum of the counts."""
         sizes = [int(setting.problem.functions.sizes.sum())] if is_pooled else setting.problem.functions.sizes.tolist()
@@ -67,15 +88,19 @@ class ProfileRound:
         is_common = not is_pooled and len(set(certificates)) == 1
         rows = tuple(Row(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
         promise = Promise(PROFILE, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)
-        planned = calibrated(
-            [promise],
-            self.target,
-            Constant(),
-            silos_per_person=setting.protection.silos_per_person,
-            secure_dimension=self.size if is_secure else None,
-        )
-        row = planned.releases[PROFILE, 1]
+        row = self._calibrated(promise, setting)
+        if is_secure:
+            row = self._calibrated(replace(promise, rows=tuple(map(self._on_grid, row.values()))), setting)
         return NoisePlan({(PROFILE, 0): {agent: replace(release, round=0) for agent, release in row.items()}})
+
+    def _calibrated(self, promise: Promise, setting: Setting) -> Mapping[int | None, NoisyRelease]:
+        silos = setting.protection.silos_per_person
+        return calibrated([promise], self.target, Constant(), silos_per_person=silos).releases[PROFILE, 1]
+
+    def _on_grid(self, release: NoisyRelease) -> Row:
+        """The certificate on the grid of its noise; counts lie on it already (C11)."""
+        placed = profile_on_grid(release.certificate, grid=grid_for(release.level), n_bins=self.size)
+        return Row(release.agent, (1,), (placed,))
 
 
 class Unencoded(Protocol):
@@ -93,12 +118,22 @@ class Unencoded(Protocol):
 def draw_profile(plan: NoisePlan, counts: Floats, sampler: Sampler) -> tuple[Floats, float]:
     """Return the noisy counts (size,) of all silos together, and the noise in them; `counts`: (silos, size)."""
     hook = PlannedNoise(plan, sampler)
-    agents = np.arange(len(counts))
-    if any(release.agent == COORDINATOR for release in plan):
-        agents, counts = np.array([COORDINATOR]), counts.sum(axis=0, keepdims=True)
-    noisy = hook.perturb(PROFILE, 0, agents, counts[:, :, None])[:, :, 0]
+    noisy = noisy_counts(plan, counts[:, :, None], hook)[:, :, 0]
     hook.check_drawn()
-    return noisy.sum(axis=0), pooled_noise(plan, len(agents))
+    return noisy.sum(axis=0), pooled_noise(plan, len(noisy))
+
+
+def noisy_counts(plan: NoisePlan, counts: Floats, noise: NoiseHook) -> Floats:
+    """Return what leaves, (senders, size, replicas): each silo's counts with its noise, or their sum with one.
+
+    Before they are added up the counts of every silo are rounded to the grid, if there is one: C11 rests on exact sums.
+    """
+    pooled = next((release for release in plan if release.agent == COORDINATOR), None)
+    if pooled is None:
+        return noise.perturb(PROFILE, 0, np.arange(len(counts)), counts)
+    grid = pooled.certificate.grid
+    exact = counts if grid is None else np.rint(counts / grid) * grid
+    return noise.perturb(PROFILE, 0, np.array([COORDINATOR]), exact.sum(axis=0, keepdims=True))
 
 
 def pooled_noise(plan: NoisePlan, n_agents: int) -> float:

@@ -86,7 +86,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
         needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them, and
         scores are no log-odds. Probabilities follow the link of the loss that was fitted.
-    fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest).
+    fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest); without
+        it the model is 0 where all columns are at their centres.
     schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
         the words of its label. It states bounds, norm, classes and (by `constant`) the intercept, so feature_bounds,
         row_norm and classes are refused beside it. Tables are read, screened and encoded as by `dpadmm fit`.
@@ -111,7 +112,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X; with a schema, of its columns.
+    coef_, intercept_, classes_, n_features_in_: as usual, in the units of X; with a schema, of its columns. Scores are
+        `X coef_ + intercept_` for rows that are not shortened; longer ones count by their direction from the centre.
     profile_: noisy counts, means and quantiles of every column, None if none were released.
     released_: the `ReleasedModel`, to save, report and verify. privacy_: the `PrivacyStatement`.
     plan_: what was planned and why. history_: per problem and round, what the released messages show.

@@ -422,6 +422,8 @@ def carry_out(
     problems: Sequence[Problem] | Unencoded
     raw = None
     if isinstance(silos, RawSilos):
+        if plan.profile is not None:
+            plan.profile.check(silos.form, silos.sizes, plan.setting)
         raw = _Encoded(plan, silos, profile)
         problems = raw.encoded() if plan.profile is None else raw
     else:

@@ -6,7 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from dpadmm.errors import InputError
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, Ints
+
+_LITTLE = 0.01
+_BLOCK = 1_000_000  # numbers of a dense block
 
 
 class CentredRows:
@@ -101,17 +104,32 @@ class CentredRows:
         """Return `v[:d] - c v[d]` for v (..., d + 1, R)."""
         return v[..., :-1, :] - self.centre[:, None] * v[..., -1:, :]
 
+    @property
+    def longest_shift(self) -> float:
+        """The greatest norm of `a_i c`: numbers of this size cancel in products with the rows."""
+        return float(np.abs(self._parts()[0]).max(initial=0.0) * np.linalg.norm(self.centre))
+
     def squares(self) -> Floats:
         """Return the squared norm of every row: the stored entries' part and, of the others, `a^2 c_j^2`."""
-        n, d = self.shape
         factors, table = self._parts()
-        owner = np.repeat(np.arange(n), np.diff(table.indptr))
-        there = self.centre[table.indices]
-        near = np.bincount(owner, (table.data - factors[owner] * there) ** 2, minlength=n)
-        far = float(self.centre @ self.centre) - np.bincount(owner, there**2, minlength=n)
-        # Where a row fills all columns, nothing is left but rounding.
-        far[np.diff(table.indptr) == d] = 0.0
-        return near + factors**2 * np.maximum(far, 0.0)
+        owner = np.repeat(np.arange(len(factors)), np.diff(table.indptr))
+        near = (table.data - factors[owner] * self.centre[table.indices]) ** 2
+        return np.bincount(owner, near, minlength=len(factors)) + factors**2 * self._elsewhere(table, owner)
+
+    def _elsewhere(self, table: Any, owner: Ints) -> Floats:
+        """Return the sum of `c_j^2` over the columns in which a row stores nothing."""
+        weights = self.centre**2
+        total = float(weights.sum())
+        left = total - np.bincount(owner, weights[table.indices], minlength=table.shape[0])
+        # Where little is left, most of it is rounding: those rows are summed anew, some at a time.
+        little, block = np.flatnonzero(left < _LITTLE * total), max(1, _BLOCK // len(weights))
+        for first in range(0, len(little), block):
+            rows = little[first : first + block]
+            some = table[rows]
+            empty = np.ones(some.shape)
+            empty[np.repeat(np.arange(len(rows)), np.diff(some.indptr)), some.indices] = 0.0
+            left[rows] = empty @ weights
+        return np.asarray(left, dtype=np.float64)
 
     def toarray(self) -> Floats:
         """Return the rows as a dense array."""

@@ -7,8 +7,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpadmm import __version__
-from dpadmm.algorithms.method import by_name
 from dpadmm.audit.audit import AuditResult
+from dpadmm.audit.catalogue import described
 from dpadmm.audit.estimates import How
 from dpadmm.errors import InputError
 from dpadmm.reporting.trade_off_plot import small_trade_off
@@ -39,10 +39,8 @@ def summaries(results: Sequence[AuditResult]) -> tuple[MethodSummary, ...]:
 
 def _summary(name: str, results: tuple[AuditResult, ...]) -> MethodSummary:
     strongest = max(results, key=lambda result: result.tightness)
-    about = by_name()[name].about
-    return MethodSummary(
-        name, about.summary, about.certificate, results, strongest, _bars(strongest), small_trade_off(strongest)
-    )
+    words, certificate = described(name)
+    return MethodSummary(name, words, certificate, results, strongest, _bars(strongest), small_trade_off(strongest))
 
 
 def _bars(result: AuditResult) -> Markup:

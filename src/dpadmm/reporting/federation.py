@@ -13,8 +13,7 @@ from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome, re
 from dpadmm.engines.federation.terms import agreed_run, loss_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.files import decode
-from dpadmm.reporting.loss_words import loss_words
+from dpadmm.reporting.files import decode, loss_words
 from dpadmm.reporting.model import (
     Custody,
     Guarantee,

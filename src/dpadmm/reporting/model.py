@@ -29,12 +29,12 @@ from dpadmm.reporting.files import (
     decode,
     digest_of,
     encode,
+    linked_loss,
     read_facts,
     to_bytes,
     write_file,
     write_or_keep,
 )
-from dpadmm.reporting.loss_words import linked_loss
 from dpadmm.reporting.measurement import Measurement
 from dpadmm.reporting.rows import PlainColumns, PlainRows, RowScores, SchemaRows
 from dpadmm.reporting.statement import statement_text

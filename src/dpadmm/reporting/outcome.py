@@ -13,7 +13,7 @@ from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.loss_words import loss_words
+from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import (
     Custody,
     Expected,

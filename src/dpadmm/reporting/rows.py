@@ -229,8 +229,11 @@ class PlainRows:
         if not isinstance(table, pd.DataFrame):
             rows = self._array(table, where)
             return Screened(self.encoding.encode(rows), np.empty(0), np.zeros(rows.shape[0], dtype=bool), ())
-        label = columns.label if is_labelled else None
-        return screen_cells(columns.columns, label, table, where, screening).encoded(self.encoding)
+        found = screen_cells(columns.columns, columns.label if is_labelled else None, table, where, screening)
+        empty = zip(found.cells, self.encoding.empty, strict=True)
+        rows = self.encoding.encode(np.column_stack([np.where(c.missing, usual, c.values) for c, usual in empty]))
+        rows[found.blank] = 0.0
+        return Screened(rows, found.labels, found.blank, found.notes)
 
     def _array(self, table: Any, where: str) -> Matrix:
         names = self.schema.names

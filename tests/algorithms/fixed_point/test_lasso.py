@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
+from tests.contracts.centred_rows import centred
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.fixed_point import CentralisedADMM, LassoADMM, Participation
@@ -38,6 +39,7 @@ def test_block_is_the_prox():
     )
     x = lasso_block(a, b, v, step)
     np.testing.assert_allclose(lasso_block(sparse.csr_array(a), b, v, step), x, rtol=1e-15)
+    np.testing.assert_allclose(lasso_block(centred(a), b, v, step), x, rtol=1e-13, atol=1e-13)
     for i in range(3):
         for r in range(2):
             f = lambda y, i=i, r=r: step[i] * (a[i] @ y - b[i]) ** 2 / 2 + ((y - v[i, :, r]) ** 2).sum() / 2  # noqa: E731

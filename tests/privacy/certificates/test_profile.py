@@ -45,10 +45,17 @@ def shares(users, n_numeric, grid=None):
     """Add up users' histograms, each divided by the user's number of rows, rounded first if there is a grid."""
     total = Counter()
     for rows in users:
-        for place, count in histogram(rows, n_numeric).items():
-            share = count / len(rows)
-            total[place] += share if grid is None else round(share / Fraction(grid)) * Fraction(grid)
+        own = Counter({place: count / len(rows) for place, count in histogram(rows, n_numeric).items()})
+        total += own if grid is None else rounded(own, grid)
     return total
+
+
+def rounded(counts, grid):
+    return Counter({place: round(count / Fraction(grid)) * Fraction(grid) for place, count in counts.items()})
+
+
+def n_bins_of(shape):
+    return shape[0] * (len(EDGES) + 2) + shape[1] * (len(CATEGORIES) + 1)
 
 
 def distance(one, other):
@@ -207,7 +214,7 @@ class TestUsers:
     @quick
     def test_rounded_to_a_grid_one_by_one(self, case, exponent):
         shape, first, second = case
-        grid, n_bins = 2.0**exponent, shape[0] * (len(EDGES) + 2) + shape[1] * (len(CATEGORIES) + 1)
+        grid, n_bins = 2.0**exponent, n_bins_of(shape)
         for is_noise_shared, silos in ((False, 1), (True, 2)):
             own = self.certificate(shape, is_noise_shared=is_noise_shared, silos_per_person=silos)
             said = profile_on_grid(own, grid=grid, n_bins=n_bins)
@@ -253,9 +260,31 @@ class TestGrid:
 
     def test_a_coarser_grid_rounds(self):
         own = certificate((2, 3), 100)
-        said = profile_on_grid(own, grid=4.0, n_bins=25)
-        assert said == secure_grid(own, grid=4.0, dimension=25)
-        assert said.bound == own.bound + 4.0 * 5
+        assert profile_on_grid(own, grid=4.0, n_bins=25).bound == own.bound + 4.0 * 5
+        two = certificate((2, 3), 100, is_noise_shared=True, silos_per_person=2)
+        assert profile_on_grid(two, grid=4.0, n_bins=25).bound == two.bound + 2 * 4.0 * 5
+
+    @given(neighbours(silos=2), st.integers(0, 3))
+    @quick
+    def test_counts_rounded_silo_by_silo(self, case, exponent):
+        shape, r, first, second = case
+        grid, total = 2.0**exponent, sum(map(len, first))
+        own = certificate(shape, total, is_noise_shared=True, records_per_person=r, silos_per_person=2)
+        p, q = (
+            sum((rounded(histogram(rows, shape[0]), grid) for rows in world), Counter()) for world in (first, second)
+        )
+        assert distance(p, q) <= profile_on_grid(own, grid=grid, n_bins=n_bins_of(shape)).bound * ROUNDING
+
+    def test_counts_whose_rounding_needs_all_of_it(self):
+        """Counts of half a grid and a hair less, in two silos: rounding moves them by nearly the whole term more."""
+        grid, n, k = 2.0**20, 2**19, 64
+        p, q = (Counter({column: Fraction(n + sign) for column in range(k)}) for sign in (1, -1))
+        assert distance(p, q) < 20
+        moved = 2 * distance(rounded(p, grid), rounded(q, grid))
+        own = certificate((k, 0), 2 * k * n, is_noise_shared=True, records_per_person=2, silos_per_person=2)
+        assert moved == 2 * grid * math.sqrt(k)
+        assert moved <= profile_on_grid(own, grid=grid, n_bins=2 * k).bound
+        assert moved > secure_grid(own, grid=grid, dimension=k).bound
 
     def test_the_grid_of_usual_noise_adds_nothing(self):
         own = certificate((6, 8), 30_000)

@@ -17,7 +17,7 @@ from dpadmm.engines.federation.inbox import checked_counts, read_step
 from dpadmm.engines.federation.messages import Step
 from dpadmm.engines.federation.refusal import MessageError, Refusal
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun
-from dpadmm.engines.round_zero import PROFILE, pooled_noise
+from dpadmm.engines.round_zero import PROFILE, noisy_counts, pooled_noise
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.problems.arrays import Floats
 
@@ -53,7 +53,7 @@ def encoding_of(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "R
     return schema.encoding(terms.agreement.reach, released_profile(terms, schema, counts))
 
 
-def noisy_counts(terms: AgreedRun, agent: int, counts: Floats) -> Floats:
+def counts_to_send(terms: AgreedRun, agent: int, counts: Floats) -> Floats:
     """Return a silo's answer to round 0: its counts with its own noise, bare where the coordinator adds the noise."""
     noise = terms.noise()
     if not terms.sends_bare:
@@ -65,11 +65,11 @@ def noisy_counts(terms: AgreedRun, agent: int, counts: Floats) -> Floats:
 
 def pooled_counts(terms: AgreedRun, vectors: Floats) -> Floats:
     """Return what all silos' answers to round 0 (silos, size) add up to, with the coordinator's noise if it has any."""
-    total: Floats = vectors.sum(axis=0)
     if terms.sends_bare:
         noise = terms.noise()
-        total = noise.perturb(PROFILE, PROFILE_ROUND, np.array([COORDINATOR]), total[None, :, None])[0, :, 0]
+        vectors = noisy_counts(terms.course.profile_plan(terms.is_secure), vectors[:, :, None], noise)[:, :, 0]
         noise.check_drawn(PROFILE_ROUND, COORDINATOR)
+    total: Floats = vectors.sum(axis=0)
     return total
 
 

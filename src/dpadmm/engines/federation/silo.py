@@ -22,8 +22,8 @@ from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.columns import (
     check_bare_request,
+    counts_to_send,
     encoding_of,
-    noisy_counts,
     profile_terms,
     take_counts,
 )
@@ -347,7 +347,7 @@ class Silo:
     ) -> tuple[State, Floats]:
         """Count or make the step, from the very records that the ledger has confirmed."""
         if terms.has_profile and k == PROFILE_ROUND:
-            return (), noisy_counts(terms, agent, records.counts())
+            return (), counts_to_send(terms, agent, records.counts())
         taken = () if due.counts is None else (due.counts,)
         key = terms.agreement.digest, id(records), b"".join(counts.tobytes() for counts in taken)
         if key not in self._seated:

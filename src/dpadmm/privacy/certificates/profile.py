@@ -26,7 +26,7 @@ _POOLED = (
     "a person's silos add up",
 )
 _EXACT = "counts are whole multiples of the noise's grid {grid!r}, so that nothing is rounded (C8)"
-_ROUNDED = "every user's shares are rounded to the nearest multiple of {grid!r}, then added up, then the noise (C8)"
+_ROUNDED = "each silo's counts are rounded to the nearest multiple of {grid!r} before they are added up (C8)"
 
 
 def column_profile(
@@ -88,9 +88,9 @@ def column_profile(
 def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int) -> Certificate:
     """Return the certificate of the counts of all `n_bins` bins as they leave, with noise on a grid (C8).
 
-    Records: counts are whole multiples of beta, hence of every power of two up to it, and nothing is rounded; on a
-    coarser grid the counts are, once, after they were added up. Users: each user's shares are rounded to the grid
-    before they are added up, so that the sum is exact; a user moves those of every silo behind the noise.
+    The counts of records are whole multiples of beta, hence of every power of two up to it, and nothing is rounded.
+    The shares of users, and counts on a coarser grid, are rounded silo by silo before they are added up: sums of
+    multiples of the grid are exact, and a person moves the rounding of every silo behind the noise.
 
     >>> counts = column_profile(n_numeric=1, n_categorical=4, n_records=100, protection=Protection())
     >>> profile_on_grid(counts, grid=2.0**-24, n_bins=64).bound, profile_on_grid(counts, grid=1.0, n_bins=64).bound
@@ -98,14 +98,11 @@ def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int) -> Ce
     """
     if certificate.theorem != _THEOREM:
         raise InputError(f"profile_on_grid is for the certificate of a column profile, got {certificate.theorem}.")
-    rounded = secure_grid(certificate, grid=grid, dimension=n_bins)
-    if certificate.unit is Unit.USER:
-        rounding = certificate.silos_per_person * grid * math.sqrt(n_bins)
-        words = (*certificate.assumptions, _ROUNDED.format(grid=grid))
-        return replace(rounded, bound=certificate.bound + rounding, assumptions=words)
-    if grid > CATEGORY_WEIGHT:
-        return rounded
-    return replace(rounded, bound=certificate.bound, assumptions=(*certificate.assumptions, _EXACT.format(grid=grid)))
+    placed = secure_grid(certificate, grid=grid, dimension=n_bins)
+    is_exact = certificate.unit is Unit.RECORD and grid <= CATEGORY_WEIGHT
+    rounding = 0.0 if is_exact else certificate.silos_per_person * grid * math.sqrt(n_bins)
+    words = (_EXACT if is_exact else _ROUNDED).format(grid=grid)
+    return replace(placed, bound=certificate.bound + rounding, assumptions=(*certificate.assumptions, words))
 
 
 def _neighbours(protection: Protection) -> str:

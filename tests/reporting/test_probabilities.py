@@ -14,7 +14,7 @@ from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.schema import numbered_names
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.reporting.loss_words import linked_loss, loss_words
+from dpadmm.reporting.files import linked_loss, loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
@@ -30,8 +30,10 @@ def by_slopes(scores, cap):
 
 
 def of_array(model, classes, weights, loss):
-    schema = PlainColumns.of(RowEncoding.of(2, row_norm=1e3), numbered_names(2), PlainLabel(classes=classes))
-    return replace(model, schema=schema, coefficients=tuple(np.ravel(weights).tolist()), loss=loss_words(loss))
+    """Return a model of two columns whose rows are divided by 1000, with this loss."""
+    schema = PlainColumns(names=tuple(numbered_names(2)), label=PlainLabel(classes=classes))
+    encoding, coefficients = RowEncoding.of_numbers(2, row_norm=1e3), tuple(np.ravel(weights).tolist())
+    return replace(model, schema=schema, encoding=encoding, coefficients=coefficients, loss=loss_words(loss))
 
 
 @settings(deadline=None, derandomize=True)
