@@ -106,6 +106,8 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
         settings=(
             *((name, f"{value:.6g}") for name, value in terms.settings),
             ("ridge", f"{terms.mu:.3g}"),
+            *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
+            *((("noisy counts of the columns", _share_words(terms)),) if terms.profile_share else ()),
             ("released", "mean of the estimates of the second half of the rounds"),
             ("digest of the terms", terms.digest),
         ),
@@ -113,6 +115,10 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
         warnings=tuple(f"{name} left during the run; the rest went on without it." for name in terms.left),
         is_hopeless=False,
     )
+
+
+def _share_words(terms: Agreement) -> str:
+    return f"{terms.profile_share:.3g} of the budget (m^2), in round 0"
 
 
 def _wiring(outcome: FederationOutcome) -> Wiring:
