@@ -30,14 +30,15 @@ PROFILE = Slot("profile")
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 
 
-def share_out(whole: Target, share: float) -> tuple[Target, Target]:
-    """Return what round 0 and the training may spend: costs of Gaussian noise add up in squares, m_0^2 + m_1^2 = m^2.
+def share_out(whole: Target, share: float, problems: int = 1) -> tuple[Target | None, Target]:
+    """Return what round 0 and each problem's training may spend; None for no round 0.
 
-    share: m_0^2/m^2, in (0, 1).
+    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
     """
     m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
-    profile = Target(float(epsilon_of_delta(m * math.sqrt(share), delta)), delta)
-    return profile, Target(float(epsilon_of_delta(m * math.sqrt(1 - share), delta)) * (1 - _ROUNDING), delta)
+    each = float(epsilon_of_delta(m * math.sqrt((1 - share) / problems), delta)) * (1 - _ROUNDING)
+    profile = None if share == 0 else Target(float(epsilon_of_delta(m * math.sqrt(share), delta)), delta)
+    return profile, Target(each, delta)
 
 
 def share_of(profile: Target, whole: Target) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.method import Method, Topology, plannable
 from dpadmm.checks import shown
-from dpadmm.engines.round_zero import ProfileRound
+from dpadmm.engines.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.planning.candidates import (
@@ -28,7 +28,6 @@ from dpadmm.planning.plan import Forecast, Plan, ScoreKind, course_of
 from dpadmm.planning.simulations import WORLDS, SimulatedScores, remembered, simulation_of
 from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import CappedLogistic, LabelKind, Loss
 from dpadmm.problems.regularisers import Regulariser
@@ -139,22 +138,17 @@ class _Budget:
 
 
 def _budgets(task: Task, method: type[Method], problems: int) -> list[_Budget]:
-    """Return ways to share the budget, the most generous first; the last is sound for any mechanism.
-
-    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0).
-    """
+    """Return ways to share the budget, the most generous first; the last is sound for any mechanism."""
     whole, share = task.target, profile_share(task, method)
     if checks.count("problems", problems) == 1 and share == 0:
         return [_Budget(None, whole)]
-    m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
-    profile = None if share == 0 else Target(float(epsilon_of_delta(m * math.sqrt(share), delta)), delta)
-    each = float(epsilon_of_delta(m * math.sqrt((1 - share) / problems), delta)) * (1 - _ROUNDING)
+    (profile, each), delta = share_out(whole, share, problems), whole.delta
     left = whole.epsilon if profile is None else whole.epsilon - profile.epsilon
     apart = Target(left / problems, delta / (problems + (profile is not None)))
     if profile is None:
-        return [_Budget(None, Target(each, delta)), _Budget(None, apart)]
+        return [_Budget(None, each), _Budget(None, apart)]
     own = Target(profile.epsilon, apart.delta)  # a little less for the profile, so that deltas add up as well
-    return [*(_Budget(profile, Target(each * part, delta)) for part in (1.0, 0.97, 0.9)), _Budget(own, apart)]
+    return [*(_Budget(profile, Target(each.epsilon * part, delta)) for part in (1.0, 0.97, 0.9)), _Budget(own, apart)]
 
 
 def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems: int, *, is_forced: bool) -> Plan:

@@ -229,6 +229,7 @@ def _with_profile(course: Course, agreement: Agreement, method: type[Method]) ->
     if size > _MOST_COUNTS:
         raise InputError(f"The counts of all silos are {size} numbers; at most {_MOST_COUNTS} fit into a message.")
     own, training = share_out(target, agreement.profile_share)
+    assert own is not None
     profile = ProfileRound(
         n_numeric=agreement.n_numeric, n_categorical=agreement.n_categorical, size=agreement.n_counts, target=own
     )
