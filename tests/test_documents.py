@@ -1,6 +1,5 @@
 """Every snippet and command that the documents show is run here."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -23,9 +22,8 @@ def blocks(document: Path, language: str) -> list[str]:
 
 
 def run(words: list[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program in a folder, where the planner keeps its simulations too."""
-    env = {**os.environ, "XDG_CACHE_HOME": str(folder)}
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, env=env)
+    """Run a program in a folder."""
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ SCRIPTS = sorted(ROOT.glob("examples/*.py"))
 
 @pytest.fixture
 def example(tmp_path, monkeypatch):
-    """Return the main function of an example, run in a folder and with a cache of its own."""
+    """Return the main function of an example, run in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return lambda name: runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"]
 
 

@@ -35,7 +35,7 @@ from dpadmm.estimators import (
     private_accuracy,
 )
 from dpadmm.planning import planner
-from dpadmm.planning.simulations import SimulatedScores
+from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.privacy.ledger import Budget, Ledger
 
 with warnings.catch_warnings():
@@ -100,9 +100,9 @@ def told_by(error: BaseException | None) -> str:
 def instant_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the planner's simulations: no cell enters them."""
     trial = SimulatedScores(
-        score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
-    monkeypatch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
+    monkeypatch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
@@ -288,11 +288,10 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "public.csv").write_bytes(csv_of(rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("XDG_CACHE_HOME", str(folder))
         trial = SimulatedScores(
-            score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
+            score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
         )
-        patch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
+        patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             done = Runner().invoke(COMMAND, ["fit", "public.csv", *RUN, "--out", "model.json"])
@@ -649,9 +648,9 @@ def fitted() -> dict[str, Any]:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         trial = SimulatedScores(
-            score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
+            score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
         )
-        patch.setattr(planner, "remembered", lambda *_args, **_kwargs: trial)
+        patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
         for kind in KINDS:
             done[kind.__name__] = build(kind).fit(frame(), T if kind is PrivateLinearRegression else Y)
     return done

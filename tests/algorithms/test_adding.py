@@ -49,7 +49,6 @@ def package(tmp_path, monkeypatch):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
     (info / "entry_points.txt").write_text(f"[dpadmm.methods]\n{announced}")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     method.by_name.cache_clear()
     yield tmp_path
     method.by_name.cache_clear()

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,16 +147,14 @@ STUDY_SCHEMA = {
 
 
 @pytest.fixture(scope="session")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """Files to train on; the planner's simulations are kept for this session only."""
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Files to train on."""
     folder = tmp_path_factory.mktemp("study")
     for name, table in study_tables().items():
         table.to_csv(folder / f"{name}.csv", index=False)
     (folder / "schema.json").write_text(json.dumps(STUDY_SCHEMA))
     files = str(folder / "north.csv"), str(folder / "south.csv")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield Study(folder, files, str(folder / "schema.json"))
+    return Study(folder, files, str(folder / "schema.json"))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,19 @@ def test_the_curve_goes_to_the_terminal_and_to_a_file(cli, study, tmp_path):
     assert means[-1] > means[0]
 
 
+def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
+    words = (*WORDS, "--method", "output-perturbation", "--prevalence", "0.1")
+    said = cli.ask(*words)
+    assert said["task"]["prevalence"] == 0.1
+    assert said["expected"]["trivial"] == pytest.approx(0.9, abs=0.02)
+    assert 0.4 < said["expected"]["auc"] <= 1.0
+    assert all(point["prevalence"] == 0.1 and point["loss"] > 0 for point in said["curve"])
+    shown = cli.run(*words).stdout
+    assert "for a base rate of 0.1, as stated" in shown
+    assert "AUC" in shown.split("against epsilon")[1]
+    assert "log-loss" in shown.split("against epsilon")[1]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -43,6 +56,8 @@ def test_the_curve_goes_to_the_terminal_and_to_a_file(cli, study, tmp_path):
         ("--plot curve.gif", "must end in .svg or .png"),
         ("--method magic", "must be 'auto' or one of"),
         ("--loss huber", "Use logistic or svm"),
+        ("--prevalence 1.5", "--prevalence must"),
+        ("--prevalence 0.2 --predict number", "a number to predict has none"),
     ],
 )
 def test_what_is_refused(cli, study, words, message):

@@ -31,7 +31,6 @@ def check_step(cli, command: str, shown: list[str]) -> None:
 
 def test_the_session(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ran, names = 0, dict[str, object]()
     for language, title, content in BLOCK.findall(PAGE.read_text()):
         if language == "json":

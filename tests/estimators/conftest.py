@@ -5,7 +5,7 @@ import pytest
 
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.planning import planner
-from dpadmm.planning.simulations import SimulatedScores
+from dpadmm.planning.simulations import Reference, SimulatedScores
 
 KINDS = {
     "logistic": PrivateLogisticRegression,
@@ -45,12 +45,11 @@ def instant_forecasts(request, monkeypatch):
     if "real_plans" in request.fixturenames:
         return
     scores = SimulatedScores(
-        score=0.8, spread=0.01, best=0.9, trivial=0.5, loss=0.4, loss_best=0.3, loss_trivial=0.7, norm=1.0
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
-    monkeypatch.setattr(planner, "remembered", lambda *_args, **_kwargs: scores)
+    monkeypatch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: scores)
 
 
 @pytest.fixture
-def real_plans(monkeypatch, tmp_path_factory):
-    """Let the planner simulate, with a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp()))
+def real_plans():
+    """Let the planner simulate."""

@@ -1,19 +1,9 @@
-"""Every test of this room plans with a cache of its own."""
+"""Silos for the tests of this room."""
 
 import numpy as np
 import pytest
 
 from dpadmm.problems.silos import Silos
-
-
-@pytest.fixture(scope="session")
-def plan_cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("plans")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(plan_cache, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(plan_cache))
 
 
 @pytest.fixture

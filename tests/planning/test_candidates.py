@@ -25,7 +25,8 @@ from dpadmm.planning.candidates import (
     why_not,
 )
 from dpadmm.planning.plan import course_of, solver_tolerance
-from dpadmm.planning.simulations import WORLDS, run_simulation, simulation_of
+from dpadmm.planning.simulations import run_simulation, simulation_of
+from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge

@@ -15,15 +15,13 @@ from dpadmm.reporting.outcome import choice_of, guarantee_of, wiring_of
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        rng = np.random.default_rng(0)
-        x = rng.uniform(-0.5, 0.5, (500, 3))
-        y = np.where(rng.random(500) < 1 / (1 + np.exp(-8 * x[:, 0])), 1.0, -1.0)
-        silos = Silos.from_parts([x[:300], x[300:]], [y[:300], y[300:]], 1.0, ["a", "b"])
-        made = plan(Task(sizes=(300, 200), dimension=3, loss=Logistic(), target=Target(1.0, 1e-5)), method="p-admm")
-        return carry_out(made, silos, SimulatedSampler(seed=1), progress=False)
+def outcome():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-0.5, 0.5, (500, 3))
+    y = np.where(rng.random(500) < 1 / (1 + np.exp(-8 * x[:, 0])), 1.0, -1.0)
+    silos = Silos.from_parts([x[:300], x[300:]], [y[:300], y[300:]], 1.0, ["a", "b"])
+    made = plan(Task(sizes=(300, 200), dimension=3, loss=Logistic(), target=Target(1.0, 1e-5)), method="p-admm")
+    return carry_out(made, silos, SimulatedSampler(seed=1), progress=False)
 
 
 def test_the_guarantee_is_the_statement(outcome):

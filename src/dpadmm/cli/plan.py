@@ -1,10 +1,12 @@
 """`dpadmm plan`: what would be run and what to expect, from public facts, before any data are touched."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dpadmm import checks
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
@@ -43,6 +45,10 @@ def plan(
     l1_ratio: options.L1Ratio = 0.0,
     profile: options.ProfileWord = "auto",
     profile_share: options.ProfileShare = None,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(help="Share of the positive class (the schema's first, listed as positive), if it is public."),
+    ] = None,
     curve: Annotated[
         bool, typer.Option("--curve/--no-curve", help="Expected utility against epsilon (takes a little longer).")
     ] = True,
@@ -75,6 +81,8 @@ def plan(
             _check_plot(plot, force)
         counts = _sizes(files or [], sizes, split_by, has_header=header)
         task = _task(words, counts, dimension, schema, is_real=predict == "number")
+        if prevalence is not None:
+            task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
         _show(task, words, plot, has_curve=curve or plot is not None, is_json=json)
 
 

@@ -18,13 +18,14 @@ best T leaves noise of the order of the loss's own scale S (1 for margins; for H
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dpadmm.algorithms.decentralised import is_ridge
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.algorithms.method import Method
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.planning.task import Task
+from dpadmm.planning.worlds import STANDARD, RowForm
 from dpadmm.privacy.certificates.profile import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Unit
@@ -44,8 +45,8 @@ _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come t
 _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
 _MOST_PEERS = 50  # a complete graph of more has too many edges
 _SETTLED = 25.0  # mu T from which on the ridge has decided everything
-_CAP = 0.7
-_REACH, _WIDE_REACH, _STRICT_EPSILON = 0.6, 1.0, 0.1
+_CAPS = (0.5, 0.7)
+_REACH = 0.6
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
 _MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
 
@@ -62,10 +63,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings with the ratio c that led to them."""
+    """Settings with the ratio c that led to them, for the task with the loss that is fitted and rows of this form."""
 
+    task: Task
     settings: Settings
     ratio: float
+    form: RowForm = STANDARD
 
 
 def methods_for(task: Task) -> tuple[type[Method], ...]:
@@ -85,9 +88,9 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
     return tuple(fitting)
 
 
-def candidate(task: Task, method: type[Method], ratio: float) -> Candidate:
+def candidate(task: Task, method: type[Method], ratio: float, form: RowForm = STANDARD) -> Candidate:
     """Return the method's candidate that leaves noise of `ratio` S on a prediction."""
-    return Candidate(settings_at(task, method, ratio), ratio)
+    return Candidate(task, settings_at(task, method, ratio), ratio, form)
 
 
 def room(task: Task, method: type[Method]) -> float:
@@ -203,11 +206,18 @@ def left_regulariser(task: Task) -> Regulariser | None:
 def reach_of(task: Task) -> float | None:
     """Return the radius to which rows are shortened, in units of a usual row; None where the encoding is settled.
 
-    Shorter rows leave more room for their differences; where noise drowns these, long rows carry what can be seen.
+    Norms of rows say little, and long rows would leave less room to all others: most rows get the same norm.
     """
+    return None if task.table is None else _REACH
+
+
+def form_of(task: Task, method: type[Method], share: float) -> RowForm:
+    """Return how rows will be encoded if a profile gets this share of m^2; one that is there was bought by the rule."""
     if task.table is None:
-        return None
-    return _WIDE_REACH if task.target.epsilon <= _STRICT_EPSILON else _REACH
+        return STANDARD
+    if task.profile.is_bought:
+        share = usual_share(profile_noise(task, method)) or _MOST_SHARE
+    return RowForm(reach_of(task), profile_noise(task, method) / math.sqrt(share) if share else None)
 
 
 def profile_share(task: Task, method: type[Method]) -> float:
@@ -219,12 +229,18 @@ def profile_share(task: Task, method: type[Method]) -> float:
     rule, table = task.profile, task.table
     if table is None or not rule.is_wanted or rule.is_bought or not method.about.has_gaussian_noise:
         return 0.0
-    one = profile_noise(task, method)
-    if rule.share is not None:
-        return rule.share
-    if one > _MOST_PROFILE_NOISE * math.sqrt(_MOST_SHARE):
+    return rule.share if rule.share is not None else usual_share(profile_noise(task, method))
+
+
+def usual_share(noise: float) -> float:
+    """Return the part of m^2 that is worth spending where all of it would leave this noise on a share of the records.
+
+    >>> usual_share(0.0001), round(usual_share(0.001), 3), usual_share(0.02), usual_share(0.03)
+    (0.01, 0.04, 0.1, 0.0)
+    """
+    if noise > _MOST_PROFILE_NOISE * math.sqrt(_MOST_SHARE):
         return 0.0
-    return float(min(max((one / _SHARE_SEEN) ** 2, _LEAST_SHARE), _MOST_SHARE))
+    return float(min(max((noise / _SHARE_SEEN) ** 2, _LEAST_SHARE), _MOST_SHARE))
 
 
 def profile_noise(task: Task, method: type[Method]) -> float:
@@ -245,13 +261,13 @@ def profile_noise(task: Task, method: type[Method]) -> float:
     return bound * (1.0 if is_pooled else math.sqrt(task.n_silos * people.silos_per_person)) / (m * total)
 
 
-def task_to_fit(task: Task, method: type[Method]) -> Task:
-    """Return the task with the loss that is fitted: a relative whose records pull less, where noise is what hurts.
+def losses_for(task: Task, method: type[Method]) -> tuple[Loss, ...]:
+    """Return the losses that may be fitted: relatives whose records pull less, where noise is what hurts.
 
     `CappedLogistic` holds the pull of badly misclassified records at `cap` instead of 1: all noise shrinks by that
     factor, for a bias that noise drowns. Where there is hardly any noise, or a cap is not proved (C2), the loss asked
     for is kept, so that its optimum is found.
     """
     if method.about.is_pure or not isinstance(task.loss, Logistic) or room(task, method) >= _MOST_ROOM:
-        return task
-    return replace(task, loss=CappedLogistic(_CAP))
+        return (task.loss,)
+    return (*(CappedLogistic(cap) for cap in _CAPS), task.loss)

@@ -13,11 +13,13 @@ from dpadmm.algorithms.method import Topology
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
+from dpadmm.engines.bought import BoughtProfile, profile_epsilon, statement_with
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.columns import round_zero_terms
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
 from dpadmm.engines.private import Course, PublicRound, RunSetting, run_course
-from dpadmm.engines.round_zero import ProfileRound, Unencoded, share_of
+from dpadmm.engines.round_zero import ProfileRound, Unencoded
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.draws import Sampler
@@ -27,7 +29,7 @@ from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
+from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
@@ -78,7 +80,9 @@ class Forecast:
     mean, spread: mean and standard deviation over worlds and runs. low, high: mean in the hardest and the easiest
     world. non_private: the same objective without noise. trivial: always the majority class (regression: the mean) of
     the synthetic worlds, which says nothing about the majority class of anybody's data.
-    loss, loss_non_private, loss_trivial: mean losses, on the same records.
+    loss, loss_non_private, loss_trivial: mean losses, on the same records; log-losses of the predicted probabilities
+    if `is_log_loss`. auc, auc_non_private: area under the ROC curve, None for regression.
+    prevalence: the share of the positive class that was stated, None for the worlds' own.
     """
 
     score: ScoreKind
@@ -91,12 +95,16 @@ class Forecast:
     loss: float
     loss_non_private: float
     loss_trivial: float
+    auc: float | None = None
+    auc_non_private: float | None = None
+    is_log_loss: bool = False
+    prevalence: float | None = None
 
     @property
     def kept(self) -> float:
-        """The part of what can be learned that survives the noise: 1 is all, 0 or less nothing."""
-        reach = self.non_private - self.trivial
-        return (self.mean - self.trivial) / reach if reach > 0 else 0.0
+        """The part of what can be learned that survives the noise, by the loss: 1 is all, 0 or less nothing."""
+        reach = self.loss_trivial - self.loss_non_private
+        return (self.loss_trivial - self.loss) / reach if reach > 0 else 0.0
 
     @property
     def gain(self) -> float:
@@ -113,25 +121,60 @@ class Forecast:
         """What a model that learned nothing would answer."""
         return "the majority class" if self.score is ScoreKind.ACCURACY else "predicting the mean"
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """Further figures of the private model, where there are any: AUC and log-loss."""
+        found = {} if self.auc is None else {"AUC": self.auc}
+        return found | {"log-loss": self.loss} if self.is_log_loss else found
+
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {**{k: v for k, v in vars(self).items() if k != "score"}, "score": self.score.value}
 
     def __str__(self) -> str:
         """Say it in one line."""
-        return (
+        said = [
             f"{self.score.value} {self.mean:.3f} +- {self.spread:.3f} on synthetic data, {self.gain:.3f} above "
             f"{self.simplest} there (without privacy {self.non_private:.3f}, {self.gain_non_private:.3f} above)"
+        ]
+        if self.auc is not None:
+            said.append(f"AUC {self.auc:.3f} ({self.auc_non_private:.3f})")
+        if self.is_log_loss:
+            base = f"knowing the base rate alone {self.loss_trivial:.3f}"
+            said.append(f"log-loss {self.loss:.3f} ({self.loss_non_private:.3f}; {base})")
+        if self.prevalence is not None:
+            said.append(f"for a base rate of {self.prevalence:g}, as stated")
+        return "; ".join(said)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large the simulations were behind a forecast: records, encoded features, rounds."""
+
+    records: int
+    features: int
+    rounds: int
+
+    def words(self, task: Task, rounds: int) -> str | None:
+        """Say where the task has more than was simulated; None where it has not."""
+        pairs = (
+            ("records", self.records, task.n_records),
+            ("features", self.features, task.dimension),
+            ("rounds", self.rounds, rounds),
         )
+        less = [f"{simulated} of {real} {what}" for what, simulated, real in pairs if simulated < real]
+        if not less:
+            return None
+        return f"{', '.join(less)}, with the plan's own noise, descent and encoding"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan(Course):
     """A course, with the task it serves, what to expect, and why.
 
-    expected: the utility that simulations on synthetic data show. signal: norm of the models learned there, against
-    which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a model that
-    learned nothing. whole: the budget of everything together; the task's is that of one problem.
+    expected: the utility that simulations on synthetic data show; simulated: how large these were. signal: norm of the
+    models learned there, against which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a
+    model that learned nothing. whole: the budget of everything together; the task's is that of one problem.
     reach: the radius to which rows are shortened, in units of a usual row; None where their encoding is settled.
     """
 
@@ -139,6 +182,7 @@ class Plan(Course):
     whole: Target
     settings: Settings
     expected: Forecast
+    simulated: Extent
     reach: float | None = None
     signal: float
     reasons: tuple[str, ...] = ()
@@ -243,7 +287,7 @@ class Plan(Course):
             noise=noise,
             seed=seed,
             reach=0.0 if self.reach is None else self.reach,
-            **_profile_terms(self.profile, self.whole),
+            **round_zero_terms(self.profile, self.whole),
         )
         agreed = agreed_run(agreement).course
         if agreed.algorithm != self.algorithm:
@@ -266,6 +310,7 @@ class Plan(Course):
             f"{hidden.change_in_one_silo} moves it by at most {self.sensitivity.mean():.3g}; "
             f"models have a norm of about {self.signal:.3g}",
             f"Expect    {self.expected}",
+            *(f"Simulated {words}" for words in [self.simulated.words(task, self.rounds)] if words),
             *(f"Because   {reason}" for reason in self.reasons),
             *(f"Warning   {warning}" for warning in self.warnings),
         ]
@@ -278,7 +323,7 @@ class Plan(Course):
         if self.profile is not None:
             how = f"by noisy counts of the columns, released first for epsilon {self.profile.target.epsilon:.3g}"
         elif self.task.profile.is_bought:
-            how = "by noisy counts of the columns that were released before"
+            how = f"by noisy counts of the columns that were released before, by run {self.task.profile.bought_from!r}"
         else:
             how = "by public bounds and categories alone"
         return [f"Encoding  {how}; rows are shortened to {self.reach:g} of a usual row's norm"]
@@ -308,18 +353,11 @@ class Plan(Course):
             "sensitivity": self.sensitivity.tolist(),
             "signal": self.signal,
             "expected": self.expected.as_json(),
+            "simulated": vars(self.simulated) | {"limits": self.simulated.words(self.task, self.rounds)},
             "reasons": list(self.reasons),
             "warnings": list(self.warnings),
             "is_hopeless": self.is_hopeless,
         }
-
-
-def _profile_terms(profile: ProfileRound | None, whole: Target) -> dict[str, Any]:
-    """Return the terms about round 0: its share of the budget and what it counts."""
-    if profile is None:
-        return {}
-    columns = {"n_numeric": profile.n_numeric, "n_categorical": profile.n_categorical, "n_counts": profile.size}
-    return {"profile_share": share_of(profile.target, whole)} | columns
 
 
 def task_json(task: Task) -> dict[str, Any]:
@@ -337,6 +375,7 @@ def task_json(task: Task) -> dict[str, Any]:
         "row_norm": task.row_norm,
         "records_per_person": task.protection.records_per_person,
         "silos_per_person": task.protection.silos_per_person,
+        "prevalence": task.prevalence,
     }
 
 
@@ -344,10 +383,11 @@ def task_json(task: Task) -> dict[str, Any]:
 class PlanOutcome:
     """What may leave after a plan was carried out.
 
-    `models` (problems, d) are the released models. `statement` tells what all of them cost; it is about a release only
-    if `is_private_release`, that is, if all noise came from the operating system. `histories` are computed from the
-    noisy messages alone; they are empty for methods whose noise is inside the objective. `profile` is what round 0 has
-    released, or an earlier fit; `encoding` how rows were encoded, None where they came encoded.
+    `models` (problems, d) are the released models. `statement` tells what all of them cost, with the profile that they
+    rest on, whoever paid for it; it is about a release only if `is_private_release`, that is, if all noise came from
+    the operating system. `histories` are computed from the noisy messages alone; they are empty for methods whose noise
+    is inside the objective. `profile` is what round 0 has released, or an earlier run, and `profile_epsilon` what it
+    costs by itself; `encoding` how rows were encoded, None where they came encoded.
     """
 
     models: Floats
@@ -359,6 +399,7 @@ class PlanOutcome:
     receipts: tuple[Receipt, ...] = ()
     run_name: str = ""
     profile: ReleasedProfile | None = field(default=None, repr=False)
+    profile_epsilon: float | None = None
     encoding: RowEncoding | None = field(default=None, repr=False)
 
     @property
@@ -387,17 +428,15 @@ class _Encoded:
     encoding: RowEncoding | None = None
 
     def counts(self) -> Floats:
-        return self.rows.counts(per_user=self._is_per_user)
+        return self.rows.counts(per_user=self.plan.task.protection.unit is Unit.USER)
 
-    @property
-    def _is_per_user(self) -> bool:
-        return self.plan.task.protection.unit is Unit.USER
+    def subject(self) -> ProfiledColumns:
+        return self.rows.subject(self.plan.task.protection)
 
     def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
         form = self.rows.form
         assert form is not None
-        records = self.plan.task.n_silos if self._is_per_user else self.plan.task.n_records
-        self.profile = ReleasedProfile.of(form, pooled, noise_std, records)
+        self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records)
         return self.encoded()
 
     def encoded(self) -> Sequence[Problem]:
@@ -412,33 +451,37 @@ def carry_out(
     ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
     progress: bool = True,
     run: str | None = None,
-    profile: ReleasedProfile | None = None,
+    bought: BoughtProfile | None = None,
 ) -> PlanOutcome:
     """Run the plan on the silos, or on the same rows with the labels of each of its problems; see `run_course`.
 
-    Raw rows are encoded as the plan says. `profile`: one that was released before, for a plan that counts on it.
+    Raw rows are encoded as the plan says. `bought`: the profile that was released before, for a plan that counts on it.
     Nothing but what may be seen is kept.
     """
+    if plan.task.profile.is_bought is not (bought is not None):
+        raise InputError("A plan that counts on an earlier profile is carried out with that profile, no other plan is.")
     problems: Sequence[Problem] | Unencoded
     raw = None
     if isinstance(silos, RawSilos):
         if plan.profile is not None:
             plan.profile.check(silos.form, silos.sizes, plan.setting)
-        raw = _Encoded(plan, silos, profile)
+        raw = _Encoded(plan, silos, None if bought is None else bought.counts)
         problems = raw.encoded() if plan.profile is None else raw
     else:
         problems = [plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)]
     engine = LocalEngine(progress=progress)
     done = run_course(plan, problems, sampler, label=plan.method, ledgers=ledgers, engine=engine, name=run)
+    said = done[0].statement if bought is None else statement_with(done[0].plan, bought.release)
     return PlanOutcome(
         models=np.array([each.run.model(plan.output)[:, 0] for each in done]),
-        statement=done[0].statement,
+        statement=said,
         origin=next((each.origin for each in done if not each.is_private_release), Origin.SECURE),
         plan=plan,
         noise_plan=done[0].plan,
         histories=tuple(each.history for each in done),
         receipts=done[0].receipts,
         run_name=done[0].name,
-        profile=None if raw is None else raw.profile,
+        profile=None if raw is None or raw.profile is None else raw.profile.by(done[0].name),
+        profile_epsilon=profile_epsilon(done[0].plan, bought, plan.whole.delta),
         encoding=None if raw is None else raw.encoding,
     )

@@ -12,29 +12,34 @@ from dpadmm.checks import shown
 from dpadmm.engines.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
+from dpadmm.noise.promises import Family
 from dpadmm.planning.candidates import (
     NOISE_RATIOS,
     RULE_OF_THUMB,
     Candidate,
     candidate,
+    form_of,
+    losses_for,
     methods_for,
     profile_share,
     reach_of,
-    task_to_fit,
     unit_noise,
     why_not,
 )
-from dpadmm.planning.plan import Forecast, Plan, ScoreKind, course_of
-from dpadmm.planning.simulations import WORLDS, SimulatedScores, remembered, simulation_of
+from dpadmm.planning.plan import Extent, Forecast, Plan, ScoreKind, course_of
+from dpadmm.planning.simulations import SimulatedScores, run_simulation, simulation_of
 from dpadmm.planning.task import Task
+from dpadmm.planning.worlds import WORLDS, RowForm
 from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
-from dpadmm.problems.losses import CappedLogistic, LabelKind, Loss
+from dpadmm.problems.losses import CappedLogistic, LabelKind, LinkedLoss, Loss
 from dpadmm.problems.regularisers import Regulariser
 
 _HOPELESS = 0.1  # part of the learnable that must survive
+_DROWNED = 0.25  # weight of what is worse than nothing learned
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
-_NEARLY = 1.15  # how much more than at best may be lost for the sake of the rule of thumb
+_NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds tell no finer differences
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,17 @@ class SimulatedCandidate:
 
     @property
     def kept(self) -> float:
-        """Mean part of the learnable loss that survives."""
-        return float(np.mean([one.kept for one in self.scores]))
+        """Mean part of the learnable loss that survives; what is worse than nothing learned counts little.
+
+        In worlds where noise drowns everything the best model is none, which must not decide for the others.
+        """
+        parts = np.array([one.kept for one in self.scores])
+        return float(np.where(parts < 0, _DROWNED * parts, parts).mean())
+
+    @property
+    def learned(self) -> float:
+        """Mean part that survives, in worlds where any does."""
+        return float(np.mean([max(one.kept, 0.0) for one in self.scores]))
 
     @property
     def lost(self) -> float:
@@ -69,6 +83,7 @@ def plan(
     regulariser: Regulariser | None = None,
     protection: Protection = ONE_RECORD,
     row_norm: float = 1.0,
+    prevalence: float | None = None,
 ) -> Plan:
     """Return a plan for the task, or for the public facts given one by one; `method` (registry name) forces a method.
 
@@ -93,16 +108,19 @@ def plan(
             network=network,
             regulariser=regulariser,
             row_norm=row_norm,
+            prevalence=prevalence,
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
     methods = methods_for(task) if method is None else (_fitting(task, method),)
+    whole, task = task.target, replace(task, target=_left(task, methods[0]))
     made: Plan | None = None
-    for budget in _budgets(task, methods[0], problems):
+    share = _worthwhile_share(task, methods[0], problems)
+    for budget in _budgets(task, share, problems):
         made = _plan(task, budget, methods, problems, is_forced=method is not None)
         is_simple = problems == 1 and budget.profile is None
         if is_simple or made.statement().curve.epsilon(task.target.delta) <= task.target.epsilon * (1 + _ROUNDING):
-            return made
+            return replace(made, whole=whole)
     assert made is not None
     raise InputError(
         f"{made.method} cannot share epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
@@ -131,15 +149,38 @@ def utility_curve(task: Task, epsilons: Sequence[float], method: str | None = No
 
 @dataclass(frozen=True)
 class _Budget:
-    """How the whole budget is shared: what round 0 may spend (None: there is none), and each of the problems."""
+    """How the whole budget is shared: what round 0 may spend (None: there is none), and each of the problems.
+
+    share: part of m^2 that round 0 gets.
+    """
 
     profile: Target | None
     problem: Target
+    share: float = 0.0
 
 
-def _budgets(task: Task, method: type[Method], problems: int) -> list[_Budget]:
-    """Return ways to share the budget, the most generous first; the last is sound for any mechanism."""
-    whole, share = task.target, profile_share(task, method)
+def _worthwhile_share(task: Task, method: type[Method], problems: int) -> float:
+    """Return the part of m^2 for a profile: the rule's, unless the worlds clearly teach more without one."""
+    share = profile_share(task, method)
+    if share == 0 or task.profile.share is not None:
+        return share
+    with_profile, without = (_first(task, method, problems, part) for part in (share, 0.0))
+    return share if with_profile.lost <= _NEARLY * without.lost else 0.0
+
+
+def _first(task: Task, method: type[Method], problems: int, share: float) -> SimulatedCandidate:
+    """Try the rule of thumb with this share of the budget for a profile."""
+    sharing = replace(task, target=_budgets(task, share, problems)[0].problem)
+    fitted = replace(sharing, loss=losses_for(sharing, method)[0])
+    return try_all(candidate(fitted, method, RULE_OF_THUMB, form_of(task, method, share)))
+
+
+def _budgets(task: Task, share: float, problems: int) -> list[_Budget]:
+    """Return ways to share the budget, the most generous first; the last is sound for any mechanism.
+
+    share: part of m^2 for a profile.
+    """
+    whole = task.target
     if checks.count("problems", problems) == 1 and share == 0:
         return [_Budget(None, whole)]
     (profile, each), delta = share_out(whole, share, problems), whole.delta
@@ -148,7 +189,28 @@ def _budgets(task: Task, method: type[Method], problems: int) -> list[_Budget]:
     if profile is None:
         return [_Budget(None, each), _Budget(None, apart)]
     own = Target(profile.epsilon, apart.delta)  # a little less for the profile, so that deltas add up as well
-    return [*(_Budget(profile, Target(each.epsilon * part, delta)) for part in (1.0, 0.97, 0.9)), _Budget(own, apart)]
+    ways = [_Budget(profile, Target(each.epsilon * part, delta), share) for part in (1.0, 0.97, 0.9)]
+    return [*ways, _Budget(own, apart, share)]
+
+
+def _left(task: Task, method: type[Method]) -> Target:
+    """Return what is left of the budget beside a profile that was bought before: `m^2 - m_0^2` (C0).
+
+    Where the noise is on samples, epsilons and deltas are added up instead.
+    """
+    whole, earlier = task.target, task.profile.bought_m
+    if earlier == 0:
+        return whole
+    if Family.SAMPLED in method.about.noise:
+        own = float(epsilon_of_delta(earlier, whole.delta / 2))
+        return Target(max(whole.epsilon - own, 0.0), whole.delta / 2)
+    left = float(m_of(whole.epsilon, whole.delta)) ** 2 - earlier**2
+    if left <= 0:
+        raise InputError(
+            f"The profile that was bought before costs more than epsilon {whole.epsilon:g} by itself. Choose a larger "
+            "epsilon, or profile 'off'."
+        )
+    return Target(float(epsilon_of_delta(math.sqrt(left), whole.delta)) * (1 - _ROUNDING), whole.delta)
 
 
 def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems: int, *, is_forced: bool) -> Plan:
@@ -161,38 +223,44 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
             size=table.counts,
             target=budget.profile,
         )
-    task = task_to_fit(replace(task, target=budget.problem), methods[0])
-    tried = [one for each in methods for one in climb(task, each)]
-    best = choose(tried)
-    expected = forecast(task, best.scores)
-    is_hopeless = expected.kept < _HOPELESS
-    settings = best.candidate.settings
+    form = form_of(task, methods[0], budget.share)
+    task = replace(task, target=budget.problem)
+    tried = [climb(task, each, form) for each in methods]
+    best = min((choose(each) for each in tried), key=lambda one: one.lost)
+    fitted, settings = best.candidate.task, best.candidate.settings
+    expected = forecast(fitted, best.scores)
+    is_hopeless = best.learned < _HOPELESS
     return Plan(
-        **vars(course_of(task, settings, problems, profile)),
-        task=task,
+        **vars(course_of(fitted, settings, problems, profile)),
+        task=fitted,
         whole=whole,
         settings=settings,
         expected=expected,
+        simulated=extent(best.candidate),
         reach=reach,
         signal=float(np.mean([one.norm for one in best.scores])),
-        reasons=reasons(task, best.candidate, len(tried), is_forced=is_forced),
-        warnings=warnings(task, settings.method, is_hopeless, expected),
+        reasons=reasons(best.candidate, sum(map(len, tried)), budget.share, is_forced=is_forced),
+        warnings=warnings(fitted, settings.method, is_hopeless, expected),
         is_hopeless=is_hopeless,
     )
 
 
-def climb(task: Task, method: type[Method]) -> list[SimulatedCandidate]:
-    """Try candidates from the rule of thumb on, towards less noise or more while that pays."""
+def climb(task: Task, method: type[Method], form: RowForm) -> list[SimulatedCandidate]:
+    """Try losses at the rule of thumb, then less noise and more with the best of them, as long as that pays."""
     start = NOISE_RATIOS.index(RULE_OF_THUMB)
-    first = try_all(task, candidate(task, method, NOISE_RATIOS[start]))
-    tried = [first]
+    tried: list[SimulatedCandidate] = []
+    for loss in losses_for(task, method):
+        tried.append(try_all(candidate(replace(task, loss=loss), method, NOISE_RATIOS[start], form)))
+        if tried[-1].kept < max(one.kept for one in tried):
+            break
+    first = max(tried, key=lambda one: one.kept)
     for ladder in (NOISE_RATIOS[:start][::-1], NOISE_RATIOS[start + 1 :]):
         before = first
         for ratio in ladder:
-            step = candidate(task, method, ratio)
+            step = candidate(first.candidate.task, method, ratio, form)
             if any(step.settings == one.candidate.settings for one in tried):
                 break
-            now = try_all(task, step)
+            now = try_all(step)
             tried.append(now)
             if now.kept <= before.kept:
                 break
@@ -201,24 +269,31 @@ def climb(task: Task, method: type[Method]) -> list[SimulatedCandidate]:
 
 
 def choose(tried: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
-    """Return the candidate nearest to the rule of thumb among the nearly best.
+    """Return the candidate nearest to the rule of thumb among the nearly best; among these, the one tried first.
 
-    The worlds are invented, so small differences between candidates say little about other data.
+    The worlds are invented, so small differences between candidates say little about other data. Losses whose records
+    pull less come first: data whose labels no linear model explains gain more from them than the worlds show.
     """
     least = min(one.lost for one in tried)
     near = [one for one in tried if one.lost <= _NEARLY * least or one.lost == least]
-    return min(near, key=lambda one: (abs(math.log(one.candidate.ratio / RULE_OF_THUMB)), one.lost))
+    return min(near, key=lambda one: abs(math.log(one.candidate.ratio / RULE_OF_THUMB)))
 
 
-def try_all(task: Task, candidate: Candidate) -> SimulatedCandidate:
-    """Simulate a candidate in every world, or remember what came out."""
-    simulation = simulation_of(task, candidate.settings)
-    return SimulatedCandidate(candidate, tuple(remembered(simulation, world) for world in WORLDS))
+def try_all(candidate: Candidate) -> SimulatedCandidate:
+    """Simulate a candidate in every world."""
+    simulation = simulation_of(candidate.task, candidate.settings, candidate.form)
+    return SimulatedCandidate(candidate, tuple(run_simulation(simulation, world) for world in WORLDS))
+
+
+def extent(candidate: Candidate) -> Extent:
+    """Return how large the simulations of a candidate were."""
+    simulation = simulation_of(candidate.task, candidate.settings, candidate.form)
+    return Extent(simulation.n_records, simulation.dimension, simulation.rounds)
 
 
 def forecast(task: Task, found: Sequence[SimulatedScores]) -> Forecast:
     """Sum up what the worlds have shown."""
-    scores = np.array([one.score for one in found])
+    scores, references = np.array([one.score for one in found]), [one.reference for one in found]
     is_signs = task.loss.target is LabelKind.SIGNS
     return Forecast(
         score=ScoreKind.ACCURACY if is_signs else ScoreKind.R2,
@@ -226,12 +301,22 @@ def forecast(task: Task, found: Sequence[SimulatedScores]) -> Forecast:
         spread=float(np.sqrt(scores.var() + np.mean([one.spread**2 for one in found]))),
         low=float(scores.min()),
         high=float(scores.max()),
-        non_private=float(np.mean([one.best for one in found])),
-        trivial=float(np.mean([one.trivial for one in found])),
+        non_private=float(np.mean([one.best for one in references])),
+        trivial=float(np.mean([one.trivial for one in references])),
         loss=float(np.mean([one.loss for one in found])),
-        loss_non_private=float(np.mean([one.loss_best for one in found])),
-        loss_trivial=float(np.mean([one.loss_trivial for one in found])),
+        loss_non_private=float(np.mean([one.loss_best for one in references])),
+        loss_trivial=float(np.mean([one.loss_trivial for one in references])),
+        auc=_mean([one.auc for one in found]) if is_signs else None,
+        auc_non_private=_mean([one.auc_best for one in references]) if is_signs else None,
+        is_log_loss=isinstance(task.loss, LinkedLoss),
+        prevalence=task.prevalence,
     )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Return the mean of what is known; None where nothing is."""
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else None
 
 
 def _fitting(task: Task, name: str) -> type[Method]:
@@ -246,22 +331,26 @@ def _fitting(task: Task, name: str) -> type[Method]:
     return known[name]
 
 
-def reasons(task: Task, chosen: Candidate, n_tried: int, is_forced: bool) -> tuple[str, ...]:
+def reasons(chosen: Candidate, n_tried: int, share: float, is_forced: bool) -> tuple[str, ...]:
     """Return why these settings."""
-    settings = chosen.settings
+    task, settings = chosen.task, chosen.settings
     tau = unit_noise(task, settings.method, settings.rounds)
     why = "the method was asked for" if is_forced else settings.method.about.why
     time = settings.step * settings.rounds
-    capped: tuple[str, ...] = ()
+    said = []
+    if share:
+        said.append(f"{share:.2g} of the squared budget goes to counting columns, by which rows are centred and scaled")
+    elif task.table is not None and task.profile.is_wanted and not task.profile.is_bought:
+        said.append("columns are not counted: too little would be seen through the noise to make up for its cost")
     if isinstance(task.loss, CappedLogistic):
         cap = f"{task.loss.cap:g} instead of 1"
-        capped = (f"records that the model gets badly wrong pull with at most {cap}, which saves noise",)
+        said.append(f"records that the model gets badly wrong pull with at most {cap}, which saves noise")
     return (
         why,
         f"the whole budget buys one look at the gradient with a noise of {tau:.2g} per coordinate; descending for a "
         f"time of {time:.3g} in {settings.rounds} rounds leaves about {tau * time * task.row_norm:.2g} on a prediction",
         f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else "one record among all"),
-        *capped,
+        *said,
         f"chosen among {n_tried} candidate(s) by simulations on synthetic data; no private record was looked at",
     )
 

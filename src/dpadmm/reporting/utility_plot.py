@@ -31,6 +31,9 @@ def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
     table.add_column("epsilon", justify="right")
     table.add_column(score, justify="right")
     table.add_column("+-", justify="right")
+    more = list(points[0].expected.figures)
+    for name in more:
+        table.add_column(name, justify="right")
     table.add_column(f"{'nothing learned':<{_BAR - 13}}without noise")
     table.add_column("method")
     for point in points:
@@ -39,7 +42,8 @@ def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
         bar = Text("█" * filled + "·" * (_BAR - filled))
         words = f"{point.method} (hopeless)" if point.is_hopeless else point.method
         expected = point.expected
-        table.add_row(f"{point.epsilon:g}", f"{expected.mean:.3f}", f"{expected.spread:.3f}", bar, words, style=style)
+        figures = [expected.mean, expected.spread, *(expected.figures[name] for name in more)]
+        table.add_row(f"{point.epsilon:g}", *(f"{x:.3f}" for x in figures), bar, words, style=style)
     return table
 
 

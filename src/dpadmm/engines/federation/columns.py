@@ -17,8 +17,9 @@ from dpadmm.engines.federation.inbox import checked_counts, read_step
 from dpadmm.engines.federation.messages import Step
 from dpadmm.engines.federation.refusal import MessageError, Refusal
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun
-from dpadmm.engines.round_zero import PROFILE, noisy_counts, pooled_noise
+from dpadmm.engines.round_zero import PROFILE, ProfileRound, noisy_counts, pooled_noise, share_of
 from dpadmm.noise.draws import COORDINATOR
+from dpadmm.privacy.calibration import Target
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:
@@ -35,15 +36,23 @@ def profile_terms(schema: "Schema") -> dict[str, Any]:
     return {"n_numeric": form.n_numeric, "n_categorical": form.n_categorical, "n_counts": form.size}
 
 
+def round_zero_terms(profile: ProfileRound | None, whole: Target) -> dict[str, Any]:
+    """Return the terms that say what a planned round 0 may spend of the whole budget and what it counts."""
+    if profile is None:
+        return {}
+    columns = {"n_numeric": profile.n_numeric, "n_categorical": profile.n_categorical, "n_counts": profile.size}
+    return {"profile_share": share_of(profile.target, whole)} | columns
+
+
 def released_profile(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "ReleasedProfile | None":
     """Return the profile that the pooled noisy counts of round 0 amount to; None where there was no round 0."""
     from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 
     if counts is None:
         return None
-    people = terms.agreement.participants
-    noise_std = pooled_noise(terms.plan, len(people))
-    return ReleasedProfile.of(ProfileForm(schema.columns), counts, noise_std, sum(each.records for each in people))
+    people, run = terms.agreement.participants, terms.agreement.paid_run
+    noise_std, records = pooled_noise(terms.plan, len(people)), sum(each.records for each in people)
+    return ReleasedProfile.of(ProfileForm(schema.columns), counts, noise_std, records, run)
 
 
 def encoding_of(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "RowEncoding":
