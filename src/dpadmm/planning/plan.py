@@ -1,5 +1,6 @@
 """A plan: everything that is fixed before the data are touched, with its reasons; for this process or a federation."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -14,6 +15,7 @@ from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.engines.bought import BoughtProfile, profile_epsilon, statement_with
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.columns import round_zero_terms
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
 from dpadmm.engines.private import Course, PublicRound, RunSetting, run_course
@@ -256,6 +258,8 @@ class Plan(Course):
             )
         if self.times != 1 or task.protection.unit is not Unit.RECORD:
             raise InputError("A federation solves one problem and hides records: plan for two classes and unit=record.")
+        if task.profile.is_bought:
+            raise InputError("A federation counts columns itself: plan without a profile that was released before.")
         loss, slope_bound = loss_words(task.loss)
         l1, ridge = penalty_words(self.setting.problem.regulariser)
         agreement = Agreement(
@@ -263,7 +267,7 @@ class Plan(Course):
             method=self.method,
             settings=tuple((name, x) for name, x in settings.items() if x != usual.get(name, x)),
             rounds=self.rounds,
-            epsilon=self.target.epsilon,
+            epsilon=self.whole.epsilon,
             delta=self.target.delta if isinstance(self.target, Target) else 0.0,
             participants=tuple(participants),
             coordinator=coordinator,
@@ -282,9 +286,14 @@ class Plan(Course):
             silos_per_person=task.protection.silos_per_person,
             noise=noise,
             seed=seed,
+            reach=0.0 if self.reach is None else self.reach,
+            **round_zero_terms(self.profile, self.whole),
         )
-        if agreed_run(agreement).course.algorithm != self.algorithm:
+        agreed = agreed_run(agreement).course
+        if agreed.algorithm != self.algorithm:
             raise InputError(f"Terms have no words for {self.algorithm}; choose another method.")
+        if not math.isclose(agreed.target.epsilon, self.target.epsilon, rel_tol=1e-8):
+            raise InputError("Terms share the budget in squares (C0), this plan does not. Plan without a profile.")
         return agreement
 
     def describe(self) -> str:

@@ -7,9 +7,11 @@ from pathlib import Path
 from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
 from dpadmm.datasets.schema import Schema
+from dpadmm.engines.bought import profile_epsilon
 from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.columns import encoding_of, released_profile
 from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome, read_outcome
-from dpadmm.engines.federation.terms import loss_of
+from dpadmm.engines.federation.terms import agreed_run, loss_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.files import decode, loss_words
@@ -23,6 +25,7 @@ from dpadmm.reporting.model import (
     Wiring,
 )
 from dpadmm.reporting.outcome import now
+from dpadmm.reporting.statement import ProfileCost
 
 
 def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:
@@ -33,7 +36,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
     schema: the public schema that the silos have encoded by; any other is refused.
     custody: a rehearsal has all tables on one machine, `Custody.ONE_PLACE`.
     """
-    terms = outcome.agreement
+    terms, run = outcome.agreement, agreed_run(outcome.agreement)
     check_schema(terms, schema)
     return ReleasedModel(
         title=f"Federation {terms.run}",
@@ -43,7 +46,8 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         loss=loss_words(loss_of(terms)),
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
-        encoding=schema.by_bounds(),
+        encoding=encoding_of(run, schema, outcome.counts),
+        profile=released_profile(run, schema, outcome.counts),
         silos=tuple(_silo(silo) for silo in outcome.silos),
         wiring=_wiring(outcome),
         guarantee=_guarantee(outcome),
@@ -92,11 +96,12 @@ def _guarantee(outcome: FederationOutcome) -> Guarantee:
         silos_per_person=terms.silos_per_person,
         origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
         no_claim="figures of papers are not part of a federation's terms",
+        profile=_profile_cost(outcome, worst.epsilon),
     )
 
 
 def _choice(outcome: FederationOutcome) -> MethodChoice:
-    terms = outcome.agreement
+    terms, counted = outcome.agreement, _profile_epsilon(outcome)
     return MethodChoice(
         method=terms.method,
         summary=by_name()[terms.method].about.summary,
@@ -104,13 +109,27 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
         settings=(
             *((name, f"{value:.6g}") for name, value in terms.settings),
             ("ridge", f"{terms.mu:.3g}"),
+            *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
             ("released", "mean of the estimates of the second half of the rounds"),
             ("digest of the terms", terms.digest),
         ),
         reasons=("The terms were fixed and approved by every silo before the run.",),
         warnings=tuple(f"{name} left during the run; the rest went on without it." for name in terms.left),
         is_hopeless=False,
+        profile_cost=None if counted is None else (counted, terms.delta),
     )
+
+
+def _profile_epsilon(outcome: FederationOutcome) -> float | None:
+    """Return what the columns' noisy counts cost the worst person by themselves, None without any."""
+    return profile_epsilon(agreed_run(outcome.agreement).plan, None, outcome.agreement.delta)
+
+
+def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:
+    terms, epsilon = outcome.agreement, _profile_epsilon(outcome)
+    if epsilon is None:
+        return None
+    return ProfileCost(columns=terms.n_numeric + terms.n_categorical, epsilon=epsilon, run_epsilon=run_epsilon)
 
 
 def _wiring(outcome: FederationOutcome) -> Wiring:
