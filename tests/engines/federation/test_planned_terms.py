@@ -80,7 +80,7 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
 @pytest.mark.parametrize("noise", list(NoiseOrigin))
 @pytest.mark.parametrize(
     ("loss", "fitted"),
-    [(Logistic(), CappedLogistic(0.7)), (Huber(0.3), Huber(0.3)), (SmoothedHinge(), SmoothedHinge())],
+    [(Logistic(), CappedLogistic(0.5)), (Huber(0.3), Huber(0.3)), (SmoothedHinge(), SmoothedHinge())],
 )
 def test_every_release_is_the_plans(loss, fitted, noise):
     made = planned(loss=loss, protection=Protection(records_per_person=3, silos_per_person=2))
