@@ -73,9 +73,9 @@ def fit(place: Path, *more: str) -> Callable[[], object]:
 
     for name, table in zip(("north", "south"), tables(), strict=True):
         table.to_csv(place / f"{name}.csv", index=False)
-    columns = [{"kind": "numeric", "name": name, "lower": 0, "upper": 1, "typical": 0.5} for name in ("a", "b")]
+    columns = [{"kind": "numeric", "name": name, "lower": 0, "upper": 1} for name in ("a", "b")]
     label = {"kind": "binary", "name": "y", "positive": ["1"], "negative": ["0"]}
-    schema = {"format": "dpadmm-schema", "version": 1, "row_norm": 1.0, "constant": 0.5}
+    schema = {"format": "dpadmm-schema", "version": 1, "row_norm": 1.0, "constant": 0.3}
     (place / "schema.json").write_text(json.dumps({**schema, "label": label, "columns": columns}))
     words = "fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5"
     return lambda: app([*words.split(), *more, "--json"], standalone_mode=False)

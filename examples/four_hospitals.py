@@ -22,7 +22,7 @@ from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning
 
 X, y = load_breast_cancer(return_X_y=True)
 KNOWN = datasets.load_breast_cancer()
-HIGH = [column.upper / 2 for column in KNOWN.schema.columns]
+HIGH = [column.upper for column in KNOWN.schema.columns]
 VIEWS = {"eavesdropper": "from anyone who hears all messages", "public": "from the public; the coordinator is trusted"}
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 

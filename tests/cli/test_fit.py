@@ -19,6 +19,7 @@ from dpadmm.cli.terminal import CLOSED, ELSEWHERE
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import LedgerError
+from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.privacy.ledger import Ledger, open_for_reading
 from dpadmm.reporting import files
 from dpadmm.reporting.model import Custody, ReleasedModel
@@ -69,6 +70,34 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert ReleasedModel.load(place).custody is Custody.ONE_PLACE
     facts = cli.ask("report", str(place))
     assert facts["custody"] == "simulated in one place"
+
+
+def test_a_profile_is_bought_once(cli, study, tmp_path):
+    """The second run has no round 0 and says who paid for it; the same table in Python finds the same profile."""
+    ledger, models = tmp_path / "l", [tmp_path / f"{i}.json" for i in range(3)]
+    words = (*study.words, "--ledger", str(ledger), "--anyway", "--profile-share", "0.1")
+    assert cli.run("fit", *words, "--out", str(models[0]), "--budget", "9").exit_code == 0
+    again = cli.run("fit", *words, "--out", str(models[1]))
+    assert again.exit_code == 0, again.output
+    first, second = (ReleasedModel.load(place) for place in models[:2])
+    assert f"released before, by run '{first.run}'" in " ".join(again.stdout.split())
+    assert second.profile == first.profile
+    assert (first.guarantee.profile.earlier_run, second.guarantee.profile.earlier_run) == (None, first.run)
+    assert second.guarantee.epsilon > second.guarantee.profile.run_epsilon == pytest.approx(1.0, rel=1e-6)
+    assert f"run {first.run!r} released and paid for them" in second.statement
+    assert any(f"that run {first.run!r} released before" in text for text in second.guarantee.assumptions)
+    off = cli.run("fit", *words[:-2], "--profile", "off", "--out", str(models[2]))
+    assert off.exit_code == 0, off.output
+    assert ReleasedModel.load(models[2]).profile is None
+    with open_for_reading(ledger) as book:
+        assert [run.profile_epsilon is not None for run in book.runs()] == [True, False, False]
+        assert len(book.profiles()) == 1
+    tables = [pd.read_csv(file) for file in study.files]
+    whole, schema = pd.concat(tables, ignore_index=True), Schema.load(study.schema)
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, schema=schema, ledger=ledger)
+    groups = np.repeat(["n", "s"], [len(table) for table in tables])
+    model.fit(whole.drop(columns=schema.label.name), whole[schema.label.name], groups)
+    assert model.profile_ == first.profile
 
 
 def test_nothing_computed_from_records_is_kept_beside_the_release(trained):

@@ -12,10 +12,12 @@ import pytest
 from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.cli.public_facts import one_agent
-from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
+from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, store
 from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
 from dpadmm.privacy.ledger.store import anchor_text
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.protection import ONE_RECORD
+from dpadmm.privacy.records import GaussianRelease, Origin
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
 AGENT = one_agent(PADMM, records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)
@@ -62,6 +64,29 @@ def test_show_says_what_is_recorded(cli, path):
         assert f"{figure:.6g}" in text
     assert shown["head"] in text
     assert "however later noise was chosen" in text
+
+
+def test_show_lists_the_profiles_that_are_kept(cli, path):
+    assert cli.ask("ledger", "show", str(path))["profiles"] == []
+    counts = column_profile(n_numeric=2, n_categorical=0, n_records=3, protection=ONE_RECORD)
+    release = GaussianRelease(certificate=counts, noise_std=31.0, agent=0, round=0)
+    subject = ProfiledColumns("form", ("x[0]", "x[1]"), 3, ONE_RECORD)
+    with Ledger.open(path) as ledger:
+        mine = ledger.confirm(DATA)
+        mine.reserve([release], run="counted", algorithm="p-admm", origin=Origin.SECURE)
+        mine.keep_profile(subject, "counted", (1.5, -2.0, 0.25), 31.0)
+        mark = ledger.profiles()[0].data
+    shown = cli.ask("ledger", "show", str(path))
+    (kept,) = shown["profiles"]
+    assert (kept["run"], kept["columns"], kept["records"], kept["noise_std"]) == ("counted", 2, 3, 31.0)
+    assert kept["counts"] == [1.5, -2.0, 0.25]
+    assert mark not in json.dumps(shown)
+    run = shown["runs"][-1]
+    assert run["profile_epsilon"] == pytest.approx(run["alone_epsilon"], rel=1e-9)
+    assert shown["runs"][0]["profile_epsilon"] is None
+    text = " ".join(cli.run("ledger", "show", str(path)).stdout.split())
+    assert "Profiles 1 kept" in text
+    assert "Profiles kept for later fits, at no cost" in text
 
 
 def test_mixed_releases_do_not_hold_adaptively(cli, path):

@@ -5,8 +5,11 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dpadmm.datasets.columns import Categorical, Numeric
+from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 from dpadmm.reporting.model import SiloFacts
 from dpadmm.reporting.page import report_page
 
@@ -37,8 +40,11 @@ def page_file(model, tmp_path) -> Path:
     silos = (*model.silos, SiloFacts(name=long, records=9))
     choice = replace(model.choice, settings=(("algorithm", "PADMM(eta=" + "9" * 80 + ")"),))
     spending = replace(model.spending, runs=((long, 1.0),))
+    form = ProfileForm((Categorical(long, (long, "b")), *(Numeric(f"column {i}", 0, 10**i) for i in range(14))))
+    profile = ReleasedProfile.of(form, np.random.default_rng(0).normal(20, 20, form.size), 10.0, model.records)
+    shown = replace(model, title=long, silos=silos, choice=choice, spending=spending, profile=profile)
     file = tmp_path / "report.html"
-    file.write_text(report_page(replace(model, title=long, silos=silos, choice=choice, spending=spending)))
+    file.write_text(report_page(shown))
     return file
 
 

@@ -79,3 +79,22 @@ def test_every_silo_and_every_line_is_drawn(number):
         assert sum(each.get("class") == "wire" for each in root.iter("line")) == number
     if number > MOST_SHOWN:
         assert f"and {number - MOST_SHOWN} more silos" in "".join(root.itertext())
+
+
+@pytest.mark.parametrize("number", range(2, 13))
+def test_the_observer_looks_past_silos_and_names(number):
+    """No ray passes through a circle, or the name above it."""
+    edges = tuple((i, j) for i in range(number) for j in range(i)) if number < 6 else tuple(
+        (i, (i + 1) % number) for i in range(number)
+    )  # fmt: skip
+    for root in (network(number, edges=edges), network(number, has_coordinator=True)):
+        groups = [each for each in root.iter("g") if any(c.get("class") == "silo" for c in each)]
+        middles = [tuple(map(float, g.get("transform")[10:-1].split(","))) for g in groups]
+        radii = [float(g.find("circle").get("r")) for g in groups]
+        looks = [line for line in root.iter("line") if line.get("class") == "look"]
+        assert looks or number > 8
+        for look in looks:
+            start, end = (np.array([float(look.get(f"{axis}{k}")) for axis in "xy"]) for k in (1, 2))
+            ray = start + np.linspace(0, 1, 200)[:, None] * (end - start)
+            for middle, radius in zip(middles, radii, strict=True):
+                assert np.hypot(*(ray - middle).T).min() > radius - 1

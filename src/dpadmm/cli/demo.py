@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpadmm.cli.training import TaskWords
-    from dpadmm.datasets.schema import Schema
     from dpadmm.reporting.model import ReleasedModel
 
 PUBLIC = "the four hospitals' own records: a published data set, so accuracy may be shown"
@@ -64,22 +63,6 @@ def _hospitals() -> "dict[str, pd.DataFrame]":
     return {name: frame.iloc[members] for name, members in zip(HOSPITALS, rows, strict=True)}
 
 
-def _schema() -> "Schema":
-    """Return the demonstration's public knowledge: the bounds of the data set, and typical values.
-
-    Sizes and shares of nuclei are skewed to the right, so usual ones lie near a quarter of generous upper bounds; rows
-    of such deviations are short, hence the smaller norm. One rule for all columns; a centre of 0.3 does as well.
-    """
-    from dataclasses import replace
-
-    from dpadmm.datasets.breast_cancer import SCHEMA
-    from dpadmm.datasets.columns import Numeric
-
-    bounded = [column for column in SCHEMA.columns if isinstance(column, Numeric)]
-    columns = tuple(replace(column, typical=0.25 * column.upper) for column in bounded)
-    return replace(SCHEMA, columns=columns, row_norm=0.6)
-
-
 def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedModel, Path]":
     from dataclasses import replace
 
@@ -89,6 +72,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
     from dpadmm.cli.scoring import labelled_rows
     from dpadmm.cli.training import Books, Training
+    from dpadmm.datasets.breast_cancer import SCHEMA
     from dpadmm.datasets.schema import Screening
     from dpadmm.datasets.tables import read_silos
 
@@ -97,8 +81,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     for name, frame in _hospitals().items():
         files.append(folder / f"{name}.csv")
         frame.to_csv(files[-1], index=False)
-    schema = _schema()
-    schema.save(folder / "schema.json")
+    SCHEMA.save(folder / "schema.json")
     tables = read_silos(files, None)
     sizes = ", ".join(f"{name} {len(table.frame)}" for name, table in tables.items())
     console.print(
@@ -106,7 +89,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
         f"Between machines: `dpadmm federate`. Tables in {escape(str(folder))}: {sizes}."
     )
     training = Training(
-        schema=schema,
+        schema=SCHEMA,
         tables=tables,
         words=words,
         screening=Screening(),

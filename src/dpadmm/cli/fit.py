@@ -178,6 +178,8 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_row("Protects", f"{said.protected} from the {said.view}")
     table.add_row("Covers", covers("the model"))
     table.add_row("Trained on", f"{model.records} records in {len(model.silos)} silo(s), {model.wiring.words}")
+    if said.profile is not None:
+        table.add_row("Profile", cell(said.profile))
     table.add_row("Tables", model.custody.words(len(model.silos)))
     if model.spending is not None:
         spent = model.spending

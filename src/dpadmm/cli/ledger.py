@@ -9,7 +9,7 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures
 
 if TYPE_CHECKING:
-    from dpadmm.privacy.ledger import Ledger, LedgerStatement, RunSpending
+    from dpadmm.privacy.ledger import KeptProfile, Ledger, LedgerStatement, RunSpending
 
 app = typer.Typer(help="Read, check and export a privacy ledger; change its budget.", no_args_is_help=True)
 
@@ -31,11 +31,12 @@ def _open(path: Path, expected_head: str | None) -> "Ledger":
 def show(file: File, expected_head: Head = None, json: Json = False) -> None:
     """Show the budget, what is spent and left, and the releases of every run. Needs no data, changes nothing."""
     with clear_failures(), _open(file, expected_head) as ledger:
-        said, runs = ledger.statement(), ledger.runs()
+        said, runs, profiles = ledger.statement(), ledger.runs(), ledger.profiles()
         if json:
-            _print_json({"command": "ledger show", **_as_json(said, runs)})
+            _print_json({"command": "ledger show", **_as_json(said, runs, profiles)})
         else:
             _print_statement(said, runs)
+            _print_profiles(profiles)
             if ledger.is_earlier_format:
                 typer.echo(
                     "Written in an earlier format, which counted silos by position: a silo may have spent more than is "
@@ -129,7 +130,9 @@ def migrate(
         )
 
 
-def _as_json(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -> dict[str, Any]:
+def _as_json(
+    said: "LedgerStatement", runs: "tuple[RunSpending, ...]", profiles: "tuple[KeptProfile, ...]"
+) -> dict[str, Any]:
     from dataclasses import asdict
 
     from dpadmm.cli.figures import number
@@ -147,6 +150,7 @@ def _as_json(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -> dict[s
         "entries": said.entries,
         "silos": [asdict(silo) | {"spent_epsilon": number(silo.spent_epsilon)} for silo in said.silos],
         "runs": [asdict(run) | {"alone_epsilon": number(run.alone_epsilon)} for run in runs],
+        "profiles": [{key: value for key, value in kept.content().items() if key != "data"} for kept in profiles],
     }
 
 
@@ -170,10 +174,29 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
     if not runs:
         return
     table = Table(title="Releases by run", title_justify="left")
-    for name in ("run", "algorithm", "releases", "silos", "epsilon alone", "last"):
+    for name in ("run", "algorithm", "releases", "silos", "epsilon alone", "of it profile", "last"):
         is_text = name in ("run", "algorithm", "last")
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     for run in runs:
-        figures = (str(run.releases), str(run.silos), f"{run.alone_epsilon:.6g}", run.last_time[:19])
+        profile = "" if run.profile_epsilon is None else f"{run.profile_epsilon:.3g}"
+        figures = (str(run.releases), str(run.silos), f"{run.alone_epsilon:.6g}", profile, run.last_time[:19])
         table.add_row(*map(cell, (run.run, run.algorithm, *figures)))
+    Console(highlight=False).print(table)
+
+
+def _print_profiles(profiles: "tuple[KeptProfile, ...]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dpadmm.cli.terminal import cell
+
+    if not profiles:
+        return
+    table = Table(title="Profiles kept for later fits, at no cost", title_justify="left")
+    for name in ("run", "columns", "counts", "records", "noise", "protects"):
+        table.add_column(name, justify="left" if name in ("run", "protects") else "right", overflow="fold")
+    for kept in profiles:
+        protects = f"{kept.protection} from the {kept.protection.view.value}"
+        figures = (str(kept.columns), str(len(kept.counts)), str(kept.records), f"{kept.noise_std:.4g}")
+        table.add_row(*map(cell, (kept.run, *figures, protects)))
     Console(highlight=False).print(table)

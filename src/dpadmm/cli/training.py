@@ -12,6 +12,7 @@ from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, screen_cells
+from dpadmm.engines.bought import BoughtProfile, bought_profile
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.wishes import method_name, network_of, penalty_of, protection_from
 from dpadmm.estimators.wishes import protection_of as kept_in
@@ -124,10 +125,14 @@ def loss_of(word: str, *, is_real: bool) -> Loss:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The silos' rows as they were read, and notes about awkward cells for the data's holder alone."""
+    """The silos' rows as they were read, and notes about awkward cells for the data's holder alone.
+
+    bought: the profile of these rows that an earlier run released, None without one.
+    """
 
     rows: RawSilos
     notes: tuple[str, ...]
+    bought: BoughtProfile | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +188,8 @@ def prepare(
         screen_cells(schema.columns, schema.label, table.frame, table.where, screening) for table in tables.values()
     ]
     names = list(tables) if names is None else names
-    rows = RawSilos(schema, parts, [[part.labels for part in parts]], names)
+    sources = tuple(f"{name}[0]" for name in schema.column_names)  # as `SiloColumns.of_frame` has them
+    rows = RawSilos(schema, parts, [[part.labels for part in parts]], names, sources=sources)
     return Prepared(rows, tuple(note for part in parts for note in part.notes))
 
 
@@ -233,12 +239,18 @@ class Training:
         check_writable(self.out, may_replace=self.may_replace)
         if self.books.path is not None:
             check_room(self.books.path)
-        if self.books.budget is None:
-            with self.books.open(self.tables, self.words):  # other data or terms are refused before the planning
-                pass
-        return prepare(
-            self.schema, self.tables, self.screening, public_names(list(self.tables), self.words.protection.unit)
-        )
+        if self.books.budget is not None:  # a new ledger, made when everything is planned
+            return self._prepared()
+        with self.books.open(self.tables, self.words) as ledger:  # other data or terms are refused before the planning
+            prepared = self._prepared()
+            if not self.words.profile.is_wanted:
+                return prepared
+            target = Target(self.words.epsilon, self.words.delta)
+            return replace(prepared, bought=bought_profile(ledger, prepared.rows, self.words.protection, target))
+
+    def _prepared(self) -> Prepared:
+        names = public_names(list(self.tables), self.words.protection.unit)
+        return prepare(self.schema, self.tables, self.screening, names)
 
     def _check_words(self) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
@@ -255,7 +267,10 @@ class Training:
 
     def plan(self, prepared: Prepared) -> Plan:
         """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
-        plan = plan_for(self.schema, prepared.rows.sizes, self.words)
+        rule = self.words.profile
+        if prepared.bought is not None:
+            rule = rule.with_bought(prepared.bought.counts.run, prepared.bought.m)
+        plan = plan_for(self.schema, prepared.rows.sizes, replace(self.words, profile=rule))
         if plan.is_hopeless and not self.is_hopeless_allowed:
             raise InputError(f"{' '.join(plan.warnings)} Nothing was spent. To train nevertheless, say --anyway.")
         return plan
@@ -272,7 +287,8 @@ class Training:
         """Reserve, run and save; return the model and where it is."""
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         with self.books.open(self.tables, self.words) as ledger:
-            outcome = carry_out(plan, prepared.rows, sampler, ledgers=ledger, progress=self.has_progress)
+            rows, bought = prepared.rows, prepared.bought
+            outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)
             spending = None if ledger is None else self._spending(ledger)
         model = released_model(outcome, self.schema, prepared.rows.names or (), self.title, spending)
         return model, model.save(self.out)

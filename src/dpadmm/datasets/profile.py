@@ -13,20 +13,25 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dpadmm import checks
 from dpadmm.datasets.cells import Cells, Mask
+from dpadmm.datasets.column_statistics import ColumnStatistics
 from dpadmm.datasets.columns import Categorical, Column, ColumnScale, Numeric, record_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.profile import CATEGORY_WEIGHT
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.rows import dense
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STEPS, HALVINGS = 10, 10
 
@@ -80,10 +85,13 @@ class NumberBins:
     @cached_property
     def line(self) -> tuple[NDArray[np.intp], Floats, Floats]:
         """The bins from left to right, empty left out: their places, left and right ends; the anchor's is a point."""
-        at = int(np.searchsorted(self.edges, self.anchor))
-        order = np.insert(np.arange(len(self.edges) - 1), at, self.number - 2)
-        left, right = np.insert(self.edges[:-1], at, self.anchor), np.insert(self.edges[1:], at, self.anchor)
-        return order.astype(np.intp), left, right
+        return _line(self.edges, self.anchor)
+
+
+def _line(edges: Floats, anchor: float) -> tuple[NDArray[np.intp], Floats, Floats]:
+    at = int(np.searchsorted(edges, anchor))
+    order = np.insert(np.arange(len(edges) - 1), at, len(edges) - 1)
+    return order.astype(np.intp), np.insert(edges[:-1], at, anchor), np.insert(edges[1:], at, anchor)
 
 
 @dataclass(frozen=True)
@@ -193,7 +201,9 @@ class ColumnCounts:
     def __post_init__(self) -> None:
         """Refuse counts that do not fit their bins."""
         wanted = len(self.edges) + 1 if self.edges else len(self.categories) + 1
-        if len(self.counts) != wanted or bool(self.edges) == bool(self.categories):
+        fits = len(self.counts) == wanted and bool(self.edges) != bool(self.categories)
+        is_known = bool(np.all(np.isfinite([*self.counts, *self.edges]))) and 0 < self.noise_std < math.inf
+        if not fits or not is_known or np.any(np.diff(self.edges) <= 0):
             raise InputError(f"The profile of {self.name!r} is damaged: its counts do not fit its bins.")
 
     @property
@@ -206,17 +216,41 @@ class ColumnCounts:
         """The noisy number of empty cells."""
         return self.counts[-1]
 
+    def statistics(self, records: int) -> ColumnStatistics:
+        """Return what follows from the counts of so many records."""
+        counts, left, right = np.array(self.counts), np.empty(0), np.empty(0)
+        if self.is_number:
+            order, left, right = _line(np.array(self.edges), NumberBins(self.edges[0], self.edges[-1]).anchor)
+            counts = np.append(counts[order], self.empty)
+        return ColumnStatistics(
+            name=self.name,
+            counts=counts,
+            noise_std=self.noise_std,
+            records=records,
+            left=left,
+            right=right,
+            categories=self.categories,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedProfile:
-    """All columns' noisy counts over `records` records (users, where a user's rows count as one)."""
+    """All columns' noisy counts over `records` records (users, where a user's rows count as one).
+
+    run: name of the run that released them.
+    """
 
     columns: tuple[ColumnCounts, ...]
     records: int
     form: str
+    run: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a profile of nobody."""
+        checks.count("records of a profile", self.records)
 
     @classmethod
-    def of(cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int) -> "ReleasedProfile":
+    def of(cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int, run: str = "") -> "ReleasedProfile":
         """Return the profile from noisy weighted counts (size,) summed over the silos, with this noise in all."""
         if pooled.shape != (form.size,):
             raise InputError(f"A profile of this form has {form.size} counts, got {pooled.shape}.")
@@ -228,7 +262,30 @@ class ReleasedProfile:
             ),
             records=records,
             form=form.digest,
+            run=run,
         )
+
+    def by(self, run: str) -> "ReleasedProfile":
+        """Return it as released by this run, unless an earlier one has released it."""
+        return self if self.run else replace(self, run=run)
+
+    def __getitem__(self, name: str) -> ColumnStatistics:
+        """Return the counts, mean, quantiles or frequencies of a column, by its name."""
+        found = next((column for column in self.columns if column.name == name), None)
+        if found is None:
+            known = ", ".join(column.name for column in self.columns)
+            raise InputError(f"The profile has no column {name!r}; it has {known}.")
+        return found.statistics(self.records)
+
+    def table(self) -> "pd.DataFrame":
+        """Return mean, quartiles, most frequent category and share of empty cells of every column, with their errors.
+
+        NaN stands for what is not visible above the noise, and for what a column does not have.
+        """
+        import pandas as pd  # late: plans need no tables
+
+        rows = [self[column.name].summary() for column in self.columns]
+        return pd.DataFrame(rows, index=pd.Index([column.name for column in self.columns], name="column"))
 
     def scales(self, columns: Sequence[Column]) -> tuple[ColumnScale, ...]:
         """Return how the columns are encoded, by what is visible above the noise."""

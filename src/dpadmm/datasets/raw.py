@@ -8,6 +8,8 @@ import numpy as np
 
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
+from dpadmm.privacy.ledger import ProfiledColumns
+from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.silos import Silos
 
@@ -73,6 +75,7 @@ class RawSilos:
 
     parts: one per silo. labels: for every problem on these rows, the encoded labels of every silo.
     own: how rows are encoded where the user has decided that; None leaves it to the plan.
+    sources: what the data shown to a ledger call the columns, in order; none where a profile cannot be kept.
     """
 
     encoder: Encoder
@@ -80,6 +83,7 @@ class RawSilos:
     labels: Sequence[Sequence[Floats]] = field(repr=False)
     names: Sequence[str] | None = None
     own: RowEncoding | None = None
+    sources: tuple[str, ...] = ()
 
     @property
     def form(self) -> ProfileForm | None:
@@ -90,6 +94,13 @@ class RawSilos:
     def sizes(self) -> tuple[int, ...]:
         """Records per silo, public."""
         return tuple(part.number for part in self.parts)
+
+    def subject(self, protection: Protection) -> ProfiledColumns:
+        """Return what a profile of these rows is about; where each silo is a user, users are counted."""
+        form = self.form
+        assert form is not None
+        records = len(self.parts) if protection.unit is Unit.USER else sum(self.sizes)
+        return ProfiledColumns(form.digest, self.sources, records, protection)
 
     def counts(self, *, per_user: bool) -> Floats:
         """Return every silo's counts, (silos, size); those of a user with many rows are divided by their number."""

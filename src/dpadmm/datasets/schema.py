@@ -33,7 +33,7 @@ MARK = "FILL IN"
 ASKED = {
     "lower": "the lowest value it can take, as a number, known without looking at the data (such as 0)",
     "upper": "the highest value it can take, as a number, known without looking at the data (such as 120)",
-    "typical": "a usual value, as a number, known without looking at the data (such as 45), or null if there is none",
+    "typical": "null, or a usual value, as a number, known without looking at the data (such as 45)",
     "categories": 'every value it can take, known without looking at the data (such as ["F", "M"])',
     "positive": 'the value(s) to be predicted as yes (such as ["sick"])',
     "negative": 'the value(s) to be predicted as no (such as ["healthy"])',
@@ -206,9 +206,10 @@ class OutOfRange(Enum):
 class Screening:
     """The policies for awkward cells.
 
-    `missing`: refuse; fill (a number becomes its typical value, or the midpoint of its bounds; a category none of the
-    listed ones); or blank the row (all its features 0: it is counted but says nothing). An empty label blanks its row.
-    `unlisted`: refuse; zero (none of the listed categories); or blank the row. An unlisted label blanks its row.
+    `missing`: refuse; fill (the cell becomes the centre of its column, so that it adds nothing); or blank the row (all
+    its features 0: it is counted but says nothing). An empty label blanks its row.
+    `unlisted`: refuse; zero (none of the listed categories: the centre, too); or blank the row. An unlisted label
+    blanks its row.
     `out_of_range`: move the number to the nearest bound, or refuse.
     """
 

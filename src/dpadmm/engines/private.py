@@ -15,6 +15,7 @@ from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Method, Private, Setting
 from dpadmm.checks import shown
+from dpadmm.engines.bought import keep_profile
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
 from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
 from dpadmm.errors import InputError, ResumeError, raise_alone
@@ -192,7 +193,8 @@ def run_course(
     sampler: `SecureSampler()` for a release, `SimulatedSampler(seed)` for an experiment.
     label: what the ledgers call the algorithm.
     ledgers: one for all silos, or one per silo, confirmed with the data that the silos were made of, in the same
-        order. Everything is reserved in them before the first draw; it stays recorded if the run is interrupted.
+        order. Everything is reserved in them before the first draw; it stays recorded if the run is interrupted. One
+        for all silos keeps the profile as soon as it is drawn.
     name: of the run in the ledgers; a fresh one if left out. A name that is already recorded is refused, since its
         messages are not stored here and a second draw would be a second release.
 
@@ -221,7 +223,7 @@ def run_course(
     receipts = tuple(_reserve(books, everything, label, name))
     statement, done = everything.statement(), []
     if not isinstance(problems, Sequence):
-        problems = _after_round_zero(course, problems, sampler, name)
+        problems = _after_round_zero(course, problems, sampler, name, books)
     for number, problem in enumerate(problems):
         hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas)
         witness = Witness(hook, _message_scales(planned))
@@ -238,10 +240,14 @@ def run_course(
     return done
 
 
-def _after_round_zero(course: Course, rows: Unencoded, sampler: Sampler, name: str) -> Sequence[Problem]:
-    """Release the profile and return the problems on rows that are encoded by it."""
+def _after_round_zero(
+    course: Course, rows: Unencoded, sampler: Sampler, name: str, books: list[tuple[ConfirmedLedger, range]]
+) -> Sequence[Problem]:
+    """Release the profile, have it kept, and return the problems on rows that are encoded by it."""
     try:
         drawn = draw_profile(course.profile_plan(isinstance(sampler, SecureSampler)), rows.counts(), sampler)
+        if len(books) == 1:  # ledgers of single silos cannot tell whether the others' data are still the same
+            keep_profile(books[0][0], rows.subject(), name, *drawn)
         problems = rows.problems(*drawn)
     except KeyboardInterrupt:
         raise_alone(KeyboardInterrupt(_INTERRUPTED.format(name)))

@@ -16,6 +16,7 @@ from dpadmm.noise.promises import Constant, Family, Promise, Row
 from dpadmm.noise.secure import grid_for
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
+from dpadmm.privacy.ledger import ProfiledColumns
 from dpadmm.privacy.records import NoisyRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -90,6 +91,10 @@ class Unencoded(Protocol):
 
     def counts(self) -> Floats:
         """Return every silo's counts, (silos, size)."""
+        ...
+
+    def subject(self) -> ProfiledColumns:
+        """Return what the profile is about, for a ledger to keep it."""
         ...
 
     def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:

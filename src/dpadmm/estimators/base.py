@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.engines.bought import bought_profile
 from dpadmm.engines.private import PublicRound
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, new_data, opened, own_words
@@ -157,9 +158,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with opened(self.ledger, *rows.known) as ledger:
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
-            plan = wishes.plan(loss, rows.raw, rows.schema.dimension)
+            bought = None
+            if wishes.profile.is_wanted:
+                bought = bought_profile(ledger, rows.raw, wishes.protection, wishes.target)
+            plan = wishes.plan(loss, rows.raw, rows.schema.dimension, bought)
             self._warn(wishes, rows, plan)
-            done = carry_out(plan, rows.raw, wishes.sampler, ledger, progress=False)
+            done = carry_out(plan, rows.raw, wishes.sampler, ledger, progress=False, bought=bought)
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, len(sizes) + 1)]  # those of groups may be people's
         title = f"{rows.schema.label.name} from {len(sizes)} silo(s)"
@@ -173,6 +177,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             origin=done.origin,
             assumptions=notes,
             problems=plan.times,
+            profile=model.guarantee.profile,
         )
         self._keep(model, rows)
         return self

@@ -98,7 +98,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         features are scaled to -1..1 and nothing is counted. With neither, rows are divided by sqrt(d) and shortened to
         norm 1, with a warning: bounds are never read off the data.
     profile: "auto" counts the cells of every column first, with noise, for a small part of the budget, wherever that
-        promises a better encoding of rows; "off" never does. It needs feature_bounds or a schema.
+        promises a better encoding of rows; "off" never does. It needs feature_bounds or a schema. One that the ledger
+        keeps from an earlier fit is used at no further cost; the model's certified figure counts it on top of epsilon.
     profile_share: its part of the squared budget m^2, in (0, 1); None leaves it to the planner.
     unit: "record" or "user" (a group is a user). view: "eavesdropper", "coordinator", "peer" or "public". None: the
         ledger's, else a record and the eavesdropper.

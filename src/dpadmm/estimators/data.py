@@ -189,7 +189,8 @@ class TrainingRows:
         layout = Layout.of(groups, X.shape[0])
         parts = [NumberRows(X[part]) for part in layout.rows]
         labels = [[target[part] for part in layout.rows] for target in targets]
-        raw = RawSilos(stated.columns, parts, labels, own=stated.own)
+        sources = tuple(f"X[{j}]" for j in range(X.shape[1]))  # as `ledger_data` has them
+        raw = RawSilos(stated.columns, parts, labels, own=stated.own, sources=sources)
         known = (X, y, groups)
         return cls(stated.columns, layout, raw, known, stated.describe(), tuple(notes), np.asarray(classes))
 
@@ -200,10 +201,12 @@ class TrainingRows:
         parts = [
             screen_cells(schema.columns, schema.label, table.iloc[part], "X", rules.screening) for part in layout.rows
         ]
+        places = list(table.columns)
+        sources = tuple(f"X[{places.index(name)}]" for name in schema.column_names)  # as `ledger_data` has them
         return cls(
             schema,
             layout,
-            RawSilos(schema, parts, [[part.labels for part in parts]]),
+            RawSilos(schema, parts, [[part.labels for part in parts]], sources=sources),
             (table, None, groups),
             "cells are encoded by the public schema and what was released of the columns, and long rows are shortened",
             ("the classes or bounds of the label are those of the schema",),

@@ -16,6 +16,7 @@ from dpadmm.algorithms.method import by_name, plannable
 from dpadmm.checks import shown
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.engines.bought import BoughtProfile
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.draws import Sampler
@@ -116,8 +117,8 @@ class Wishes:
         """The source of noise."""
         return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
 
-    def plan(self, loss: Loss, rows: RawSilos, dimension: int, *, bought: bool = False) -> Plan:
-        """Return the plan for these rows; all problems share the budget. `bought`: there is a profile already."""
+    def plan(self, loss: Loss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
+        """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
         form = rows.form
         task = Task(
             sizes=rows.sizes,
@@ -129,7 +130,7 @@ class Wishes:
             regulariser=self.penalty,
             row_norm=rows.encoder.row_norm,
             table=None if form is None else TableShape.of(form),
-            profile=replace(self.profile, is_bought=bought),
+            profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
         )
         return make_plan(task, method=self.method, problems=len(rows.labels))
 

@@ -12,6 +12,7 @@ from dpadmm.algorithms.method import Topology
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
+from dpadmm.engines.bought import BoughtProfile, profile_epsilon, statement_with
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
@@ -26,7 +27,7 @@ from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
+from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
@@ -313,7 +314,7 @@ class Plan(Course):
         if self.profile is not None:
             how = f"by noisy counts of the columns, released first for epsilon {self.profile.target.epsilon:.3g}"
         elif self.task.profile.is_bought:
-            how = "by noisy counts of the columns that were released before"
+            how = f"by noisy counts of the columns that were released before, by run {self.task.profile.bought_from!r}"
         else:
             how = "by public bounds and categories alone"
         return [f"Encoding  {how}; rows are shortened to {self.reach:g} of a usual row's norm"]
@@ -373,10 +374,11 @@ def task_json(task: Task) -> dict[str, Any]:
 class PlanOutcome:
     """What may leave after a plan was carried out.
 
-    `models` (problems, d) are the released models. `statement` tells what all of them cost; it is about a release only
-    if `is_private_release`, that is, if all noise came from the operating system. `histories` are computed from the
-    noisy messages alone; they are empty for methods whose noise is inside the objective. `profile` is what round 0 has
-    released, or an earlier fit; `encoding` how rows were encoded, None where they came encoded.
+    `models` (problems, d) are the released models. `statement` tells what all of them cost, with the profile that they
+    rest on, whoever paid for it; it is about a release only if `is_private_release`, that is, if all noise came from
+    the operating system. `histories` are computed from the noisy messages alone; they are empty for methods whose noise
+    is inside the objective. `profile` is what round 0 has released, or an earlier run, and `profile_epsilon` what it
+    costs by itself; `encoding` how rows were encoded, None where they came encoded.
     """
 
     models: Floats
@@ -388,6 +390,7 @@ class PlanOutcome:
     receipts: tuple[Receipt, ...] = ()
     run_name: str = ""
     profile: ReleasedProfile | None = field(default=None, repr=False)
+    profile_epsilon: float | None = None
     encoding: RowEncoding | None = field(default=None, repr=False)
 
     @property
@@ -416,17 +419,15 @@ class _Encoded:
     encoding: RowEncoding | None = None
 
     def counts(self) -> Floats:
-        return self.rows.counts(per_user=self._is_per_user)
+        return self.rows.counts(per_user=self.plan.task.protection.unit is Unit.USER)
 
-    @property
-    def _is_per_user(self) -> bool:
-        return self.plan.task.protection.unit is Unit.USER
+    def subject(self) -> ProfiledColumns:
+        return self.rows.subject(self.plan.task.protection)
 
     def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
         form = self.rows.form
         assert form is not None
-        records = self.plan.task.n_silos if self._is_per_user else self.plan.task.n_records
-        self.profile = ReleasedProfile.of(form, pooled, noise_std, records)
+        self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records)
         return self.encoded()
 
     def encoded(self) -> Sequence[Problem]:
@@ -441,33 +442,37 @@ def carry_out(
     ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
     progress: bool = True,
     run: str | None = None,
-    profile: ReleasedProfile | None = None,
+    bought: BoughtProfile | None = None,
 ) -> PlanOutcome:
     """Run the plan on the silos, or on the same rows with the labels of each of its problems; see `run_course`.
 
-    Raw rows are encoded as the plan says. `profile`: one that was released before, for a plan that counts on it.
+    Raw rows are encoded as the plan says. `bought`: the profile that was released before, for a plan that counts on it.
     Nothing but what may be seen is kept.
     """
+    if plan.task.profile.is_bought is not (bought is not None):
+        raise InputError("A plan that counts on an earlier profile is carried out with that profile, no other plan is.")
     problems: Sequence[Problem] | Unencoded
     raw = None
     if isinstance(silos, RawSilos):
         if plan.profile is not None:
             plan.profile.check(silos.form, silos.sizes, plan.setting)
-        raw = _Encoded(plan, silos, profile)
+        raw = _Encoded(plan, silos, None if bought is None else bought.counts)
         problems = raw.encoded() if plan.profile is None else raw
     else:
         problems = [plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)]
     engine = LocalEngine(progress=progress)
     done = run_course(plan, problems, sampler, label=plan.method, ledgers=ledgers, engine=engine, name=run)
+    said = done[0].statement if bought is None else statement_with(done[0].plan, bought.release)
     return PlanOutcome(
         models=np.array([each.run.model(plan.output)[:, 0] for each in done]),
-        statement=done[0].statement,
+        statement=said,
         origin=next((each.origin for each in done if not each.is_private_release), Origin.SECURE),
         plan=plan,
         noise_plan=done[0].plan,
         histories=tuple(each.history for each in done),
         receipts=done[0].receipts,
         run_name=done[0].name,
-        profile=None if raw is None else raw.profile,
+        profile=None if raw is None or raw.profile is None else raw.profile.by(done[0].name),
+        profile_epsilon=profile_epsilon(done[0].plan, bought, plan.whole.delta),
         encoding=None if raw is None else raw.encoding,
     )

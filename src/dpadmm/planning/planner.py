@@ -12,6 +12,7 @@ from dpadmm.checks import shown
 from dpadmm.engines.round_zero import ProfileRound
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
+from dpadmm.noise.promises import Family
 from dpadmm.planning.candidates import (
     NOISE_RATIOS,
     RULE_OF_THUMB,
@@ -112,13 +113,14 @@ def plan(
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
     methods = methods_for(task) if method is None else (_fitting(task, method),)
+    whole, task = task.target, replace(task, target=_left(task, methods[0]))
     made: Plan | None = None
     share = _worthwhile_share(task, methods[0], problems)
     for budget in _budgets(task, share, problems):
         made = _plan(task, budget, methods, problems, is_forced=method is not None)
         is_simple = problems == 1 and budget.profile is None
         if is_simple or made.statement().curve.epsilon(task.target.delta) <= task.target.epsilon * (1 + _ROUNDING):
-            return made
+            return replace(made, whole=whole)
     assert made is not None
     raise InputError(
         f"{made.method} cannot share epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
@@ -191,6 +193,26 @@ def _budgets(task: Task, share: float, problems: int) -> list[_Budget]:
     own = Target(profile.epsilon, apart.delta)  # a little less for the profile, so that deltas add up as well
     ways = [_Budget(profile, Target(each * part, delta), share) for part in (1.0, 0.97, 0.9)]
     return [*ways, _Budget(own, apart, share)]
+
+
+def _left(task: Task, method: type[Method]) -> Target:
+    """Return what is left of the budget beside a profile that was bought before: `m^2 - m_0^2` (C0).
+
+    Where the noise is on samples, epsilons and deltas are added up instead.
+    """
+    whole, earlier = task.target, task.profile.bought_m
+    if earlier == 0:
+        return whole
+    if Family.SAMPLED in method.about.noise:
+        own = float(epsilon_of_delta(earlier, whole.delta / 2))
+        return Target(max(whole.epsilon - own, 0.0), whole.delta / 2)
+    left = float(m_of(whole.epsilon, whole.delta)) ** 2 - earlier**2
+    if left <= 0:
+        raise InputError(
+            f"The profile that was bought before costs more than epsilon {whole.epsilon:g} by itself. Choose a larger "
+            "epsilon, or profile 'off'."
+        )
+    return Target(float(epsilon_of_delta(math.sqrt(left), whole.delta)) * (1 - _ROUNDING), whole.delta)
 
 
 def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems: int, *, is_forced: bool) -> Plan:

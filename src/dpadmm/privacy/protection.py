@@ -6,8 +6,10 @@ the form of the release (C8, `docs/proofs/c8.md`).
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from dpadmm import checks
 from dpadmm.checks import shown
@@ -116,6 +118,17 @@ class Protection:
             "records_per_person": self.records_per_person,
             "silos_per_person": self.silos_per_person,
         }
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "Protection":
+        """Return what `content` wrote."""
+        return cls(
+            unit=Unit(content["unit"]),
+            relation=Relation(content["relation"]),
+            view=View(content["view"]),
+            records_per_person=content["records_per_person"],
+            silos_per_person=content["silos_per_person"],
+        )
 
     def words(self) -> str:
         """Say all of it."""

@@ -79,7 +79,7 @@ def line_chart(title: str, curves: Sequence[RoundCurve]) -> Markup:
                 for p in points
             )
             parts.append(Markup("").join(dots))
-    return _svg(title, WIDTH, HEIGHT, parts)
+    return svg(title, WIDTH, HEIGHT, parts)
 
 
 def _frame(x: Axis, y: Axis) -> Markup:
@@ -127,7 +127,7 @@ def share_bar(title: str, spent: float, whole: float) -> Markup:
         Markup('<text class="label" x="2" y="48">spent {:.3g}</text>').format(spent),
         Markup('<text class="label" x="{}" y="48" text-anchor="end">budget {:.3g}</text>').format(WIDTH - 2, whole),
     ]
-    return _svg(title, WIDTH, 54, parts)
+    return svg(title, WIDTH, 54, parts)
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,11 @@ def strip(title: str, marks: Sequence[Mark]) -> Markup:
                 WIDTH, y + 4, mark.value
             )
         )
-    return _svg(title, WIDTH, height, rows)
+    return svg(title, WIDTH, height, rows)
 
 
-def _svg(title: str, width: int, height: int, parts: Sequence[Markup]) -> Markup:
+def svg(title: str, width: int, height: int, parts: Sequence[Markup]) -> Markup:
+    """Return the parts as one picture, with its title for screen readers."""
     head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>').format(
         width, height, title, title
     )

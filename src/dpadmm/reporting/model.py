@@ -37,7 +37,7 @@ from dpadmm.reporting.files import (
 )
 from dpadmm.reporting.measurement import Measurement
 from dpadmm.reporting.rows import PlainColumns, PlainRows, RowScores, SchemaRows
-from dpadmm.reporting.statement import statement_text
+from dpadmm.reporting.statement import ProfileCost, statement_text
 
 Place: TypeAlias = str | os.PathLike[str]
 
@@ -110,7 +110,10 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """The certified statement, and beside it what is claimed elsewhere."""
+    """The certified statement, and beside it what is claimed elsewhere.
+
+    profile: what the column profile behind the model costs, a part of epsilon; None without one.
+    """
 
     epsilon: float
     delta: float
@@ -125,6 +128,7 @@ class Guarantee:
     origin: Origin
     claims: tuple[Claim, ...] = ()
     no_claim: str | None = None
+    profile: ProfileCost | None = None
 
     def __post_init__(self) -> None:
         """Refuse what nobody could be promised."""
@@ -182,7 +186,10 @@ def _compared(difference: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodChoice:
-    """The plan in words: which method, how it was set and why."""
+    """The plan in words: which method, how it was set and why.
+
+    profile_cost: (epsilon, delta) of the column profile alone, within the guarantee; None if this run released none.
+    """
 
     method: str
     summary: str
@@ -192,6 +199,7 @@ class MethodChoice:
     warnings: tuple[str, ...]
     is_hopeless: bool
     expected: Expected | None = None
+    profile_cost: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,6 +372,8 @@ class ReleasedModel:
             ),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]
+        if said.profile is not None:
+            details.append(("Profile", str(said.profile)))
         if self.rows.problems > 1:
             details.append(("Shared by", f"{self.rows.problems} one-vs-rest problems: the figure covers all of them"))
         details += [

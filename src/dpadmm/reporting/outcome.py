@@ -13,6 +13,7 @@ from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
+from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import (
     Custody,
@@ -26,6 +27,7 @@ from dpadmm.reporting.model import (
     Wiring,
 )
 from dpadmm.reporting.rows import PlainColumns
+from dpadmm.reporting.statement import ProfileCost
 
 NOT_ASKED = "a paper's figure is shown only where its noise was asked for by name (`dpadmm calibrate --claimed`)"
 
@@ -95,11 +97,30 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
         view=said.protection.view.value,
         strength=said.strength.value,
         certificates=tuple(said.theorems),
-        assumptions=(*said.assumptions, *notes),
+        assumptions=(*said.assumptions, *_earlier_release(outcome.plan), *notes),
         records_per_person=said.protection.records_per_person,
         silos_per_person=said.protection.silos_per_person,
         origin=Origin.SECURE if outcome.origin is Origin.SECURE else Origin.SIMULATED,
         no_claim=NOT_ASKED,
+        profile=_profile_cost(outcome),
+    )
+
+
+def _earlier_release(plan: Plan) -> list[str]:
+    """Say so where rows are encoded by what another run has released."""
+    run = plan.task.profile.bought_from
+    said = f"rows are encoded by noisy counts of the columns that run {run!r} released before; the figure counts them"
+    return [] if run is None else [said]
+
+
+def _profile_cost(outcome: PlanOutcome) -> ProfileCost | None:
+    if outcome.profile is None or outcome.profile_epsilon is None:
+        return None
+    return ProfileCost(
+        columns=len(outcome.profile.columns),
+        epsilon=outcome.profile_epsilon,
+        run_epsilon=outcome.noise_plan.statement().curve.epsilon(outcome.plan.whole.delta),
+        earlier_run=outcome.plan.task.profile.bought_from,
     )
 
 
@@ -125,7 +146,7 @@ def choice_of(plan: Plan) -> MethodChoice:
         rounds=plan.rounds,
         settings=(
             ("ridge", f"{plan.mu:.3g}"),
-            ("penalty", repr(plan.setting.problem.regulariser)),
+            ("penalty", _penalty_words(plan.setting.problem.regulariser)),
             ("algorithm", repr(plan.algorithm)),
             ("schedule", repr(plan.schedule)),
             ("released", plan.output.value),
@@ -140,7 +161,12 @@ def choice_of(plan: Plan) -> MethodChoice:
             without_noise=forecast.non_private,
             baseline=forecast.trivial,
         ),
+        profile_cost=None if plan.profile is None else (plan.profile.target.epsilon, plan.profile.target.delta),
     )
+
+
+def _penalty_words(penalty: Regulariser) -> str:
+    return "none beside the ridge" if isinstance(penalty, NoRegulariser) else repr(penalty)
 
 
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:

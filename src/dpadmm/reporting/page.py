@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from dpadmm.privacy.protection import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
+from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import Custody, ReleasedModel, RoundCurve, Spending
 from dpadmm.reporting.picture import network_picture
@@ -65,7 +66,9 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         assumptions=merged(guarantee.assumptions),
         columns=tuple(column.describe() for column in model.schema.columns),
         label=model.schema.label.describe(),
-        weights=_largest_weights(model),
+        panels=() if model.profile is None else column_panels(model.profile),
+        first_shown=FIRST_SHOWN,
+        effects=largest_effects(model),
         commands=_commands(model, now, place),
         short=short,
         number=figure_words,
@@ -185,12 +188,30 @@ def _measured_words(measurement: Measurement) -> str:
     return "measured (public data)" if measurement.basis is Basis.PUBLIC else "measured (accounted)"
 
 
-def _largest_weights(model: ReleasedModel, most: int = 12) -> tuple[tuple[str, float], ...]:
-    names: Sequence[str] = model.schema.feature_names
-    if model.rows.problems > 1:
-        names = [f"{name} (for {each})" for each in model.schema.label.classes for name in names]
-    pairs = zip(names, model.coefficients, strict=True)
-    return tuple(sorted(pairs, key=lambda pair: -abs(pair[1]))[:most])
+@dataclass(frozen=True)
+class Effect:
+    """What one step of a feature adds to the score: a number's step is its scale, a category's is to be it."""
+
+    name: str
+    step: str
+    change: float
+
+
+def largest_effects(model: ReleasedModel, most: int = 12) -> tuple[Effect, ...]:
+    """Return the features that move scores most, comparable with each other whatever their units are."""
+    slopes, _ = model.rows.coefficients(model.weights)
+    names = [(column, name) for column in model.schema.columns for name in column.feature_names]
+    classes = model.schema.label.classes if model.rows.problems > 1 else ("",)
+    found = [
+        Effect(
+            f"{name} (for {each})" if each != "" else name,
+            "" if len(column.feature_names) > 1 else f"+{plain_words(scale)}",
+            float(slope * scale),
+        )
+        for each, row in zip(classes, slopes, strict=True)
+        for (column, name), slope, scale in zip(names, row, model.encoding.scale, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda effect: -abs(effect.change))[:most])
 
 
 def _commands(model: ReleasedModel, spending: Spending | None, place: str | None) -> tuple[tuple[str, str], ...]:

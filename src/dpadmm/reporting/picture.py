@@ -11,6 +11,8 @@ _WIDTH, _HEIGHT = 400, 330
 _CENTRE = (200.0, 200.0)
 _RADII = (132.0, 84.0)
 _END = (290.0, _CENTRE[1])
+_EYE_AT = (200.0, 66.0)
+_ROOMY = 6  # so many silos have room for large circles and long names
 MOST_SHOWN = 12
 
 _EYE = Markup(
@@ -39,8 +41,9 @@ def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, view: str) -> Ma
     elif len(silos) == 1:
         parts.append(_box("model", _END))
     largest = max(silo.records for silo in silos)
-    parts += [_silo(silo, place, largest) for silo, place in zip(shown, places, strict=True)]
-    parts.append(_observer(view, lines))
+    is_roomy = len(shown) <= _ROOMY
+    parts += [_silo(silo, place, largest, is_roomy=is_roomy) for silo, place in zip(shown, places, strict=True)]
+    parts.append(_observer(view, lines, places))
     if len(silos) > len(shown):
         words = f"and {len(silos) - len(shown)} more silos"
         parts.append(Markup('<text class="label" x="200" y="325" text-anchor="middle">{}</text>').format(words))
@@ -55,8 +58,8 @@ def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, view: str) -> Ma
 def _places(number: int) -> list[tuple[float, float]]:
     if number == 1:
         return [(130.0, _CENTRE[1])]
-    turn = math.pi / number if number % 2 == 0 else 0.0
-    angles = [turn - math.pi / 2 + 2 * math.pi * i / number for i in range(number)]
+    # No silo stands at the top: the observer looks down from there.
+    angles = [math.pi * (2 * i + 1) / number - math.pi / 2 for i in range(number)]
     return [(_CENTRE[0] + _RADII[0] * math.cos(a), _CENTRE[1] + _RADII[1] * math.sin(a)) for a in angles]
 
 
@@ -76,11 +79,12 @@ def _box(words: str, place: tuple[float, float]) -> Markup:
     ).format(place[0] - 46, place[1] - 15, place[0], place[1] + 4, words)
 
 
-def _silo(silo: SiloFacts, place: tuple[float, float], largest: int) -> Markup:
-    radius = 17 + 13 * math.sqrt(silo.records / largest)
+def _silo(silo: SiloFacts, place: tuple[float, float], largest: int, *, is_roomy: bool) -> Markup:
+    radius = (17 + 13 * math.sqrt(silo.records / largest)) * (1.0 if is_roomy else 0.7)
+    longest = 16 if is_roomy else 9
     # Names stand outside the ring of silos, clear of the lines.
     shift = -radius - 7 if place[1] < _CENTRE[1] - 1 else radius + 15
-    name = silo.name if len(silo.name) <= 16 else silo.name[:15] + "…"
+    name = silo.name if len(silo.name) <= longest else silo.name[: longest - 1] + "…"
     return Markup(
         '<g transform="translate({:.1f},{:.1f})"><circle class="silo" r="{:.1f}"/>'
         '<text class="count" y="4.5" text-anchor="middle">{}</text>'
@@ -96,17 +100,29 @@ _SEES = {
 }
 
 
-def _observer(view: str, lines: Sequence[tuple[tuple[float, float], tuple[float, float]]]) -> Markup:
+def _observer(
+    view: str, lines: Sequence[tuple[tuple[float, float], tuple[float, float]]], places: Sequence[tuple[float, float]]
+) -> Markup:
     eye = _EYE.format(x=200, y=26)
     words = Markup('<text class="observer" x="200" y="58" text-anchor="middle">{}</text>').format(_SEES.get(view, view))
     if view != "eavesdropper" or not lines:
         return eye + words
-    seen = sorted({_message(a, b) for a, b in lines}, key=lambda place: (round(place[1]), abs(place[0] - 200)))[:2]
+    near = sorted({_message(a, b) for a, b in lines}, key=lambda place: (round(place[1]), abs(place[0] - 200)))
+    seen = [message for message in near if _is_in_sight(message, places)][:2]
     looks = [
-        Markup('<line class="look" x1="{:.0f}" y1="66" x2="{:.1f}" y2="{:.1f}"/>').format(200, x, y - 9)
+        Markup('<line class="look" x1="{:.0f}" y1="{:.0f}" x2="{:.1f}" y2="{:.1f}"/>').format(*_EYE_AT, x, y - 9)
         for x, y in seen
     ]
     return Markup("").join(looks) + eye + words
+
+
+def _is_in_sight(message: tuple[float, float], places: Sequence[tuple[float, float]]) -> bool:
+    """Return whether the eye sees a message past the silos and the names above them."""
+    steps = [0.05 * i for i in range(20)]
+    ray = [tuple(e + t * (m - e) for e, m in zip(_EYE_AT, message, strict=True)) for t in steps]
+    apart = [(abs(x - at[0]), y - at[1]) for x, y in ray for at in places]
+    clear = 31 if len(places) <= _ROOMY else 23
+    return not any(math.hypot(*each) < clear or (each[0] < 26 and -50 < each[1] < -28) for each in apart)
 
 
 def _message(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:

@@ -44,6 +44,31 @@ def statement_text(
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfileCost:
+    """What the column profile behind a model costs, all of it a part of the model's certified figure.
+
+    columns: how many were counted. epsilon: by themselves. earlier_run: the one that released and paid for them, None
+    if it was the model's own. run_epsilon: what the model's own run has spent.
+
+    >>> print(ProfileCost(columns=14, epsilon=0.1049, run_epsilon=1.0))
+    noisy counts of 14 columns (C11), epsilon 0.105 of it by themselves
+    """
+
+    columns: int
+    epsilon: float
+    run_epsilon: float
+    earlier_run: str | None = None
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        said = f"noisy counts of {self.columns} columns (C11), epsilon {self.epsilon:.3g} of it by themselves"
+        if self.earlier_run is None:
+            return said
+        own = f"this run spent epsilon {self.run_epsilon:.6g}"
+        return f"{said}; run {self.earlier_run!r} released and paid for them, {own}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoiseSummary:
     """The noise of all releases together: its family, the least and greatest scale, and how many values got it."""
 
@@ -79,6 +104,7 @@ class PrivacyStatement:
 
     certified: the epsilon at `delta` of all releases together, from the certificates.
     problems: how many problems share the budget (one per class for more than two classes, else 1).
+    profile: which part of the figure is the column profile's, None without one.
     origin: where the noise came from; the figures are about a release only if that was secure.
     """
 
@@ -96,6 +122,7 @@ class PrivacyStatement:
     assumptions: tuple[str, ...]
     problems: int = 1
     subject: str = "the model"
+    profile: ProfileCost | None = None
 
     @classmethod
     def of(
@@ -108,6 +135,7 @@ class PrivacyStatement:
         assumptions: Sequence[str] = (),
         problems: int = 1,
         subject: str = "the model",
+        profile: ProfileCost | None = None,
     ) -> "PrivacyStatement":
         """Return the statement of an account at one delta."""
         return cls(
@@ -125,6 +153,7 @@ class PrivacyStatement:
             assumptions=(*account.assumptions, *assumptions),
             problems=problems,
             subject=subject,
+            profile=profile,
         )
 
     @property
@@ -151,6 +180,8 @@ class PrivacyStatement:
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         details = [("Noise", f"{self.noise}; from: {self.origin.source}")]
+        if self.profile is not None:
+            details.append(("Profile", str(self.profile)))
         if self.problems > 1:
             details.append(
                 ("Shared by", f"{self.problems} one-vs-rest problems: the figure covers all of them together")
@@ -191,4 +222,5 @@ class PrivacyStatement:
             "assumptions": list(self.assumptions),
             "problems": self.problems,
             "subject": self.subject,
+            "profile": None if self.profile is None else vars(self.profile),
         }

@@ -137,11 +137,11 @@ def silo(name, *values):
 def test_silos_are_recognised_by_what_they_hold():
     data = [silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)]
     known = KnownData.of(data, KEY, are_names_public=True)
-    assert known.match([data[2], data[0], data[1]], KEY) == ("c", "a", "b")
+    assert known.match([data[2], data[0], data[1]], KEY).names == ("c", "a", "b")
     renamed = [silo("x", 3), silo("y", 4, 5), silo("z", 1, 2)]
-    assert known.match(renamed, KEY) == ("b", "c", "a")
+    assert known.match(renamed, KEY).names == ("b", "c", "a")
     fewer_columns = [SiloColumns(each.name, {"y": each.columns["y"]}) for each in data]
-    assert known.match(fewer_columns, KEY) == ("a", "b", "c")
+    assert known.match(fewer_columns, KEY).names == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_anything_else_is_refused(other):
 def test_silos_that_hold_the_same_are_told_apart_by_their_names():
     twins = [silo("a", 1, 2), silo("b", 1, 2)]
     known = KnownData.of(twins, KEY, are_names_public=False)
-    assert known.match(twins[::-1], KEY) == ("user 2", "user 1")
+    assert known.match(twins[::-1], KEY).names == ("user 2", "user 1")
     with pytest.raises(LedgerError, match="the very same values"):
         known.match([silo("a", 1, 2), silo("c", 1, 2)], KEY)
 
@@ -176,7 +176,7 @@ def test_small_silos_whose_columns_look_alike_are_still_the_same_data_or_not():
     """One-row silos: (1, 0) with label 1 and (0, 1) with label 0 have the same set of values, in other columns."""
     users = [SiloColumns(f"u{i}", {"a": [i % 2], "b": [1 - i % 2], "y": [i % 2]}) for i in range(4)]
     known = KnownData.of(users, KEY, are_names_public=False)
-    assert known.match(users[::-1], KEY) == ("user 4", "user 3", "user 2", "user 1")
+    assert known.match(users[::-1], KEY).names == ("user 4", "user 3", "user 2", "user 1")
     flipped = SiloColumns("u0", {"a": [1], "b": [0], "y": [1]})
     with pytest.raises(LedgerError, match="other data"):
         known.match([flipped, *users[1:]], KEY)

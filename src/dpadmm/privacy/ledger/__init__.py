@@ -4,8 +4,10 @@
 happens afterwards, what is recorded is never less than what was released. See `docs/ledger.md`.
 """
 
-from dpadmm.privacy.ledger.ledger import ConfirmedLedger, Ledger, open_for_reading
+from dpadmm.privacy.ledger.confirmed import ConfirmedLedger
+from dpadmm.privacy.ledger.ledger import Ledger, open_for_reading
 from dpadmm.privacy.ledger.migration import migrate
+from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Composer
 from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, SiloSpending
@@ -14,8 +16,10 @@ __all__ = [
     "Budget",
     "Composer",
     "ConfirmedLedger",
+    "KeptProfile",
     "Ledger",
     "LedgerStatement",
+    "ProfiledColumns",
     "Receipt",
     "RunSpending",
     "SiloColumns",

@@ -45,6 +45,7 @@ class Kind(Enum):
     BUDGET = "budget"
     REFUSAL = "refusal"
     MIGRATION = "migration"
+    PROFILE = "profile"
 
 
 @dataclass(frozen=True)

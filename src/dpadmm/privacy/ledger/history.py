@@ -13,9 +13,10 @@ from typing import Any
 from dpadmm.errors import LedgerError, ResumeError
 from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of
+from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Protection, Unit
 
 
 def create(
@@ -64,14 +65,10 @@ def create(
 
 
 def _protection_of(content: Mapping[str, Any]) -> Protection:
+    if "holding" not in content:
+        return Protection.read(content)
     earlier = {"APART": 1, "TOGETHER": EVERY_SILO}
-    return Protection(
-        unit=Unit(content["unit"]),
-        relation=Relation(content["relation"]),
-        view=View(content["view"]),
-        records_per_person=content["records_per_person"],
-        silos_per_person=earlier[content["holding"]] if "holding" in content else content["silos_per_person"],
-    )
+    return Protection.read({**content, "silos_per_person": earlier[content["holding"]]})
 
 
 @dataclass
@@ -84,6 +81,7 @@ class Account:
     created: dict[str, Any]
     reader: Reader = field(default_factory=Reader)
     refusals: int = 0
+    profiles: list[KeptProfile] = field(default_factory=list)
 
     @classmethod
     def opened_by(cls, first: Entry | None) -> "Account":
@@ -114,6 +112,8 @@ class Account:
                 self.budget = Budget(**content["budget"])
             case Kind.REFUSAL:
                 self.refusals += 1
+            case Kind.PROFILE:
+                self.profiles.append(KeptProfile.read(content))
             case Kind.CREATED | Kind.MIGRATION:
                 pass
 

@@ -4,23 +4,24 @@ import json
 import os
 import sqlite3
 import threading
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from dpadmm import checks
-from dpadmm.errors import BudgetError, DpadmmError, InputError, LedgerError
+from dpadmm.errors import BudgetError, DpadmmError, LedgerError
 from dpadmm.privacy.ledger import history, store
-from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, check_text, decode_release, encode_release
+from dpadmm.privacy.ledger.confirmed import ConfirmedLedger
+from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, check_text
 from dpadmm.privacy.ledger.history import Account, OpenHistory
+from dpadmm.privacy.ledger.profiles import ROUND, KeptProfile, check_paid, released_profile
 from dpadmm.privacy.ledger.silos import SiloColumns
-from dpadmm.privacy.ledger.spending import Budget, Composer, Meter, admitted, below_spent, overspend
+from dpadmm.privacy.ledger.spending import Budget, Composer, Meter, below_spent, overspend
 from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, draw_runs, draw_statement
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
-from dpadmm.privacy.records import NoisyRelease, Origin, Release
+from dpadmm.privacy.protection import ONE_RECORD, Protection
+from dpadmm.privacy.records import GaussianRelease
 
 
 def _accountant() -> Composer:
@@ -174,7 +175,7 @@ class Ledger(OpenHistory):
         self._refresh()
         return self._account.reader.digest
 
-    def confirm(self, data: Sequence[SiloColumns]) -> "ConfirmedLedger":
+    def confirm(self, data: Sequence[SiloColumns]) -> ConfirmedLedger:
         """Check that `data` are what the ledger was created for, and return what reserves for them.
 
         The silos may come in any order; each is recognised by what it holds. `LedgerError` if the data are others.
@@ -184,10 +185,10 @@ class Ledger(OpenHistory):
         if not store.is_same(store.key_check(key), self._account.created["key_check"]):
             raise LedgerError(f"{store.key_path(self._path)} is the key of another ledger. Restore the right one.")
         try:
-            names = self._account.data.match(data, key)
+            match = self._account.data.match(data, key)
         except LedgerError as problem:
             raise LedgerError(f"{self._path}: {problem}") from None
-        return ConfirmedLedger(self, names, tuple(each.rows for each in data))
+        return ConfirmedLedger(self, match, tuple(each.rows for each in data))
 
     def has_head(self, digest: str) -> bool:
         """Return whether a head noted earlier is in the history."""
@@ -233,6 +234,21 @@ class Ledger(OpenHistory):
         refusal = self._overspend(new)
         if refusal is not None:
             raise refusal
+
+    def _keep_profile(self, profile: KeptProfile) -> None:
+        check_text("run", profile.run)
+        with self._writing() as writer:
+            check_paid(profile, self._profile_releases(profile.run), self._account.profiles)
+            store.append(self._connection, [writer.next(Kind.PROFILE, profile.content())])
+
+    def _profile_releases(self, run: str) -> list[GaussianRelease]:
+        with store.clear_errors(self._path):
+            return released_profile(store.find_round(self._connection, run, ROUND))
+
+    def profiles(self) -> tuple[KeptProfile, ...]:
+        """Return the column profiles that were released and kept, in order."""
+        self._refresh()
+        return tuple(self._account.profiles)
 
     def newest_round(self, run: str) -> int:
         """Return the last round of a run that anything was reserved for, 0 if there is none."""
@@ -325,117 +341,3 @@ def open_for_reading(
     place = Path(os.path.realpath(path))
     connection, account = history.open_read_only(place, expected_head, timeout_seconds)
     return Ledger(place, connection, account, None)
-
-
-@dataclass(frozen=True)
-class ConfirmedLedger:
-    """A ledger beside data that are found to be its own: the only way to record a release.
-
-    `names` are the silos as the ledger knows them, in the order in which the data came, and `sizes` their rows: agent i
-    of a run is `names[i]`.
-    In a ledger of one silo all agents are that silo, and what they release adds up; `is_pooled` says that there are
-    several of them.
-    """
-
-    ledger: Ledger
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    is_pooled: bool = False
-
-    def for_run(self, sizes: Sequence[int]) -> "ConfirmedLedger":
-        """Return what reserves for a run over agents with so many records; they must be the confirmed silos.
-
-        A single silo may be split between several agents.
-        """
-        if tuple(sizes) == self.sizes:
-            return self
-        if len(self.sizes) > 1 or sum(sizes) != self.sizes[0]:
-            raise InputError(
-                f"The ledger was shown {len(self.sizes)} silo(s) with {sum(self.sizes)} rows, the run has "
-                f"{len(sizes)} with {sum(sizes)}, or they are split otherwise. Show it the data of the run."
-            )
-        return replace(self, is_pooled=True)
-
-    def check_protection(self, asked: Protection) -> None:
-        """Refuse, before anything is planned, a protection for which `reserve` would refuse every release."""
-        own = self.ledger.protection
-        if not own.is_covered_by(asked):
-            raise InputError(
-                f"The ledger's budget is {own.words()}; this is asked for {asked.words()}, which does not cover it. "
-                "Leave unit, view, records and silos per person out: then the ledger's are used."
-            )
-
-    def reserve(
-        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
-    ) -> Receipt:
-        """Record `releases` as spent, durably, and return the receipt that lets their messages leave.
-
-        Call it before any noise is drawn. All of the releases are recorded or none. A release is known by (run, round,
-        agent, slot); several of one agent and round in one call get the slots `slot`, `slot + 1`, ... in order.
-        Asking again for the same returns the same receipt and spends nothing.
-
-        Raises `BudgetError` if the budget would be passed (logged), `ResumeError` if something else is recorded under
-        the same key (logged), `InputError` for simulated noise or a certificate for other terms, `LedgerError` if the
-        file cannot be written.
-        """
-        return self.ledger._reserve(self._asks(releases, run, algorithm, origin, slot))
-
-    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
-        """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
-
-        For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
-        """
-        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0))
-
-    def _admitted(self, release: Release) -> Release:
-        """Return a release that the terms cover.
-
-        A pooled silo's person may have each record with another agent. One noise over all agents then hides what they
-        do together, so its certificate must be about a person in as many silos.
-        """
-        records, is_spread = self.ledger.protection.records_per_person, self.is_pooled and release.agent < 0
-        if self.is_pooled and self.ledger.protection.unit is Unit.USER:
-            raise InputError(
-                "The ledger is about users but does not know who they are: it was made for one silo. Create it with "
-                "one silo per user, as in ledger_data(X, y, groups)."
-            )
-        if is_spread and isinstance(release, NoisyRelease) and release.certificate.silos_per_person < records:
-            raise InputError(
-                f"A person may have {records} records, each with another agent, but the aggregate of round "
-                f"{release.round} is certified for a person in {release.certificate.silos_per_person} silo(s). Certify "
-                f"it for {records} silos per person, or make the ledger with the silos told apart."
-            )
-        return admitted(release, self.ledger.protection)
-
-    def _silo_of(self, agent: int) -> str | None:
-        """Return whose data the releases of an agent are about; None, below zero, for those of all."""
-        if agent < 0:
-            return None
-        if len(self.names) == 1:
-            return self.names[0]
-        if agent >= len(self.names):
-            raise InputError(f"Agent {agent} releases, but the data have {len(self.names)} silos. Confirm all of them.")
-        return self.names[agent]
-
-    def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int) -> list[Ask]:
-        if Origin(origin) is not Origin.SECURE:
-            raise InputError(
-                "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. "
-                "Run with the secure sampler to release, or without a ledger to simulate."
-            )
-        check_text("run", run)
-        check_text("algorithm", algorithm)
-        self.ledger._meter()  # imported before the file is locked
-        next_slot: Counter[tuple[int, int]] = Counter()
-        asks = []
-        for given in releases:
-            # Through the codec, so that what is compared and composed now is what will be read back.
-            release = self._admitted(decode_release(encode_release(given)))
-            checks.count("count", release.count)
-            place = release.round, release.agent
-            nth = checks.count("slot", slot, least=0) + next_slot[place]
-            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent)))
-            next_slot[place] += 1
-        if not asks:
-            raise InputError("reserve needs at least one release, got none.")
-        return asks

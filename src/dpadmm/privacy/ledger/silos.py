@@ -9,7 +9,7 @@ table is the same data to the command line, to Python and to a federation. A par
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -102,6 +102,14 @@ class KnownSilo:
 
 
 @dataclass(frozen=True)
+class SiloMatch:
+    """The data that came, recognised: the recorded name of every silo, and keyed marks of the columns of all silos."""
+
+    names: tuple[str, ...]
+    columns: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class KnownData:
     """What a ledger keeps of its data: its silos, and marks of the columns that go through all of them.
 
@@ -118,7 +126,7 @@ class KnownData:
         _check_names(data)
         shown = [None if are_names_public else f"user {i + 1}" for i in range(len(data))]
         silos = tuple(KnownSilo.of(each, key, name) for each, name in zip(data, shown, strict=True))
-        return cls(silos, _common(data, key))
+        return cls(silos, frozenset(_common(data, key).values()))
 
     def content(self) -> dict[str, Any]:
         """Return it as plain values for the log."""
@@ -131,7 +139,7 @@ class KnownData:
             tuple(KnownSilo.read(each) for each in content.get("silos", ())), frozenset(content.get("columns", ()))
         )
 
-    def match(self, data: Sequence[SiloColumns], key: bytes) -> tuple[str, ...]:
+    def match(self, data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
         """Return, for each silo of `data` in order, the name of the recorded silo whose data these are.
 
         Contents decide. Silos with the same contents are told apart by their names, which must then be the recorded
@@ -152,9 +160,9 @@ class KnownData:
         if len(by_name) < len(self.silos):
             raise _other_data("Two of the silos given are the same one.")
         common = _common([by_name[silo.name] for silo in self.silos], key)
-        if not common or not common <= self.common:
+        if not common or not self.common.issuperset(common.values()):
             raise _other_data("Each silo's columns are known, but not together.")
-        return tuple(found)
+        return SiloMatch(tuple(found), common)
 
     def is_like(self, data: SiloColumns, key: bytes) -> bool:
         """Return whether half of the columns or more are those of one of the recorded silos."""
@@ -181,10 +189,10 @@ class KnownData:
         return fitting[0].name
 
 
-def _common(data: Sequence[SiloColumns], key: bytes) -> frozenset[str]:
-    """Return the marks of the columns that all silos have, each taken through the silos in this order."""
+def _common(data: Sequence[SiloColumns], key: bytes) -> dict[str, str]:
+    """Return the marks of the columns that all silos have, by name, each taken through the silos in this order."""
     names = set.intersection(*(set(each.digests) for each in data))
-    return frozenset(_mark(b"".join(each.digests[name] for each in data), key, b"dpadmm common") for name in names)
+    return {name: _mark(b"".join(each.digests[name] for each in data), key, b"dpadmm common") for name in names}
 
 
 def _check_names(data: Sequence[SiloColumns]) -> None:

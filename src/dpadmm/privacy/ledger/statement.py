@@ -6,6 +6,7 @@ from typing import Any
 
 from dpadmm.privacy.ledger.entries import Ask, Entry, Kind
 from dpadmm.privacy.ledger.history import Account
+from dpadmm.privacy.ledger.profiles import is_profile
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Meter, Piles
 from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength
 
@@ -42,6 +43,7 @@ class LedgerStatement:
     `left_epsilon` is the budget less that; since epsilons do not simply add, more than it may still fit.
     `holds_adaptively`: the figure also holds if the noise of later releases was chosen after seeing earlier ones
     (C0: Gaussian releases only, or a budget with delta 0); otherwise the noise must have been planned beforehand.
+    `profiles`: how many column profiles are kept, for later fits to use at no cost.
     """
 
     budget: Budget
@@ -55,6 +57,7 @@ class LedgerStatement:
     strengths: tuple[Strength, ...]
     holds_adaptively: bool
     silos: tuple[SiloSpending, ...]
+    profiles: int = 0
 
     @property
     def strength(self) -> Strength:
@@ -80,6 +83,8 @@ class LedgerStatement:
             f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]
+        if self.profiles:
+            lines.append(f"Profiles   {self.profiles} kept, which later fits of the same columns use at no cost")
         if len(self.silos) > 1:
             lines += [
                 f"  {spending.silo}: epsilon {spending.spent_epsilon:.6g} in {spending.releases} releases"
@@ -102,7 +107,7 @@ class LedgerStatement:
 def draw_statement(account: Account, meter: Meter) -> LedgerStatement:
     """Return the statement of an account."""
     piles, budget = account.piles, account.budget
-    spent = max(meter.epsilon(pile, budget) for pile in piles.people().values())
+    spent = _worst(piles, meter, budget)
     reached = ((silo, pile + piles.everyone) for silo, pile in sorted(piles.silos.items()))
     return LedgerStatement(
         budget=budget,
@@ -119,12 +124,16 @@ def draw_statement(account: Account, meter: Meter) -> LedgerStatement:
             SiloSpending(silo=silo, releases=pile.releases, spent_epsilon=meter.epsilon(pile, budget))
             for silo, pile in reached
         ),
+        profiles=len(account.profiles),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpending:
-    """What one run has in the log, and what it would have cost alone at the budget's delta."""
+    """What one run has in the log, and what it would have cost alone at the budget's delta.
+
+    `profile_epsilon` is what its column profile (round 0) would have cost alone, a part of that; None without one.
+    """
 
     run: str
     algorithm: str
@@ -133,11 +142,13 @@ class RunSpending:
     alone_epsilon: float
     first_time: str
     last_time: str
+    profile_epsilon: float | None = None
 
 
 @dataclass
 class _Run:
     piles: Piles
+    profile: Piles
     first_time: str
     last_time: str = ""
 
@@ -149,9 +160,12 @@ def draw_runs(entries: Iterable[Entry], account: Account, meter: Meter) -> tuple
         content = entry.content()
         if Kind(content["event"]) is Kind.RELEASE:
             key = content["run"], content["algorithm"]
-            run = found.setdefault(key, _Run(Piles(account.piles.protection), content["time"]))
+            protection = account.piles.protection
+            run = found.setdefault(key, _Run(Piles(protection), Piles(protection), content["time"]))
             ask = Ask.of(content)
             run.piles.add(ask.release, ask.silo)
+            if is_profile(ask.release):
+                run.profile.add(ask.release, ask.silo)
             run.last_time = content["time"]
     return tuple(
         RunSpending(
@@ -159,9 +173,15 @@ def draw_runs(entries: Iterable[Entry], account: Account, meter: Meter) -> tuple
             algorithm=algorithm,
             releases=run.piles.releases,
             silos=len(run.piles.silos),
-            alone_epsilon=max(meter.epsilon(pile, budget) for pile in run.piles.people().values()),
+            alone_epsilon=_worst(run.piles, meter, budget),
+            profile_epsilon=_worst(run.profile, meter, budget) if run.profile.releases else None,
             first_time=run.first_time,
             last_time=run.last_time,
         )
         for (name, algorithm), run in found.items()
     )
+
+
+def _worst(piles: Piles, meter: Meter, budget: Budget) -> float:
+    """Return the epsilon of the person who is reached most."""
+    return max(meter.epsilon(pile, budget) for pile in piles.people().values())

@@ -263,6 +263,16 @@ def find_key(connection: sqlite3.Connection, key: Key) -> Entry | None:
     return None if row is None else Entry(*row)
 
 
+def find_round(connection: sqlite3.Connection, run: str, number: int) -> list[Entry]:
+    """Return the entries of all releases of a run in one round."""
+    rows = connection.execute(
+        "SELECT seq, body, digest FROM entries WHERE seq IN (SELECT seq FROM keys WHERE run = ? AND round = ?) "
+        "ORDER BY seq",
+        (run, number),
+    )
+    return [Entry(*row) for row in rows]
+
+
 def append(connection: sqlite3.Connection, entries: Iterable[Entry]) -> None:
     """Insert entries and the keys of those that are releases; a second entry under the same key is an error."""
     for entry in entries:

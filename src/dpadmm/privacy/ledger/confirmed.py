@@ -1,0 +1,184 @@
+"""A ledger beside data that are found to be its own: what reserves, and keeps profiles."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.privacy.ledger.entries import Ask, check_text, decode_release, encode_release
+from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release
+from dpadmm.privacy.ledger.silos import SiloMatch
+from dpadmm.privacy.ledger.spending import admitted
+from dpadmm.privacy.ledger.statement import Receipt
+from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.privacy.records import GaussianRelease, NoisyRelease, Origin, Release
+
+if TYPE_CHECKING:
+    from dpadmm.privacy.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class ConfirmedLedger:
+    """A ledger beside data that are found to be its own: the only way to record a release.
+
+    `match` tells which silos came, in their order, and `sizes` their rows: agent i of a run is `names[i]`.
+    In a ledger of one silo all agents are that silo, and what they release adds up; `is_pooled` says that there are
+    several of them.
+    """
+
+    ledger: "Ledger"
+    match: SiloMatch
+    sizes: tuple[int, ...]
+    is_pooled: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The silos as the ledger knows them, in the order in which the data came."""
+        return self.match.names
+
+    def for_run(self, sizes: Sequence[int]) -> "ConfirmedLedger":
+        """Return what reserves for a run over agents with so many records; they must be the confirmed silos.
+
+        A single silo may be split between several agents.
+        """
+        if tuple(sizes) == self.sizes:
+            return self
+        if len(self.sizes) > 1 or sum(sizes) != self.sizes[0]:
+            raise InputError(
+                f"The ledger was shown {len(self.sizes)} silo(s) with {sum(self.sizes)} rows, the run has "
+                f"{len(sizes)} with {sum(sizes)}, or they are split otherwise. Show it the data of the run."
+            )
+        return replace(self, is_pooled=True)
+
+    def check_protection(self, asked: Protection) -> None:
+        """Refuse, before anything is planned, a protection for which `reserve` would refuse every release."""
+        own = self.ledger.protection
+        if not own.is_covered_by(asked):
+            raise InputError(
+                f"The ledger's budget is {own.words()}; this is asked for {asked.words()}, which does not cover it. "
+                "Leave unit, view, records and silos per person out: then the ledger's are used."
+            )
+
+    def reserve(
+        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
+    ) -> Receipt:
+        """Record `releases` as spent, durably, and return the receipt that lets their messages leave.
+
+        Call it before any noise is drawn. All of the releases are recorded or none. A release is known by (run, round,
+        agent, slot); several of one agent and round in one call get the slots `slot`, `slot + 1`, ... in order.
+        Asking again for the same returns the same receipt and spends nothing.
+
+        Raises `BudgetError` if the budget would be passed (logged), `ResumeError` if something else is recorded under
+        the same key (logged), `InputError` for simulated noise or a certificate for other terms, `LedgerError` if the
+        file cannot be written.
+        """
+        return self.ledger._reserve(self._asks(releases, run, algorithm, origin, slot))
+
+    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+        """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
+
+        For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
+        """
+        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0))
+
+    def keep_profile(self, subject: ProfiledColumns, run: str, counts: Iterable[float], noise_std: float) -> None:
+        """Record the noisy counts of all silos together that `run` has just drawn, for later fits to use for nothing.
+
+        Call it before the run goes on: what was paid for is then not lost with the run. `InputError` unless the
+        ledger has recorded that very release of the run, with this noise.
+        """
+        mark = self._mark(subject.columns)
+        if mark is None:
+            raise InputError("The ledger was not shown all columns of the profile, so it cannot tell them again.")
+        self.ledger._keep_profile(
+            KeptProfile(
+                run=run,
+                form=subject.form,
+                data=mark,
+                columns=len(subject.columns),
+                records=subject.records,
+                protection=subject.protection,
+                noise_std=float(noise_std),
+                counts=tuple(float(x) for x in counts),
+            )
+        )
+
+    def kept_profile(self, subject: ProfiledColumns) -> KeptProfile | None:
+        """Return the profile with the least noise that earlier runs released of these very columns, None without one.
+
+        Public columns, bins, values and protection must all be the same. A profile against a weaker observer would
+        make a later statement say too much; other values under the same names are other data.
+        """
+        mark = self._mark(subject.columns)
+        found = [] if mark is None else [kept for kept in self.ledger.profiles() if kept.is_about(subject, mark)]
+        return min(found, key=lambda kept: kept.noise_std, default=None)
+
+    def release_of(self, kept: KeptProfile) -> GaussianRelease:
+        """Return what a profile has cost the worst person, as one release: a model that rests on it counts it in."""
+        return as_one_release(self.ledger._profile_releases(kept.run), kept.protection)
+
+    def _mark(self, columns: Sequence[str]) -> str | None:
+        """Return a mark of the columns' values in this order, None if one of them did not come.
+
+        One for all of them: marks of single columns would tell the reader of the log which of them are equal.
+        """
+        marks = [self.match.columns.get(name) for name in columns]
+        if not marks or None in marks:
+            return None
+        return hashlib.sha256(" ".join(map(str, marks)).encode()).hexdigest()
+
+    def _admitted(self, release: Release) -> Release:
+        """Return a release that the terms cover.
+
+        A pooled silo's person may have each record with another agent. One noise over all agents then hides what they
+        do together, so its certificate must be about a person in as many silos.
+        """
+        records, is_spread = self.ledger.protection.records_per_person, self.is_pooled and release.agent < 0
+        if self.is_pooled and self.ledger.protection.unit is Unit.USER:
+            raise InputError(
+                "The ledger is about users but does not know who they are: it was made for one silo. Create it with "
+                "one silo per user, as in ledger_data(X, y, groups)."
+            )
+        if is_spread and isinstance(release, NoisyRelease) and release.certificate.silos_per_person < records:
+            raise InputError(
+                f"A person may have {records} records, each with another agent, but the aggregate of round "
+                f"{release.round} is certified for a person in {release.certificate.silos_per_person} silo(s). Certify "
+                f"it for {records} silos per person, or make the ledger with the silos told apart."
+            )
+        return admitted(release, self.ledger.protection)
+
+    def _silo_of(self, agent: int) -> str | None:
+        """Return whose data the releases of an agent are about; None, below zero, for those of all."""
+        if agent < 0:
+            return None
+        if len(self.names) == 1:
+            return self.names[0]
+        if agent >= len(self.names):
+            raise InputError(f"Agent {agent} releases, but the data have {len(self.names)} silos. Confirm all of them.")
+        return self.names[agent]
+
+    def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int) -> list[Ask]:
+        if Origin(origin) is not Origin.SECURE:
+            raise InputError(
+                "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. "
+                "Run with the secure sampler to release, or without a ledger to simulate."
+            )
+        check_text("run", run)
+        check_text("algorithm", algorithm)
+        self.ledger._meter()  # imported before the file is locked
+        next_slot: Counter[tuple[int, int]] = Counter()
+        asks = []
+        for given in releases:
+            # Through the codec, so that what is compared and composed now is what will be read back.
+            release = self._admitted(decode_release(encode_release(given)))
+            checks.count("count", release.count)
+            place = release.round, release.agent
+            nth = checks.count("slot", slot, least=0) + next_slot[place]
+            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent)))
+            next_slot[place] += 1
+        if not asks:
+            raise InputError("reserve needs at least one release, got none.")
+        return asks
