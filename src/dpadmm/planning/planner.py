@@ -26,7 +26,8 @@ from dpadmm.planning.candidates import (
     unit_noise,
     why_not,
 )
-from dpadmm.planning.plan import Extent, Forecast, Plan, ScoreKind, course_of
+from dpadmm.planning.forecast import Extent, Forecast, ScoreKind
+from dpadmm.planning.plan import Plan, course_of
 from dpadmm.planning.simulations import SimulatedScores, run_simulation, simulation_of
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import WORLDS, RowForm
