@@ -26,8 +26,9 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.reporting.facts import Spending
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
-from dpadmm.reporting.model import ReleasedModel, Spending
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
 
 

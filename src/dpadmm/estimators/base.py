@@ -35,7 +35,8 @@ from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
-from dpadmm.reporting.model import ReleasedModel, Spending
+from dpadmm.reporting.facts import Spending
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
 from dpadmm.reporting.statement import PrivacyStatement
 

@@ -14,16 +14,9 @@ from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome, re
 from dpadmm.engines.federation.terms import agreed_run, loss_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
+from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloFacts, Wiring
 from dpadmm.reporting.files import decode, loss_words
-from dpadmm.reporting.model import (
-    Custody,
-    Guarantee,
-    MethodChoice,
-    ReleasedModel,
-    RoundCurve,
-    SiloFacts,
-    Wiring,
-)
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
 from dpadmm.reporting.statement import ProfileCost
 
