@@ -244,7 +244,7 @@ class Training:
             return self._prepared()
         with self.books.open(self.tables, self.words) as ledger:  # other data or terms are refused before the planning
             prepared = self._prepared()
-            if not self.words.profile.is_wanted:
+            if ledger is None or not self.words.profile.is_wanted:
                 return prepared
             target = Target(self.words.epsilon, self.words.delta)
             return replace(prepared, bought=bought_profile(ledger, prepared.rows, self.words.protection, target))

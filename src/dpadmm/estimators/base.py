@@ -160,7 +160,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
             bought = None
-            if wishes.profile.is_wanted:
+            if ledger is not None and wishes.profile.is_wanted:
                 bought = bought_profile(ledger, rows.raw, wishes.protection, wishes.target)
             plan = wishes.plan(loss, rows.raw, rows.schema.dimension, bought)
             self._warn(wishes, rows, plan)

@@ -12,7 +12,7 @@ from dpadmm.algorithms.method import Topology
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
-from dpadmm.engines.bought import BoughtProfile, profile_epsilon, statement_with
+from dpadmm.engines.bought import BoughtProfile, statement_with
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.columns import round_zero_terms
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
@@ -24,6 +24,7 @@ from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Constant, Tail
+from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.forecast import Extent, Forecast
 from dpadmm.planning.task import Task
@@ -380,6 +381,15 @@ def carry_out(
         receipts=done[0].receipts,
         run_name=done[0].name,
         profile=None if raw is None or raw.profile is None else raw.profile.by(done[0].name),
-        profile_epsilon=profile_epsilon(done[0].plan, bought, plan.whole.delta),
+        profile_epsilon=_profile_epsilon(plan, bought, is_secure=isinstance(sampler, SecureSampler)),
         encoding=None if raw is None else raw.encoding,
     )
+
+
+def _profile_epsilon(plan: Plan, bought: BoughtProfile | None, *, is_secure: bool) -> float | None:
+    """Return what the profile behind a run costs the worst person by itself, None without one."""
+    if bought is not None:
+        return bought.epsilon(plan.whole.delta)
+    if plan.profile is None:
+        return None
+    return plan.profile_plan(is_secure).statement().curve.epsilon(plan.whole.delta)

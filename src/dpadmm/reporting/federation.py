@@ -7,12 +7,13 @@ from pathlib import Path
 from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
 from dpadmm.datasets.schema import Schema
-from dpadmm.engines.bought import profile_epsilon
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.columns import encoding_of, released_profile
 from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome, read_outcome
 from dpadmm.engines.federation.terms import agreed_run, loss_of
+from dpadmm.engines.round_zero import PROFILE
 from dpadmm.errors import InputError
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloFacts, Wiring
 from dpadmm.reporting.files import decode, loss_words
@@ -115,7 +116,8 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
 
 def _profile_epsilon(outcome: FederationOutcome) -> float | None:
     """Return what the columns' noisy counts cost the worst person by themselves, None without any."""
-    return profile_epsilon(agreed_run(outcome.agreement).plan, None, outcome.agreement.delta)
+    row = agreed_run(outcome.agreement).plan.releases.get((PROFILE, 0))
+    return None if row is None else NoisePlan({(PROFILE, 0): row}).statement().curve.epsilon(outcome.agreement.delta)
 
 
 def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:
