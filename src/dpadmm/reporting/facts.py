@@ -156,10 +156,7 @@ def _compared(difference: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodChoice:
-    """The plan in words: which method, how it was set and why.
-
-    profile_cost: (epsilon, delta) of the column profile alone, within the guarantee; None if this run released none.
-    """
+    """The plan in words: which method, how it was set and why."""
 
     method: str
     summary: str
@@ -169,7 +166,6 @@ class MethodChoice:
     warnings: tuple[str, ...]
     is_hopeless: bool
     expected: Expected | None = None
-    profile_cost: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,7 @@ def _guarantee(outcome: FederationOutcome) -> Guarantee:
 
 
 def _choice(outcome: FederationOutcome) -> MethodChoice:
-    terms, counted = outcome.agreement, _profile_epsilon(outcome)
+    terms = outcome.agreement
     return MethodChoice(
         method=terms.method,
         summary=by_name()[terms.method].about.summary,
@@ -110,7 +110,6 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
         reasons=("The terms were fixed and approved by every silo before the run.",),
         warnings=tuple(f"{name} left during the run; the rest went on without it." for name in terms.left),
         is_hopeless=False,
-        profile_cost=None if counted is None else (counted, terms.delta),
     )
 
 

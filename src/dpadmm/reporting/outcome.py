@@ -152,7 +152,6 @@ def choice_of(plan: Plan) -> MethodChoice:
             without_noise=forecast.non_private,
             baseline=forecast.trivial,
         ),
-        profile_cost=None if plan.profile is None else (plan.profile.target.epsilon, plan.profile.target.delta),
     )
 
 
