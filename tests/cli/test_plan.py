@@ -33,6 +33,16 @@ def test_the_curve_goes_to_the_terminal_and_to_a_file(cli, study, tmp_path):
     assert means[-1] > means[0]
 
 
+def test_the_curve_is_whole_on_a_narrow_terminal(cli, monkeypatch):
+    """Bars that are cut at the same place look alike, whatever they stand for."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = cli.run(*WORDS, "--method", "output-perturbation").stdout.split("against epsilon")[1]
+    assert "…" not in shown
+    bars = [line.split("│")[6].strip() for line in shown.splitlines() if line.startswith("│") and line[4:9].strip()]
+    assert len(bars) == 5
+    assert all(len(bar) == 10 and not bar.strip("█·") for bar in bars)
+
+
 def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
     words = (*WORDS, "--method", "output-perturbation", "--prevalence", "0.1")
     said = cli.ask(*words)

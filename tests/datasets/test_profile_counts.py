@@ -153,6 +153,19 @@ def test_a_column_that_is_mostly_zero_keeps_room_for_the_rest():
     assert (scale.centre[0], scale.scale[0]) == (0.0, 30.0)
 
 
+@pytest.mark.parametrize("times", [1, 30, 300])
+def test_bounds_that_are_far_too_wide_do_not_become_the_scale(times):
+    """The noise leaves a share of the records unseen; spread over bounds far too wide it would hide the column."""
+    rng = np.random.default_rng(4)
+    ages = rng.integers(18, 95, 6000).astype(float)
+    form = ProfileForm((Numeric("age", 0, 120 * times),))
+    counts = form.counts_of_numbers(ages[:, None])
+    for _ in range(20):
+        noisy = counts + rng.normal(0, 60, len(counts))
+        [scale] = profile_of(form, noisy, 60.0, len(ages)).scales(form.columns)
+        assert 15 < scale.scale[0] < 250
+
+
 def test_a_typed_typical_value_still_wins():
     column = Numeric("x", 0, 1000, typical=300)
     form = ProfileForm((column,))

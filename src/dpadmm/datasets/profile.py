@@ -40,6 +40,7 @@ _VISIBLE = 2.5  # a bin is believed from so many standard deviations of noise on
 _END = 0.005  # share of the records that may lie beyond the support on either side
 _WINSORISED = 0.01
 _ATOM_SCALE = 0.03  # of the range, for a column all of whose visible values are one
+_FAR = 20.0  # what is in no visible bin counts as spread over at most so many times the support
 _REACH = 10.0  # values are clipped at so many scales from the centre, or at the support
 
 
@@ -397,11 +398,13 @@ class VisibleLine:
         """Return mean and deviation, winsorised; `width` is the public range.
 
         What is not visible may be anywhere: it counts as spread evenly over the range. Without that, columns that are
-        mostly one value would get a scale that blows the rest up.
+        mostly one value would get a scale that blows the rest up. The range counts up to `_FAR` times the support only:
+        the noise alone leaves a few records unseen, and bounds that are far too wide would make that the whole scale.
         """
-        hidden = self.unseen * width**2 / 12
-        if np.count_nonzero(self.shares) == 1 and self.support[0] == self.support[1]:
-            return self.support[0], max(math.sqrt(hidden), _ATOM_SCALE * width)
+        low, high = self.support
+        if low == high:
+            return low, max(math.sqrt(self.unseen * width**2 / 12), _ATOM_SCALE * width)
+        hidden = self.unseen * min(width, _FAR * (high - low)) ** 2 / 12
         centre, variance = self.moments(self.quantile(_WINSORISED), self.quantile(1 - _WINSORISED))
         held = self.shares[self.shares > 0]
         is_crowded = max(held[0], held[-1]) > 0.5

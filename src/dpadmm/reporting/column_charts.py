@@ -59,17 +59,11 @@ def _panel(column: ColumnStatistics) -> ColumnPanel:
     if not column.is_number:
         return ColumnPanel(column.name, empty, category_chart(column))
     mean, median = column.mean(), column.quantile(0.5)
-    words = f"mean {_plus_minus(mean)}, median {_from_to(median)}"
+    words = f"mean {_from_to(mean)}, median {_from_to(median)}"
     if not mean.is_visible and not median.is_visible:
         words = "nothing is visible above the noise"
     scale = "each bar twice as wide as the one before" if _is_crowded(column) else ""
     return ColumnPanel(column.name, "; ".join(filter(None, (words, empty, scale))), number_chart(column))
-
-
-def _plus_minus(figure: NoisyFigure) -> str:
-    if not figure.is_visible:
-        return "not visible"
-    return f"{plain_words(figure.value)} ± {plain_words(DEVIATIONS * figure.std_error, 2)}"
 
 
 def _from_to(figure: NoisyFigure) -> str:

@@ -10,7 +10,7 @@ from dpadmm.planning.forecast import ScoreKind
 from dpadmm.planning.planner import UtilityPoint
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-_BAR = 30
+_BAR = 10  # so that the table is whole on a terminal of 80 columns
 
 
 def epsilons_around(epsilon: float) -> tuple[float, ...]:
@@ -26,7 +26,10 @@ def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
     """Return a table with one bar per epsilon, from having learned nothing to the model without noise."""
     score = points[0].expected.score.value
     table = Table(
-        title=f"Expected {score} against epsilon (simulations on public synthetic data)", title_justify="left"
+        title=f"Expected {score} against epsilon (simulations on public synthetic data)",
+        title_justify="left",
+        caption="learned: the part of what is learned without noise, by the loss",
+        caption_justify="left",
     )
     table.add_column("epsilon", justify="right")
     table.add_column(score, justify="right")
@@ -34,8 +37,8 @@ def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
     more = list(points[0].expected.figures)
     for name in more:
         table.add_column(name, justify="right")
-    table.add_column(f"{'nothing learned':<{_BAR - 13}}without noise")
-    table.add_column("method")
+    table.add_column("learned", no_wrap=True, min_width=_BAR)
+    table.add_column("method", overflow="fold")
     for point in points:
         style = "bold" if point.epsilon == epsilon else "dim" if point.is_hopeless else ""
         filled = round(_BAR * min(1.0, max(0.0, point.expected.kept)))
