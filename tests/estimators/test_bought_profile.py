@@ -80,6 +80,18 @@ def test_a_profile_that_was_dearer_than_half_a_budget_is_not_used_again(data, bo
     assert small.profile_ is None or small.profile_.run != first.profile_.run
 
 
+@pytest.mark.parametrize("method", ["dp-gd", "dvp", "m-admm", "output-perturbation", "p-admm-recycled", "r-admm"])
+@pytest.mark.parametrize("share", [SHARE, 0.49])
+def test_whatever_the_noise_of_a_method_its_figure_stays_within_epsilon(data, book, method, share):
+    """Pure epsilons and Gaussian noise do not add up in squares."""
+    X, y, groups = data
+    build(book, algorithm="p-admm", profile_share=share).fit(X, y, groups)
+    model = build(book, algorithm=method, alpha=0.01).fit(X, y, groups)
+    assert min(rounds_of(model)) == 1
+    assert model.profile_ is not None
+    assert model.privacy_.certified <= 1.0
+
+
 def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, book, tmp_path):
     """The model file holds the counts: seen alone it tells them too, so a figure without them would be too small."""
     X, y, groups = data
