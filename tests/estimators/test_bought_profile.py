@@ -266,6 +266,28 @@ def test_users_and_one_silo_split_otherwise(data, tmp_path):
     assert second.profile_.records == 60
 
 
+@pytest.mark.parametrize(
+    ("people", "is_used"),
+    [
+        ({}, True),
+        ({"max_silos_per_person": 2}, False),
+        ({"max_records_per_person": 2}, False),
+        ({"max_silos_per_person": 2, "view": "public", "algorithm": "fp-coordinator"}, True),
+    ],
+)
+def test_where_records_of_a_person_may_have_been_together_a_profile_of_another_split_is_not_used(
+    data, tmp_path, people, is_used
+):
+    """Two records in two years may lie in one hospital, whose noise was meant for one of them."""
+    X, y, _ = data
+    path, view = tmp_path / "whole.ledger", View(people.get("view", "eavesdropper"))
+    Ledger.create(path, ledger_data(X, y), Budget(epsilon=20.0, delta=DELTA), protection=Protection(view=view)).close()
+    hospitals, years = np.arange(len(X)) // 2 % 3, np.arange(len(X)) % 2
+    first = build(path, **people).fit(X, y, hospitals)
+    second = build(path, **people).fit(X, y, years)
+    assert (second.profile_.run == first.profile_.run) is is_used
+
+
 def test_the_weaker_view_is_stated_where_methods_differ(data, tmp_path):
     X, y, groups = data
     path, public = tmp_path / "public.ledger", Protection(view=View.PUBLIC)
