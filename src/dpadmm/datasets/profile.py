@@ -399,6 +399,12 @@ class VisibleLine:
         What is not visible may be anywhere: it counts as spread evenly over the range. Without that, columns that are
         mostly one value would get a scale that blows the rest up.
         """
+        unit = 2.0 ** (math.frexp(width)[1] - 1)  # squares of widths near the ends of 64-bit numbers do not fit
+        line = replace(self, left=self.left / unit, right=self.right / unit)
+        centre, scale = line._centre_and_scale(width / unit)
+        return centre * unit, scale * unit
+
+    def _centre_and_scale(self, width: float) -> tuple[float, float]:
         hidden = self.unseen * width**2 / 12
         if np.count_nonzero(self.shares) == 1 and self.support[0] == self.support[1]:
             return self.support[0], max(math.sqrt(hidden), _ATOM_SCALE * width)
