@@ -100,8 +100,12 @@ WAYS = {"fit": fit, "estimator": estimator, "recorded": recorded}
 
 
 def trace(way: str) -> list[str]:
-    """Return the modules of one way, from a temporary folder."""
+    """Return the modules of one way, from a temporary folder and with nothing remembered from an earlier one."""
     before = Path.cwd()
+    for name, module in list(sys.modules.items()):
+        for each in vars(module).values() if name.startswith("dpadmm.") else ():
+            if hasattr(each, "cache_clear"):
+                each.cache_clear()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:

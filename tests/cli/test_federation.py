@@ -85,9 +85,50 @@ def test_init_approve_show(cli, place):
     approved = cli.run("silo", "approve", "north", "federation.toml", "--yes")
     assert approved.exit_code == 0, approved.output
     assert "Certified cost to a record here: epsilon 1 at delta 1e-05" in approved.stdout
+    assert "Rows are encoded by bounds, plainly, alone" in approved.stdout
     shown = cli.run("silo", "show", "north", "--log")
+    assert "# dimension = 2; with a profile_share also: n_numeric = 2, n_categorical = 0, n_counts = 42" in shown.stdout
     assert "approved: run 'trial'" in shown.stdout
     assert "Spent      epsilon 0 of 2" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"reach": 0.6}, "Rows are encoded by public bounds and categories alone"),
+        (
+            {"reach": 0.6, "profile_share": 0.1, "n_numeric": 2, "n_counts": 42},
+            "Round 0 releases noisy counts of the columns, which alone cost epsilon 0.285;",
+        ),
+    ],
+)
+def test_an_owner_is_told_how_rows_are_encoded(cli, place, change, words):
+    key, people = made(cli)
+    write_federation(place / "federation.toml", terms(key, *people, **change))
+    approved = cli.run("silo", "approve", "north", "federation.toml", "--yes")
+    assert approved.exit_code == 0, approved.output
+    assert words in approved.stdout
+    assert "Certified cost to a record here: epsilon 1 at delta 1e-05" in approved.stdout
+
+
+def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
+    """By public knowledge where counts would drown in noise, else by a profile."""
+    built = []
+
+    def stop(_place, tables, _schema, build, _policy, _budget):
+        people = [Participant(name, len(table), f"{i}" * 64) for i, (name, table) in enumerate(tables.items())]
+        built.append(build(people, "a" * 64, "b" * 64))
+        raise InputError("Enough.")
+
+    monkeypatch.setattr("dpadmm.engines.flower.rehearsal.prepared", stop)
+    many = "age,dose,result\n" + "".join(f"{20 + i % 60},{i % 7},{(-1) ** i}\n" for i in range(4000))
+    (place / "many.csv").write_text(many)
+    for table in ("north.csv", "many.csv"):
+        cli.run("federate", "--local", "2", "--data", table, "--schema", "schema.json")
+    small, large = built
+    assert small.reach == large.reach > 0
+    assert small.profile_share == 0 < large.profile_share <= 0.1
+    assert (large.n_numeric, large.n_categorical, large.n_counts) == (2, 0, 42)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +258,7 @@ CLINICS = ("clinic", "north", "south")
 def test_the_documented_way(place):
     """All further commands and the file of docs/federation.md, with secure noise, each command its own process.
 
-    Changed are only the host and port, the dimension, and that three silos do what the document shows for one.
+    Changed are only the host and port, what the schema implies, and that three silos do what it shows for one.
     """
     _, *scripts = documented("sh")
     lines = [line for script in scripts for line in script.splitlines()]
@@ -267,9 +308,11 @@ def test_the_documented_way(place):
         for process in started:
             process.stop()
     federated = said["federate federation.toml", ""]
+    assert "round 0, the columns' noisy counts" in federated
     assert "round 10/10" in federated
     assert "(private release)" in federated
     model = ReleasedModel.load(place / "model.json")
+    assert [column.name for column in model.profile.columns] == ["age", "dose"]
     assert model.guarantee.is_release
     assert [silo.name for silo in model.silos] == list(CLINICS)
     for name in CLINICS:
@@ -282,7 +325,11 @@ def test_the_documented_way(place):
 
 def filled(template: str, said: dict[tuple[str, str], str]) -> str:
     """Return the documented federation file with what the commands have printed."""
-    head = template[: template.index("[[participants]]")].replace("dimension = 24", "dimension = 2")
+    head = template[: template.index("[[participants]]")]
+    for name in ("dimension", "n_numeric", "n_categorical", "n_counts"):
+        number = re.search(rf"\b{name} = \d+", said["silo init", "clinic"])[0]
+        head, found = re.subn(rf"^{name} = \d+", number, head, flags=re.MULTILINE)
+        assert found == 1
     printed = {"coordinator": said["coordinator init", ""], "schema": said["silo init", "clinic"]}
     for name, text in printed.items():
         head = head.replace(f'{name} = "…"', re.search(rf'{name} = "\w{{64}}"', text)[0])

@@ -22,7 +22,8 @@ from dpadmm.errors import LedgerError
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.privacy.ledger import Ledger, open_for_reading
 from dpadmm.reporting import files
-from dpadmm.reporting.model import Custody, ReleasedModel
+from dpadmm.reporting.facts import Custody
+from dpadmm.reporting.model import ReleasedModel
 
 
 def outputs(folder: Path) -> list[str]:

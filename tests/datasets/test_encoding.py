@@ -213,3 +213,14 @@ def test_entries_given_in_parts_are_one_entry(bounds):
     parts = sparse.csr_array((np.ones(3), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
     rows = RowEncoding.of_numbers(2, bounds)
     np.testing.assert_allclose(dense(rows.encode(parts)), rows.encode(parts.toarray()), rtol=1e-15)
+
+
+def test_sparse_rows_far_from_the_origin_are_stored_as_they_are():
+    """A public choice: by the encoding alone, whatever the rows are."""
+    column = Numeric("year", 0, 1e6).scale_at(9e5, 1.0)
+    for scale in (column, Numeric("year", 0, 1e6).usual_scale()):
+        rows = RowEncoding.of([scale], reach=0.6, constant=0.3)
+        X = np.array([[9e5], [0.0], [1e6]])
+        got = rows.encode(sparse.csr_array(X))
+        assert isinstance(got, np.ndarray) is (scale is column)
+        np.testing.assert_allclose(dense(got), rows.encode(X), atol=1e-9)

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 from dpadmm.errors import InputError
 from dpadmm.planning import Task, plan, utility_curve
-from dpadmm.planning.plan import Extent
+from dpadmm.planning.forecast import Extent
 from dpadmm.planning.simulations import MOST_RECORDS, MOST_ROUNDS, MOST_WIDTH, score_models
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge

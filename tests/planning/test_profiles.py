@@ -52,7 +52,7 @@ def test_profile_and_problems_spend_the_whole_budget_and_no_more(problems, share
     "facts",
     [
         {"profile": ProfileRule(is_wanted=False)},
-        {"profile": ProfileRule(is_bought=True)},
+        {"profile": ProfileRule(bought_from="run")},
         {"table": None},
         {"target": Target(0.001, 1e-5)},
     ],
@@ -96,8 +96,8 @@ def test_rows_have_the_form_that_the_plan_gives_them():
     assert form_of(replace(TASK, table=None), PADMM, 0.0) == STANDARD
     assert form_of(TASK, PADMM, 0.0).noise is None
     assert form_of(TASK, PADMM, 0.04).noise == pytest.approx(profile_noise(TASK, PADMM) / 0.2)
-    bought = replace(TASK, profile=ProfileRule(is_bought=True))
-    assert form_of(bought, PADMM, 0.0) == form_of(TASK, PADMM, profile_share(TASK, PADMM))
+    earlier = ProfileRule(bought_from="run", bought_m=0.3 * float(m_of(1.0, 1e-5)))
+    assert form_of(replace(TASK, profile=earlier), PADMM, 0.0).noise == pytest.approx(form_of(TASK, PADMM, 0.09).noise)
     assert form_of(TASK, PADMM, 0.1).reach == reach_of(TASK) == 0.6
 
 

@@ -6,18 +6,9 @@ import pytest
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.schema import Schema
 from dpadmm.privacy.records import Origin
+from dpadmm.reporting.facts import Claim, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
 from dpadmm.reporting.measurement import Basis, Measurement
-from dpadmm.reporting.model import (
-    Claim,
-    Expected,
-    Guarantee,
-    MethodChoice,
-    ReleasedModel,
-    RoundCurve,
-    SiloFacts,
-    Spending,
-    Wiring,
-)
+from dpadmm.reporting.model import ReleasedModel
 
 
 def curve(name: str, values: np.ndarray) -> RoundCurve:

@@ -10,7 +10,7 @@ import pytest
 
 from dpadmm.datasets.columns import Categorical, Numeric
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
-from dpadmm.reporting.model import SiloFacts
+from dpadmm.reporting.facts import SiloFacts
 from dpadmm.reporting.page import report_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.reporting.charts import Axis, Mark, line_chart, share_bar, short, strip
-from dpadmm.reporting.model import RoundCurve, SiloFacts, Wiring
+from dpadmm.reporting.facts import RoundCurve, SiloFacts, Wiring
 from dpadmm.reporting.picture import MOST_SHOWN, network_picture
 
 NASTY = "<script>alert(1)</script> & \"quotes\" 'x'"

@@ -22,6 +22,7 @@ from dpadmm.reporting.column_charts import (
     number_chart,
 )
 from dpadmm.reporting.page import largest_effects, report_page
+from dpadmm.reporting.statement import ProfileCost
 
 N = 1000
 NASTY = "<script>alert(1)</script> & \"quotes\" 'x'"
@@ -136,12 +137,13 @@ def text(page: str) -> str:
 
 def test_the_page_says_what_the_counts_cost(model):
     assert "What the columns look like" not in report_page(model)
-    bought = report_page(profiled(model))
-    assert "An earlier run released and paid for them" in text(bought)
-    paid = replace(profiled(model), choice=replace(model.choice, profile_cost=(0.125, 2e-6)))
-    said = text(report_page(paid))
+    cost = ProfileCost(columns=3, epsilon=0.125, run_epsilon=1.0)
+    own = replace(profiled(model), guarantee=replace(model.guarantee, profile=cost))
+    earlier = replace(own, guarantee=replace(model.guarantee, profile=replace(cost, earlier_run="first")))
+    assert "an earlier run released and paid for them" in text(report_page(earlier))
+    said = text(report_page(own))
     for words in (
-        "cost ε = 0.125 at δ = 2e-06, a part of the ε above",
+        "cost ε = 0.125 at δ = 1e-05, a part of the ε above, and were released before the first round",
         "Looking at them is free",
         "The noise can push a count below zero",
         "shares of the 456 records",

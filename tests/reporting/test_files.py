@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
 from dpadmm.reporting import files
+from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.files import check_writable, encode
-from dpadmm.reporting.model import Custody, ReleasedModel
+from dpadmm.reporting.model import ReleasedModel
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])

@@ -10,8 +10,8 @@ import pytest
 
 from dpadmm.privacy.protection import View
 from dpadmm.privacy.records import Origin
+from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.measurement import Basis
-from dpadmm.reporting.model import Custody
 from dpadmm.reporting.page import best_guess, merged, report_page
 from dpadmm.reporting.views import observers
 

@@ -45,17 +45,15 @@ def test_the_file_keeps_the_counts_and_their_cost(fitted, tmp_path):
     for name in ("m.json", "m.npz"):
         again = ReleasedModel.load(model.released_.save(tmp_path / name))
         assert again.profile == model.profile_
-        assert again.choice.profile_cost == model.released_.choice.profile_cost
-    epsilon, delta = model.released_.choice.profile_cost
-    assert 0 < epsilon < 2.0
-    assert delta <= 1e-5
+        assert again.guarantee == model.released_.guarantee
+    assert 0 < model.released_.guarantee.profile.epsilon < 2.0
 
 
 def test_the_page_draws_them(fitted):
     model, _ = fitted
     page = model.released_.report()
     assert page.count("<h3>") == 2
-    assert f"cost ε = {model.released_.choice.profile_cost[0]:.4g}" in page
+    assert f"cost ε = {model.released_.guarantee.profile.epsilon:.4g}" in page
     assert "a part of the ε of this run" in page  # simulated noise: there is no ε above
     assert "NoRegulariser" not in page
     assert "none beside the ridge" in page

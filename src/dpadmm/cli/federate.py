@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpadmm.datasets.schema import Schema, Screening
     from dpadmm.engines.federation.coordinator import Progress
     from dpadmm.engines.federation.outcome import FederationOutcome
+    from dpadmm.privacy.calibration import Target
 
 
 class DealtTable(NamedTuple):
@@ -94,8 +95,9 @@ def _run(
 
 
 def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
-    from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
+    from dpadmm.engines.federation.rehearsal_terms import DELTA, p_admm_terms, rehearsal_policy, rehearsal_tables
     from dpadmm.engines.flower.rehearsal import prepared, running, temporary_place
+    from dpadmm.privacy.calibration import Target
 
     tables, public = rehearsal_tables(
         silos, table.data, table.schema, table.by, has_header=table.has_header, screening=table.screening
@@ -103,16 +105,31 @@ def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tu
     policy = partial(rehearsal_policy, screening=table.screening)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: nobody is protected.")
     with temporary_place() as place:
-        terms = p_admm_terms(public, rounds, epsilon)
-        rehearsal = prepared(place, tables, public, terms, policy, (2 * epsilon, 1e-5))
+        reach, share = _encoding(public, [len(each) for each in tables.values()], Target(epsilon, DELTA))
+        terms = p_admm_terms(public, rounds, epsilon, reach=reach, profile_share=share)
+        rehearsal = prepared(place, tables, public, terms, policy, (2 * epsilon, DELTA))
         with running(rehearsal):
             return rehearsal.federate(_show), public
+
+
+def _encoding(schema: "Schema", sizes: list[int], target: "Target") -> tuple[float, float]:
+    """Return how the planner would encode: the reach of rows, and the share of the budget for a column profile."""
+    from dpadmm.algorithms.p_admm import PADMM
+    from dpadmm.datasets.profile import ProfileForm
+    from dpadmm.planning.candidates import profile_share, reach_of
+    from dpadmm.planning.task import TableShape, Task
+    from dpadmm.problems.losses import Logistic
+
+    table = TableShape.of(ProfileForm(schema.columns))
+    task = Task(sizes=tuple(sizes), dimension=schema.dimension, loss=Logistic(), target=target, table=table)
+    return reach_of(task) or 0.0, profile_share(task, PADMM)
 
 
 def _show(progress: "Progress") -> None:
     spent = ", ".join(f"{name} {epsilon:.4g}" for name, epsilon in progress.epsilon)
     waiting = f"; waiting for {', '.join(progress.waiting_for)}" if progress.waiting_for else ""
-    typer.echo(f"round {progress.round}/{progress.rounds}{waiting}; epsilon: {spent}")
+    where = f"round {progress.round}/{progress.rounds}" if progress.round >= 0 else "round 0, the columns' noisy counts"
+    typer.echo(f"{where}{waiting}; epsilon: {spent}")
 
 
 def _finish(
@@ -134,8 +151,8 @@ def _finish(
 def _write(
     outcome: "FederationOutcome", schema: "Schema", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
+    from dpadmm.reporting.facts import Custody
     from dpadmm.reporting.federation import federation_model
-    from dpadmm.reporting.model import Custody
 
     model = federation_model(outcome, schema, Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED)
     place = None if out is None else model.save(out)

@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, print_notes
+
+if TYPE_CHECKING:
+    from dpadmm.engines.federation.terms import AgreedRun
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
@@ -106,6 +109,7 @@ def approve(
             f"{len(agreement.edges)} edges; missing silos: {agreement.missing.value}\n"
             f"Coordinator {agreement.coordinator}\n"
             f"{'The coordinator sees BARE vectors of this silo.' if terms.sends_bare else 'All noise is drawn here.'}\n"
+            f"{_encoding_words(terms, agent)}\n"
             f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
             f"at delta {agreement.delta:.3g}\nDigest {agreement.digest}"
         )
@@ -138,14 +142,27 @@ def run(
         run_silo(directory, superlink, None if root_certificates is None else root_certificates.resolve())
 
 
+def _encoding_words(terms: "AgreedRun", agent: int) -> str:
+    """Say how rows are encoded, and what that costs."""
+    if terms.has_profile:
+        alone = f"which alone cost epsilon {terms.epsilon(agent, 0):.3g}"
+        return f"Round 0 releases noisy counts of the columns, {alone}; rows are encoded by them"
+    how = "public bounds and categories" if terms.agreement.reach else "bounds, plainly,"
+    return f"Rows are encoded by {how} alone"
+
+
 def _print_participant(directory: Path) -> None:
+    from dpadmm.datasets.schema import Schema
+    from dpadmm.engines.federation.columns import profile_terms
     from dpadmm.engines.federation.silo import Silo
-    from dpadmm.engines.federation.silo_files import schema_digest
 
     silo = Silo(directory)
     typer.echo(
         f"\n[[participants]]\nname = {json.dumps(silo.policy.name, ensure_ascii=False)}\n"
         f'records = {silo.records}\nkey = "{silo.public_key}"'
     )
-    typer.echo(f'# schema = "{schema_digest(silo.files.schema)}"')
+    schema = Schema.load(silo.files.schema)
+    typer.echo(f'# schema = "{schema.digest}"')
+    numbers = ", ".join(f"{name} = {number}" for name, number in profile_terms(schema).items())
+    typer.echo(f"# dimension = {schema.dimension}; with a profile_share also: {numbers}")
     silo.close()

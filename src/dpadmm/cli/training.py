@@ -26,8 +26,9 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.reporting.facts import Spending
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
-from dpadmm.reporting.model import ReleasedModel, Spending
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
 
 
@@ -243,7 +244,7 @@ class Training:
             return self._prepared()
         with self.books.open(self.tables, self.words) as ledger:  # other data or terms are refused before the planning
             prepared = self._prepared()
-            if not self.words.profile.is_wanted:
+            if ledger is None or not self.words.profile.is_wanted:
                 return prepared
             target = Target(self.words.epsilon, self.words.delta)
             return replace(prepared, bought=bought_profile(ledger, prepared.rows, self.words.protection, target))

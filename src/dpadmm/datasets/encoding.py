@@ -28,6 +28,8 @@ from dpadmm.datasets.columns import Column, ColumnScale
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
+from dpadmm.problems.rows import dense
+from dpadmm.problems.silos import MOST_SHIFT
 
 CONSTANT = 0.3
 """k, the constant feature that stands for the intercept, for rows of norm 1."""
@@ -145,10 +147,13 @@ class RowEncoding:
         return np.array(self.scale)
 
     def encode(self, table: Matrix) -> Matrix:
-        """Return the encoded rows (n, dimension) of a table of numbers; those of a sparse table stay sparse."""
-        if sparse.issparse(table):
+        """Return the encoded rows (n, dimension) of a table of numbers; those of a sparse table stay sparse.
+
+        Unless the centre is so far from 0 that products of rows stored apart from it would lose digits.
+        """
+        if sparse.issparse(table) and not self._is_far:
             return self._finished(*self._sparse_parts(sparse.csr_array(table, dtype=np.float64, copy=True)))
-        scaled = (self._clipped(np.asarray(table, dtype=np.float64), slice(None)) - self._centre) / self._scale
+        scaled = (self._clipped(np.asarray(dense(table), dtype=np.float64), slice(None)) - self._centre) / self._scale
         largest = np.maximum(np.abs(scaled).max(axis=1), _TINY)
         shape = scaled / largest[:, None]  # squares of rows divided by their largest entry cannot overflow
         rows = scaled * self._factors(largest, np.einsum("ij,ij->i", shape, shape))[:, None]
@@ -185,7 +190,7 @@ class RowEncoding:
         entries = len(cells) + (self.constant is not None)
         if self.dimension >= SPARSE_WIDTH and entries <= SPARSE_SHARE * self.dimension:
             return rows
-        return np.ascontiguousarray(rows.toarray())
+        return np.ascontiguousarray(dense(rows))
 
     def decode(self, weights: Floats) -> tuple[Floats, float]:
         """Return (coef, intercept) with `coef x + intercept = weights e` for every row x that is not shortened."""
@@ -197,6 +202,12 @@ class RowEncoding:
         if self.lower is None or self.upper is None:
             return values
         return np.clip(values, np.array(self.lower)[features], np.array(self.upper)[features])
+
+    @property
+    def _is_far(self) -> bool:
+        absent = self._clipped(np.zeros(len(self.centre)), slice(None))
+        shift = float(np.linalg.norm((self._centre - absent) / self._scale))
+        return self.share / self.radius * shift > MOST_SHIFT * self.row_norm
 
     def _sparse_parts(self, table: Any) -> tuple[Any, Floats, Floats]:
         """Return S, factors and c' with encoded rows `factors (S - c')`: a cell that is not stored becomes -c'."""

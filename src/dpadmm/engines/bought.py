@@ -37,9 +37,13 @@ class BoughtProfile:
         """What it cost, as m of C0."""
         return math.sqrt((self.release.cost.m_squared or 0.0) * self.release.count)
 
+    def epsilon(self, delta: float) -> float:
+        """Return what it cost the worst person by itself."""
+        return NoisePlan({(PROFILE, 0): {COORDINATOR: self.release}}).statement().curve.epsilon(delta)
+
 
 def bought_profile(
-    ledger: ConfirmedLedger | None, rows: "RawSilos", protection: Protection, target: Target
+    ledger: ConfirmedLedger, rows: "RawSilos", protection: Protection, target: Target
 ) -> BoughtProfile | None:
     """Return the profile of these very rows that the ledger keeps for this protection, None without one.
 
@@ -47,7 +51,7 @@ def bought_profile(
     what its profile tells, so its figure counts the profile, whoever has paid for it.
     """
     form = rows.form
-    if ledger is None or form is None:
+    if form is None:
         return None
     kept = ledger.kept_profile(rows.subject(protection))
     if kept is None:
@@ -83,14 +87,6 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
     return NoisePlan(
         {place: {agent: _against(view, release) for agent, release in row.items()} for place, row in rows.items()}
     ).statement()
-
-
-def profile_epsilon(plan: NoisePlan, bought: BoughtProfile | None, delta: float) -> float | None:
-    """Return what the profile behind a run costs the worst person by itself, None without one."""
-    row = plan.releases.get((PROFILE, 0))
-    if bought is not None:
-        row = {COORDINATOR: bought.release}
-    return None if row is None else NoisePlan({(PROFILE, 0): row}).statement().curve.epsilon(delta)
 
 
 def _against(view: View, release: NoisyRelease) -> NoisyRelease:

@@ -370,7 +370,7 @@ def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, label
     """Reserve in all ledgers; none is charged if one of them has no room or knows the run already."""
     labels: dict[str, Any] = {"run": name, "algorithm": label, "origin": Origin.SECURE}
     for ledger, agents in books:
-        if ledger.ledger.newest_round(name):
+        if ledger.ledger.newest_round(name) is not None:
             raise ResumeError(
                 f"The run {name!r} is already recorded. Its messages are not stored here, so they cannot be sent "
                 "again, and new noise would be a new release: choose another name."

@@ -16,6 +16,7 @@ from dpadmm.noise.promises import Constant, Family, Promise, Row
 from dpadmm.noise.secure import grid_for
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
+from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import ProfiledColumns
 from dpadmm.privacy.records import NoisyRelease
 from dpadmm.problems.arrays import Floats
@@ -26,6 +27,24 @@ if TYPE_CHECKING:  # it reads tables, and accounting does without
 
 PROFILE = Slot("profile")
 """Where the counts get their noise."""
+
+_ROUNDING = 1e-9  # of epsilon, in sums of many rounds
+
+
+def share_out(whole: Target, share: float, problems: int = 1) -> tuple[Target | None, Target]:
+    """Return what round 0 and each problem's training may spend; None for no round 0.
+
+    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
+    """
+    m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
+    each = float(epsilon_of_delta(m * math.sqrt((1 - share) / problems), delta)) * (1 - _ROUNDING)
+    profile = None if share == 0 else Target(float(epsilon_of_delta(m * math.sqrt(share), delta)), delta)
+    return profile, Target(each, delta)
+
+
+def share_of(profile: Target, whole: Target) -> float:
+    """Return the share that `share_out` was given, from what it returned for round 0."""
+    return float(m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,8 @@ from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
-from dpadmm.reporting.model import ReleasedModel, Spending
+from dpadmm.reporting.facts import Spending
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
 from dpadmm.reporting.statement import PrivacyStatement
 
@@ -159,7 +160,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
             bought = None
-            if wishes.profile.is_wanted:
+            if ledger is not None and wishes.profile.is_wanted:
                 bought = bought_profile(ledger, rows.raw, wishes.protection, wishes.target)
             plan = wishes.plan(loss, rows.raw, rows.schema.dimension, bought)
             self._warn(wishes, rows, plan)

@@ -212,11 +212,11 @@ def reach_of(task: Task) -> float | None:
 
 
 def form_of(task: Task, method: type[Method], share: float) -> RowForm:
-    """Return how rows will be encoded if a profile gets this share of m^2; one that is there was bought by the rule."""
+    """Return how rows will be encoded if a profile gets this share of m^2, or by the one that was bought before."""
     if task.table is None:
         return STANDARD
-    if task.profile.is_bought:
-        share = usual_share(profile_noise(task, method)) or _MOST_SHARE
+    if task.profile.bought_m > 0:
+        share = (task.profile.bought_m / float(m_of(task.target.epsilon, task.target.delta))) ** 2
     return RowForm(reach_of(task), profile_noise(task, method) / math.sqrt(share) if share else None)
 
 

@@ -1,8 +1,8 @@
 """A plan: everything that is fixed before the data are touched, with its reasons; for this process or a federation."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +12,9 @@ from dpadmm.algorithms.method import Topology
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
-from dpadmm.engines.bought import BoughtProfile, profile_epsilon, statement_with
+from dpadmm.engines.bought import BoughtProfile, statement_with
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.columns import round_zero_terms
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
 from dpadmm.engines.private import Course, PublicRound, RunSetting, run_course
@@ -23,7 +24,9 @@ from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Constant, Tail
+from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.candidates import Settings, left_regulariser
+from dpadmm.planning.forecast import Extent, Forecast
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
@@ -62,108 +65,6 @@ def solver_tolerance(task: Task) -> float:
     one_record = 2.0 * constants.record_gradient / task.n_records
     size = max(1.0, constants.record_gradient)
     return float(np.clip(1e-4 * one_record, 1e-12 * size, 1e-7 * size))
-
-
-class ScoreKind(Enum):
-    """What is forecast, on records that the model has not seen."""
-
-    ACCURACY = "accuracy"
-    R2 = "R^2"
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """The expected score of the private model, between the worlds that were simulated.
-
-    mean, spread: mean and standard deviation over worlds and runs. low, high: mean in the hardest and the easiest
-    world. non_private: the same objective without noise. trivial: always the majority class (regression: the mean) of
-    the synthetic worlds, which says nothing about the majority class of anybody's data.
-    loss, loss_non_private, loss_trivial: mean losses, on the same records; log-losses of the predicted probabilities
-    if `is_log_loss`. auc, auc_non_private: area under the ROC curve, None for regression.
-    prevalence: the share of the positive class that was stated, None for the worlds' own.
-    """
-
-    score: ScoreKind
-    mean: float
-    spread: float
-    low: float
-    high: float
-    non_private: float
-    trivial: float
-    loss: float
-    loss_non_private: float
-    loss_trivial: float
-    auc: float | None = None
-    auc_non_private: float | None = None
-    is_log_loss: bool = False
-    prevalence: float | None = None
-
-    @property
-    def kept(self) -> float:
-        """The part of what can be learned that survives the noise, by the loss: 1 is all, 0 or less nothing."""
-        reach = self.loss_trivial - self.loss_non_private
-        return (self.loss_trivial - self.loss) / reach if reach > 0 else 0.0
-
-    @property
-    def gain(self) -> float:
-        """How much better than the simplest answer the private model was, in the simulations."""
-        return self.mean - self.trivial
-
-    @property
-    def gain_non_private(self) -> float:
-        """The same without noise."""
-        return self.non_private - self.trivial
-
-    @property
-    def simplest(self) -> str:
-        """What a model that learned nothing would answer."""
-        return "the majority class" if self.score is ScoreKind.ACCURACY else "predicting the mean"
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """Further figures of the private model, where there are any: AUC and log-loss."""
-        found = {} if self.auc is None else {"AUC": self.auc}
-        return found | {"log-loss": self.loss} if self.is_log_loss else found
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**{k: v for k, v in vars(self).items() if k != "score"}, "score": self.score.value}
-
-    def __str__(self) -> str:
-        """Say it in one line."""
-        said = [
-            f"{self.score.value} {self.mean:.3f} +- {self.spread:.3f} on synthetic data, {self.gain:.3f} above "
-            f"{self.simplest} there (without privacy {self.non_private:.3f}, {self.gain_non_private:.3f} above)"
-        ]
-        if self.auc is not None:
-            said.append(f"AUC {self.auc:.3f} ({self.auc_non_private:.3f})")
-        if self.is_log_loss:
-            base = f"knowing the base rate alone {self.loss_trivial:.3f}"
-            said.append(f"log-loss {self.loss:.3f} ({self.loss_non_private:.3f}; {base})")
-        if self.prevalence is not None:
-            said.append(f"for a base rate of {self.prevalence:g}, as stated")
-        return "; ".join(said)
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How large the simulations were behind a forecast: records, encoded features, rounds."""
-
-    records: int
-    features: int
-    rounds: int
-
-    def words(self, task: Task, rounds: int) -> str | None:
-        """Say where the task has more than was simulated; None where it has not."""
-        pairs = (
-            ("records", self.records, task.n_records),
-            ("features", self.features, task.dimension),
-            ("rounds", self.rounds, rounds),
-        )
-        less = [f"{simulated} of {real} {what}" for what, simulated, real in pairs if simulated < real]
-        if not less:
-            return None
-        return f"{', '.join(less)}, with the plan's own noise, descent and encoding"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -256,6 +157,8 @@ class Plan(Course):
             )
         if self.times != 1 or task.protection.unit is not Unit.RECORD:
             raise InputError("A federation solves one problem and hides records: plan for two classes and unit=record.")
+        if task.profile.is_bought:
+            raise InputError("A federation counts columns itself: plan without a profile that was released before.")
         loss, slope_bound = loss_words(task.loss)
         l1, ridge = penalty_words(self.setting.problem.regulariser)
         agreement = Agreement(
@@ -263,7 +166,7 @@ class Plan(Course):
             method=self.method,
             settings=tuple((name, x) for name, x in settings.items() if x != usual.get(name, x)),
             rounds=self.rounds,
-            epsilon=self.target.epsilon,
+            epsilon=self.whole.epsilon,
             delta=self.target.delta if isinstance(self.target, Target) else 0.0,
             participants=tuple(participants),
             coordinator=coordinator,
@@ -282,9 +185,14 @@ class Plan(Course):
             silos_per_person=task.protection.silos_per_person,
             noise=noise,
             seed=seed,
+            reach=0.0 if self.reach is None else self.reach,
+            **round_zero_terms(self.profile, self.whole),
         )
-        if agreed_run(agreement).course.algorithm != self.algorithm:
+        agreed = agreed_run(agreement).course
+        if agreed.algorithm != self.algorithm:
             raise InputError(f"Terms have no words for {self.algorithm}; choose another method.")
+        if not math.isclose(agreed.target.epsilon, self.target.epsilon, rel_tol=1e-8):
+            raise InputError("Terms share the budget in squares (C0), this plan does not. Plan without a profile.")
         return agreement
 
     def describe(self) -> str:
@@ -473,6 +381,15 @@ def carry_out(
         receipts=done[0].receipts,
         run_name=done[0].name,
         profile=None if raw is None or raw.profile is None else raw.profile.by(done[0].name),
-        profile_epsilon=profile_epsilon(done[0].plan, bought, plan.whole.delta),
+        profile_epsilon=_profile_epsilon(plan, bought, is_secure=isinstance(sampler, SecureSampler)),
         encoding=None if raw is None else raw.encoding,
     )
+
+
+def _profile_epsilon(plan: Plan, bought: BoughtProfile | None, *, is_secure: bool) -> float | None:
+    """Return what the profile behind a run costs the worst person by itself, None without one."""
+    if bought is not None:
+        return bought.epsilon(plan.whole.delta)
+    if plan.profile is None:
+        return None
+    return plan.profile_plan(is_secure).statement().curve.epsilon(plan.whole.delta)

@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.method import Method, Topology, plannable
 from dpadmm.checks import shown
-from dpadmm.engines.round_zero import ProfileRound
+from dpadmm.engines.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family
@@ -26,7 +26,8 @@ from dpadmm.planning.candidates import (
     unit_noise,
     why_not,
 )
-from dpadmm.planning.plan import Extent, Forecast, Plan, ScoreKind, course_of
+from dpadmm.planning.forecast import Extent, Forecast, ScoreKind
+from dpadmm.planning.plan import Plan, course_of
 from dpadmm.planning.simulations import SimulatedScores, run_simulation, simulation_of
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import WORLDS, RowForm
@@ -178,20 +179,18 @@ def _first(task: Task, method: type[Method], problems: int, share: float) -> Sim
 def _budgets(task: Task, share: float, problems: int) -> list[_Budget]:
     """Return ways to share the budget, the most generous first; the last is sound for any mechanism.
 
-    share: part of m^2 for a profile. Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0).
+    share: part of m^2 for a profile.
     """
     whole = task.target
     if checks.count("problems", problems) == 1 and share == 0:
         return [_Budget(None, whole)]
-    m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
-    profile = None if share == 0 else Target(float(epsilon_of_delta(m * math.sqrt(share), delta)), delta)
-    each = float(epsilon_of_delta(m * math.sqrt((1 - share) / problems), delta)) * (1 - _ROUNDING)
+    (profile, each), delta = share_out(whole, share, problems), whole.delta
     left = whole.epsilon if profile is None else whole.epsilon - profile.epsilon
     apart = Target(left / problems, delta / (problems + (profile is not None)))
     if profile is None:
-        return [_Budget(None, Target(each, delta)), _Budget(None, apart)]
+        return [_Budget(None, each), _Budget(None, apart)]
     own = Target(profile.epsilon, apart.delta)  # a little less for the profile, so that deltas add up as well
-    ways = [_Budget(profile, Target(each * part, delta), share) for part in (1.0, 0.97, 0.9)]
+    ways = [_Budget(profile, Target(each.epsilon * part, delta), share) for part in (1.0, 0.97, 0.9)]
     return [*ways, _Budget(own, apart, share)]
 
 

@@ -32,7 +32,7 @@ from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
 MOST_RECORDS, MOST_WIDTH, MOST_ROUNDS = 1024, 48, 20
-"""What simulations have at most: records, features, rounds."""
+"""What simulations have at most: records, features, rounds (methods whose noise depends on the step: twice as many)."""
 
 _LEAST_RECORDS = 64
 _TEST_ROWS = 1024
@@ -110,15 +110,15 @@ class SimulatedScores:
 
 def simulation_of(task: Task, settings: Settings, form: RowForm = STANDARD) -> Simulation:
     """Return the simulation that tries these settings on rows of this form."""
-    size, scale = task.row_norm, margin_scale(task.loss)
+    size, scale, is_one = task.row_norm, margin_scale(task.loss), settings.method.about.is_one_descent
     table = task.table if task.table is not None else TableShape(max(task.dimension - 1, 1))
     return Simulation(
         loss=canonical(task.loss),
-        method=CentralisedADMM if settings.method.about.is_one_descent else settings.method,
+        method=CentralisedADMM if is_one else settings.method,
         n_records=min(max(task.n_records, _LEAST_RECORDS), MOST_RECORDS),
         table=shrunk(table, MOST_WIDTH - 1),
         form=form,
-        rounds=min(settings.rounds, MOST_ROUNDS),
+        rounds=min(settings.rounds, MOST_ROUNDS if is_one else 2 * MOST_ROUNDS),
         tau=unit_noise(task, settings.method, settings.rounds) / (size * scale),
         time=settings.step * settings.rounds * size**2,
         mu=settings.mu / size**2,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from dpadmm.reporting.model import RoundCurve
+from dpadmm.reporting.facts import RoundCurve
 
 WIDTH, HEIGHT = 400, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 14, 40

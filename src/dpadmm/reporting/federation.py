@@ -8,21 +8,18 @@ from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.columns import encoding_of, released_profile
 from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome, read_outcome
-from dpadmm.engines.federation.terms import loss_of
+from dpadmm.engines.federation.terms import agreed_run, loss_of
+from dpadmm.engines.round_zero import PROFILE
 from dpadmm.errors import InputError
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import Origin
+from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloFacts, Wiring
 from dpadmm.reporting.files import decode, loss_words
-from dpadmm.reporting.model import (
-    Custody,
-    Guarantee,
-    MethodChoice,
-    ReleasedModel,
-    RoundCurve,
-    SiloFacts,
-    Wiring,
-)
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
+from dpadmm.reporting.statement import ProfileCost
 
 
 def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:
@@ -33,7 +30,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
     schema: the public schema that the silos have encoded by; any other is refused.
     custody: a rehearsal has all tables on one machine, `Custody.ONE_PLACE`.
     """
-    terms = outcome.agreement
+    terms, run = outcome.agreement, agreed_run(outcome.agreement)
     check_schema(terms, schema)
     return ReleasedModel(
         title=f"Federation {terms.run}",
@@ -43,7 +40,8 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         loss=loss_words(loss_of(terms)),
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
-        encoding=schema.by_bounds(),
+        encoding=encoding_of(run, schema, outcome.counts),
+        profile=released_profile(run, schema, outcome.counts),
         silos=tuple(_silo(silo) for silo in outcome.silos),
         wiring=_wiring(outcome),
         guarantee=_guarantee(outcome),
@@ -92,6 +90,7 @@ def _guarantee(outcome: FederationOutcome) -> Guarantee:
         silos_per_person=terms.silos_per_person,
         origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
         no_claim="figures of papers are not part of a federation's terms",
+        profile=_profile_cost(outcome, worst.epsilon),
     )
 
 
@@ -104,6 +103,7 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
         settings=(
             *((name, f"{value:.6g}") for name, value in terms.settings),
             ("ridge", f"{terms.mu:.3g}"),
+            *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
             ("released", "mean of the estimates of the second half of the rounds"),
             ("digest of the terms", terms.digest),
         ),
@@ -111,6 +111,19 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
         warnings=tuple(f"{name} left during the run; the rest went on without it." for name in terms.left),
         is_hopeless=False,
     )
+
+
+def _profile_epsilon(outcome: FederationOutcome) -> float | None:
+    """Return what the columns' noisy counts cost the worst person by themselves, None without any."""
+    row = agreed_run(outcome.agreement).plan.releases.get((PROFILE, 0))
+    return None if row is None else NoisePlan({(PROFILE, 0): row}).statement().curve.epsilon(outcome.agreement.delta)
+
+
+def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:
+    terms, epsilon = outcome.agreement, _profile_epsilon(outcome)
+    if epsilon is None:
+        return None
+    return ProfileCost(columns=terms.n_numeric + terms.n_categorical, epsilon=epsilon, run_epsilon=run_epsilon)
 
 
 def _wiring(outcome: FederationOutcome) -> Wiring:

@@ -14,18 +14,9 @@ from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
+from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
 from dpadmm.reporting.files import loss_words
-from dpadmm.reporting.model import (
-    Custody,
-    Expected,
-    Guarantee,
-    MethodChoice,
-    ReleasedModel,
-    RoundCurve,
-    SiloFacts,
-    Spending,
-    Wiring,
-)
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
 from dpadmm.reporting.statement import ProfileCost
 
@@ -161,7 +152,6 @@ def choice_of(plan: Plan) -> MethodChoice:
             without_noise=forecast.non_private,
             baseline=forecast.trivial,
         ),
-        profile_cost=None if plan.profile is None else (plan.profile.target.epsilon, plan.profile.target.delta),
     )
 
 

@@ -14,8 +14,9 @@ from markupsafe import Markup
 from dpadmm.privacy.protection import COVERED, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
+from dpadmm.reporting.facts import Custody, RoundCurve, Spending
 from dpadmm.reporting.measurement import Basis, Measurement
-from dpadmm.reporting.model import Custody, ReleasedModel, RoundCurve, Spending
+from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.picture import network_picture
 from dpadmm.reporting.views import FROM_WHOM, observers
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from dpadmm.reporting.model import SiloFacts, Wiring
+from dpadmm.reporting.facts import SiloFacts, Wiring
 
 _WIDTH, _HEIGHT = 400, 330
 _CENTRE = (200.0, 200.0)

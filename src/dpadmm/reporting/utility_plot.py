@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from dpadmm.planning.plan import ScoreKind
+from dpadmm.planning.forecast import ScoreKind
 from dpadmm.planning.planner import UtilityPoint
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dpadmm.privacy.protection import COVERED, View
-from dpadmm.reporting.model import Custody
+from dpadmm.reporting.facts import Custody
 
 
 @dataclass(frozen=True)

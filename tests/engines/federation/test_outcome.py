@@ -17,8 +17,9 @@ from dpadmm.datasets.tables import encode_table
 from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.outcome import outcome_of, read_outcome
 from dpadmm.errors import InputError
+from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.federation import earlier_federation_model, federation_model
-from dpadmm.reporting.model import Custody, ReleasedModel
+from dpadmm.reporting.model import ReleasedModel
 
 
 def loaded_by(statement: str) -> set[str]:

@@ -21,7 +21,12 @@ ROUNDS = 2
 KINDS = {
     "graph": {"method": "p-admm", "settings": {"eta": 0.05}},
     "star": {"method": "fp-federated", "settings": {"gamma": 1.0}},
+    "counted graph": {"method": "p-admm", "settings": {"eta": 0.05}, "rounds": 1},
+    "counted star": {"method": "fp-federated", "settings": {"gamma": 1.0}, "rounds": 1},
+    "counted by a coordinator": {"method": "fp-coordinator", "settings": {"gamma": 1.0}, "rounds": 1},
 }
+"""The last three with a round 0, in which columns are counted, and one round of training: two answers each."""
+
 FATES = st.lists(st.lists(st.integers(0, 12), max_size=3).map(tuple), min_size=1, max_size=40)
 """What becomes of the first envelopes: lost, repeated, late and in another order; the others arrive."""
 
@@ -140,11 +145,13 @@ def ended(world, coordinator, transport) -> End:
     return End(coordinator.terms.is_graph, coordinator.estimates().tolist(), answers, stored, ledgers, left)
 
 
-@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def federation(request, worlds, tmp_path_factory):
     """Two silos with test noise that have approved their terms, closed, to be copied; and their undisturbed end."""
-    place = tmp_path_factory.mktemp("federation")
-    made = closed(worlds.make(place / "template", sizes=(30, 20), rounds=ROUNDS, **request.param))
+    place, terms = tmp_path_factory.mktemp("federation"), {"rounds": ROUNDS} | KINDS[request.param]
+    if "counted" in request.param:
+        terms |= worlds.COUNTED
+    made = closed(worlds.make(place / "template", sizes=(30, 20), **terms))
     calm = driven(worlds, made, place / "calm")
     assert [releases for releases, _ in calm.ledgers] == [ROUNDS, ROUNDS]
     assert calm.answers == calm.stored
@@ -177,9 +184,11 @@ def test_a_crash_at_any_durable_step_changes_nothing(worlds, federation, tmp_pat
         assert steps.crashes == 1, point
 
 
-def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path):
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, is_counted):
     """No crash makes a silo let a second draw leave for a round, and each is paid for once."""
-    made = worlds.make(tmp_path / "secure", sizes=(30, 20), rounds=ROUNDS, noise=NoiseOrigin.SECURE)
+    terms = {"rounds": ROUNDS - 1} | worlds.COUNTED if is_counted else {"rounds": ROUNDS}
+    made = worlds.make(tmp_path / "secure", sizes=(30, 20), noise=NoiseOrigin.SECURE, **terms)
     federation = closed(made)
     for point in crash_points(worlds, federation, tmp_path / "count", ("s0",)):
         end = driven(worlds, federation, tmp_path / "crashed", Steps(point))

@@ -12,7 +12,9 @@ import pandas as pd
 
 from dpadmm.algorithms.method import federated
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
+from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.columns import profile_terms
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.keys import SigningKey
@@ -27,6 +29,9 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
 SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0))
+COUNTED = {"reach": 0.6, "profile_share": 0.2, **profile_terms(SCHEMA)}
+"""Terms with a round 0."""
+
 TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator")
 
 
@@ -89,8 +94,7 @@ class World:
     def problem(self, agreement: Agreement | None = None) -> Problem:
         """Return the problem of these terms with all data in one place, for comparison."""
         terms = agreement or self.agreement
-        mine = [self.silos[participant.name]._records() for participant in terms.participants]
-        silos = Silos.from_parts([r.features for r in mine], [r.labels for r in mine], 1.0)
+        silos = stacked([self.silos[participant.name] for participant in terms.participants])
         return Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu), regulariser=agreed_run(terms).problem.regulariser)
 
     def statement(self, name: str):
@@ -150,6 +154,13 @@ def copied(world: World, place: Path) -> World:
         policy.write_text(policy.read_text().replace(str(world.place), str(place)))
         silos[name] = Silo(place / name)
     return World(place, world.agreement, SigningKey.load(place / "coordinator.key"), silos)
+
+
+def stacked(silos: Iterable[Silo], encoding: RowEncoding | None = None) -> Silos:
+    """Return all data in one place, plainly encoded unless it is said how."""
+    records = [silo._records() for silo in silos]
+    how = records[0].schema.by_bounds() if encoding is None else encoding
+    return Silos.from_parts([r.features(how) for r in records], [r.labels for r in records], 1.0)
 
 
 def releases(rehearsal) -> list[int]:

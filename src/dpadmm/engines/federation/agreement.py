@@ -21,7 +21,15 @@ from dpadmm.errors import InputError
 FORMAT = 1
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
 
-_ADDED = {"slope_bound": 1.0, "tail_power": 0.0}
+_ADDED = {
+    "slope_bound": 1.0,
+    "tail_power": 0.0,
+    "reach": 0.0,
+    "profile_share": 0.0,
+    "n_numeric": 0,
+    "n_categorical": 0,
+    "n_counts": 0,
+}
 """Terms that the first version did not have; left out of the text at these values, so that older digests stay."""
 
 
@@ -69,11 +77,16 @@ class Agreement:
     slope_bound: greatest slope of the loss, where it can be chosen (huber's threshold, capped-logistic's cap).
     tail_power: how the noise grows in the second half of the rounds (`noise.Tail`); 0 leaves it to the method.
     schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies.
+    reach: the radius to which rows are shortened, in units of a usual row (`Schema.encoding`); 0 encodes plainly by
+        bounds and categories (`Schema.by_bounds`).
+    profile_share: part of the squared budget m^2 that is spent on noisy counts of the columns in round 0, by which rows
+        are then encoded; in (0, 1), 0 for no round 0. n_numeric, n_categorical, n_counts: what it counts, as the
+        schema implies: columns of either kind, and bins in all.
     coordinator: public key that requests are signed with.
     noise: secure for releases; test noise, seeded by `seed`, protects nobody and is for rehearsals.
     seed: draws who takes part in which round (fp-federated, fp-walk), and the test noise.
     missing, wait_seconds, least_silos: what to do about silos that do not answer within the time.
-    largest: greatest norm of a vector that anybody has to accept.
+    largest: greatest norm of a vector that anybody has to accept; of counts, beyond what so many records amount to.
     left, spent_m, spent_epsilon: set by `without` only: silos that have left, and what was spent before.
     """
 
@@ -108,6 +121,11 @@ class Agreement:
     spent_epsilon: float = 0.0
     slope_bound: float = 1.0
     tail_power: float = 0.0
+    reach: float = 0.0
+    profile_share: float = 0.0
+    n_numeric: int = 0
+    n_categorical: int = 0
+    n_counts: int = 0
 
     def __post_init__(self) -> None:
         """Check every number on its own; whether they fit together is for `terms.agreed_run`."""
@@ -128,12 +146,31 @@ class Agreement:
         _key("coordinator", self.coordinator)
         for name in ("row_norm", "tolerance", "wait_seconds", "largest", "slope_bound"):
             checks.positive(name, getattr(self, name))
-        for name in ("mu", "ridge", "l1", "spent_m", "spent_epsilon", "tail_power"):
+        for name in ("mu", "ridge", "l1", "spent_m", "spent_epsilon", "tail_power", "reach"):
             checks.non_negative(name, getattr(self, name))
         checks.count("seed", self.seed, least=0)
         checks.count("least_silos", self.least_silos, least=2)
         if len(self.schema) != 64 or not _is_hex(self.schema):
             raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {self.schema!r}.")
+        self._check_profile()
+
+    def _check_profile(self) -> None:
+        columns = (self.n_numeric, self.n_categorical, self.n_counts)
+        if self.profile_share == 0:
+            if any(columns):
+                raise InputError(
+                    "n_numeric, n_categorical and n_counts are for terms with a profile_share; leave them."
+                )
+            return
+        checks.open_unit("profile_share", self.profile_share)
+        if self.reach == 0:
+            raise InputError("profile_share buys an encoding of the rows, which needs a reach above 0 as well.")
+        # A column has at least two bins: a value's, and that of empty cells.
+        if self.n_numeric + self.n_categorical == 0 or self.n_counts < 2 * (self.n_numeric + self.n_categorical):
+            raise InputError(
+                f"A profile needs n_numeric, n_categorical and n_counts as the schema implies, got {columns}; "
+                "`dpadmm silo show` prints them."
+            )
 
     def _check_people(self) -> None:
         names = [participant.name for participant in self.participants]

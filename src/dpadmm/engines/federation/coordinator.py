@@ -17,11 +17,12 @@ import numpy as np
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import Agreement, Missing
+from dpadmm.engines.federation.columns import pooled_counts
 from dpadmm.engines.federation.inbox import read_step
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.messages import Join, Joined, Refused, Step
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal, printable
-from dpadmm.engines.federation.terms import AgreedRun, agreed_run
+from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.problems.arrays import Floats
@@ -49,7 +50,7 @@ _log = logging.getLogger("dpadmm.coordinator")
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a federation stands: what `dpadmm federate` shows."""
+    """Where a federation stands: what `dpadmm federate` shows. `round` is -1 while columns are counted in round 0."""
 
     round: int
     rounds: int
@@ -142,9 +143,10 @@ class Coordinator:
 
     @property
     def round(self) -> int:
-        """The last complete round."""
+        """The last complete round; the one before the first where none is."""
         query = "SELECT MAX(round) FROM rounds WHERE phase = ?"
-        return int(self._connection.execute(query, (self.phase,)).fetchone()[0] or 0)
+        (found,) = self._connection.execute(query, (self.phase,)).fetchone()
+        return self.terms.first_round - 1 if found is None else int(found)
 
     @property
     def is_done(self) -> bool:
@@ -228,7 +230,9 @@ class Coordinator:
         said = f"No usable answer from {', '.join(names)} in round {self.round + 1}."
         self._note("missing", said)
         if self.agreement.missing is not Missing.WITHOUT:
-            raise FederationStopped(f"{said} The federation stops; run it again to continue from round {self.round}.")
+            raise FederationStopped(
+                f"{said} The federation stops; run it again to continue from round {max(self.round, 0)}."
+            )
         asked = min(self.round + 1, self.agreement.rounds)
         try:
             heir = self.terms.without(names, asked)
@@ -286,15 +290,21 @@ class Coordinator:
         )
 
     def estimates(self) -> Floats:
-        """Return the public estimate after each complete round, (rounds, d)."""
-        query = "SELECT estimate FROM rounds WHERE phase = ? ORDER BY round"
-        rows = self._connection.execute(query, (self.phase,)).fetchall()
+        """Return the public estimate after each complete round of training, (rounds, d)."""
+        query = "SELECT estimate FROM rounds WHERE phase = ? AND round > ? ORDER BY round"
+        rows = self._connection.execute(query, (self.phase, PROFILE_ROUND)).fetchall()
         return np.array([durable.unpack(row[0])[0] for row in rows]).reshape(-1, self.agreement.dimension)
 
     def times(self) -> list[float]:
-        """Return when each round was complete."""
-        query = "SELECT time FROM rounds WHERE phase = ? ORDER BY round"
-        return [float(row[0]) for row in self._connection.execute(query, (self.phase,)).fetchall()]
+        """Return when each round of training was complete."""
+        query = "SELECT time FROM rounds WHERE phase = ? AND round > ? ORDER BY round"
+        return [float(row[0]) for row in self._connection.execute(query, (self.phase, PROFILE_ROUND)).fetchall()]
+
+    def counts(self) -> Floats | None:
+        """Return the pooled noisy counts of round 0; None where there is none, or not yet."""
+        if not self.terms.has_profile or self.round < PROFILE_ROUND:
+            return None
+        return self._stored_inbox(PROFILE_ROUND)
 
     def log(self) -> list[tuple[float, str, str]]:
         """Return what went wrong and was decided, oldest first."""
@@ -318,19 +328,24 @@ class Coordinator:
         return isinstance(answer, Joined) and answer.digest == self.agreement.digest
 
     def _request(self, agent: int, k: int) -> bytes:
-        nothing = np.zeros((0, self.agreement.dimension))
         relay: tuple[bytes, ...] = ()
-        inbox = nothing
+        inbox = np.zeros((0, self.agreement.dimension))
         if k > 1 and self.terms.is_graph and self.terms.network is not None:
             before = self._answered(k - 1)
             relay = tuple(before[int(neighbour)] for neighbour in self.terms.network.neighbours(agent))
         elif k > 1:
             inbox = self._inbox(k - 1)[:, :, 0]
+        if self.terms.has_profile and k == self.terms.first_training(agent):
+            if self.terms.sends_bare:
+                inbox = self._stored_inbox(PROFILE_ROUND)[None, :]
+            else:
+                relay = tuple(self._answered(PROFILE_ROUND)[who] for who in self.terms.asked(PROFILE_ROUND))
         return self._key.seal(Step(self.agreement.digest, agent, k, inbox, relay).encode())
 
     def _inbox(self, k: int) -> Floats:
-        if k == 0:
-            return self._first_inbox()
+        return self._first_inbox() if k == 0 else self._stored_inbox(k)
+
+    def _stored_inbox(self, k: int) -> Floats:
         query = "SELECT inbox FROM rounds WHERE phase = ? AND round = ?"
         return durable.unpack(self._connection.execute(query, (self.phase, k)).fetchone()[0])[0]
 
@@ -348,13 +363,20 @@ class Coordinator:
         """Exchange the answers, with the coordinator's noise if it has any, and store the result in one step."""
         answers, agreement = self._answered(k), self.agreement
         asked = self.terms.asked(k)
-        vectors = np.stack([read_step(answers[agent], agreement, agent, k).vector for agent in asked])[:, :, None]
+        vectors = np.stack([read_step(answers[agent], agreement, agent, k).vector for agent in asked])
+        if self.terms.has_profile and k == PROFILE_ROUND:
+            self._store_round(k, pooled_counts(self.terms, vectors), np.zeros(0))
+            return
+        vectors = vectors[:, :, None]
         exchange, before = self.terms.algorithm.exchange, self._inbox(k - 1)
         noise = self.terms.noise()
         inbox = exchange(k, self.terms.problem, self.terms.network, before, vectors, noise)
         noise.check_drawn(k, COORDINATOR)
         # On a graph every broadcast is public and their mean stands for the run; otherwise the coordinator's own.
         estimate = vectors.mean(axis=0)[:, 0] if self.terms.is_graph else inbox[0, :, 0]
+        self._store_round(k, inbox, estimate)
+
+    def _store_round(self, k: int, inbox: Floats, estimate: Floats) -> None:
         with durable.exclusive(self._connection):
             row = (self.phase, k, durable.pack([inbox]), durable.pack([estimate]), self._clock())
             self._connection.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?, ?)", row)

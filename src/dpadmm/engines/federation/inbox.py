@@ -1,5 +1,7 @@
 """What reaches a silo or the coordinator from others: checked before anything is computed from it."""
 
+import math
+
 import numpy as np
 
 from dpadmm.engines.federation import messages
@@ -7,20 +9,33 @@ from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Step, Stepped
 from dpadmm.engines.federation.refusal import MessageError, Refusal
-from dpadmm.engines.federation.terms import AgreedRun
+from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.problems.arrays import Floats
 
 
 def checked_vector(vector: Floats, agreement: Agreement, source: str) -> Floats:
     """Return a vector of the agreed length, finite and of at most the agreed norm; refuse any other."""
-    if vector.shape != (agreement.dimension,):
-        raise Refusal(f"The vector from {source} has shape {vector.shape}, not ({agreement.dimension},).")
+    return _checked(vector, agreement.dimension, agreement.largest, source)
+
+
+def checked_counts(counts: Floats, agreement: Agreement, records: int, source: str) -> Floats:
+    """Return counts of the agreed number, finite and no larger than those of so many records with noise can be.
+
+    A record is counted once in each column, so bare counts have at most the norm `records sqrt(columns)`.
+    """
+    most = records * math.sqrt(agreement.n_numeric + agreement.n_categorical)
+    return _checked(counts, agreement.n_counts, agreement.largest + most, source)
+
+
+def _checked(vector: Floats, length: int, largest: float, source: str) -> Floats:
+    if vector.shape != (length,):
+        raise Refusal(f"The vector from {source} has shape {vector.shape}, not ({length},).")
     if not np.isfinite(vector).all():
         raise Refusal(f"The vector from {source} has values that are not finite.")
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(vector))
-    if not norm <= agreement.largest:
-        raise Refusal(f"The vector from {source} has norm {norm:.3g}; at most {agreement.largest:g} was agreed.")
+    if not norm <= largest:
+        raise Refusal(f"The vector from {source} has norm {norm:.3g}; at most {largest:g} was agreed.")
     return vector
 
 
@@ -35,7 +50,10 @@ def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Step
             f"A message of {name} is about round {answer.round} of silo {answer.agent}, terms {answer.digest[:16]}...; "
             f"round {k} of silo {agent} was expected: it is replayed, reordered or misdirected."
         )
-    checked_vector(answer.vector, agreement, name)
+    if k == PROFILE_ROUND:
+        checked_counts(answer.vector, agreement, agreement.participants[agent].records, name)
+    else:
+        checked_vector(answer.vector, agreement, name)
     return answer
 
 

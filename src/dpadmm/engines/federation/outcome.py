@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
-from dpadmm.engines.federation.terms import agreed_run
+from dpadmm.engines.federation.terms import PROFILE_ROUND, agreed_run
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats
@@ -23,7 +23,7 @@ class SiloOutcome:
 
     epsilon: certified cost of this run to one of its records, at the agreed delta, with what was spent before other
     silos left (an upper bound then: the most that any silo had spent). least_noise: least ratio of noise
-    to sensitivity. noise_level: std (or rate) of its first release.
+    to sensitivity. noise_level: std (or rate) of its first release in training.
     """
 
     name: str
@@ -41,7 +41,11 @@ class SiloOutcome:
 
 @dataclass(frozen=True, eq=False)
 class FederationOutcome:
-    """The end of a run: every figure is a function of messages and agreed terms."""
+    """The end of a run: every figure is a function of messages and agreed terms.
+
+    counts: the pooled noisy counts of the columns by which rows were encoded, where there was a round 0; rounds are
+    those of the training.
+    """
 
     agreement: Agreement
     rounds: int
@@ -52,6 +56,7 @@ class FederationOutcome:
     seconds_per_round: tuple[float, ...]
     assumptions: tuple[str, ...]
     is_graph: bool
+    counts: Floats | None = field(default=None, repr=False)
 
     @property
     def is_private_release(self) -> bool:
@@ -111,15 +116,16 @@ def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
         seconds_per_round=tuple(float(second) for second in times),
         assumptions=tuple(statement(coordinator.terms.plan).assumptions),
         is_graph=coordinator.terms.is_graph,
+        counts=coordinator.counts(),
     )
 
 
 def _silo(coordinator: "Coordinator", agent: int, rounds: int) -> SiloOutcome:
     terms, me = coordinator.terms, coordinator.agreement.participants[agent]
-    spent = [release for k in range(1, rounds + 1) for release in terms.releases(agent, k)]
+    spent = terms.releases_through(agent, rounds)
     listed = spent or terms.all_releases(agent) or list(terms.plan)  # a walk may never visit a silo
     said = statement(listed)
-    first = listed[0]
+    first = next((release for release in listed if release.round != PROFILE_ROUND), listed[0])
     return SiloOutcome(
         name=me.name,
         records=me.records,

@@ -10,6 +10,7 @@ from dpadmm import checks
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.datasets.schema import Screening
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges
+from dpadmm.engines.federation.columns import profile_terms
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.errors import InputError
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpadmm.datasets.schema import Schema
+
+DELTA = 1e-5
+"""The delta of every rehearsal."""
 
 _DEAL_SEED = 20_241
 
@@ -62,9 +66,19 @@ def rehearsal_tables(
 
 
 def p_admm_terms(
-    schema: "Schema", rounds: int, epsilon: float, run: str = "rehearsal", mu: float = 0.01, eta: float = 0.01
+    schema: "Schema",
+    rounds: int,
+    epsilon: float,
+    run: str = "rehearsal",
+    mu: float = 0.01,
+    eta: float = 0.01,
+    reach: float = 0.0,
+    profile_share: float = 0.0,
 ) -> Callable[[Sequence[Participant], str, str], Agreement]:
-    """Return the builder of the terms: P-ADMM on a ring (a path for two) at delta 1e-5 with test noise."""
+    """Return the builder of the terms: P-ADMM on a ring (a path for two) at delta 1e-5 with test noise.
+
+    reach, profile_share: how rows are encoded, see `Agreement`.
+    """
 
     def build(people: Sequence[Participant], coordinator: str, digest: str) -> Agreement:
         return Agreement(
@@ -73,7 +87,7 @@ def p_admm_terms(
             settings=(("eta", eta),),
             rounds=rounds,
             epsilon=epsilon,
-            delta=1e-5,
+            delta=DELTA,
             participants=tuple(people),
             coordinator=coordinator,
             schema=digest,
@@ -83,6 +97,9 @@ def p_admm_terms(
             mu=mu,
             noise=NoiseOrigin.TEST,
             seed=7,
+            reach=reach,
+            profile_share=profile_share,
+            **(profile_terms(schema) if profile_share else {}),
         )
 
     return build

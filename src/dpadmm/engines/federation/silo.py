@@ -20,6 +20,13 @@ from typing import Any
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.columns import (
+    check_bare_request,
+    counts_to_send,
+    encoding_of,
+    profile_terms,
+    take_counts,
+)
 from dpadmm.engines.federation.inbox import checked_vector, neighbour_inbox
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.messages import Join, Joined, Message, Refused, Step, Stepped
@@ -27,7 +34,7 @@ from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import MessageError, Refusal, printable
 from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, read_records
 from dpadmm.engines.federation.step import State, make_step, seat
-from dpadmm.engines.federation.terms import AgreedRun, agreed_run
+from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.records import Origin
@@ -43,11 +50,15 @@ _log = logging.getLogger("dpadmm.silo")
 
 @dataclass(frozen=True, eq=False)
 class Due:
-    """What a round starts from: the last answered round, the state after it, and the checked inbox."""
+    """What a round starts from: the last answered round of training, the state after it, and the checked inbox.
 
-    last: int | None
-    state: State | None = field(repr=False)
-    inbox: Floats | None = field(repr=False)
+    counts: what all silos' columns amount to, after round 0.
+    """
+
+    last: int | None = None
+    state: State | None = field(default=None, repr=False)
+    inbox: Floats | None = field(default=None, repr=False)
+    counts: Floats | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ class Silo:
         self._key = SigningKey.load(self.files.key)
         self._connection = durable.connect(self.files.state, APPLICATION)
         self._read: tuple[tuple[int, ...], Records] | None = None
-        self._seated: dict[tuple[str, int], Agents] = {}
+        self._seated: dict[tuple[str, int, bytes], Agents] = {}
 
     @property
     def public_key(self) -> str:
@@ -175,7 +186,15 @@ class Silo:
         """Return what the round starts from; refuse a request that is not due or not as agreed."""
         last, state = self._last(request.digest)
         self._check_order(terms, agent, last, state, request.round)
-        return Due(last, state, self._inbox(terms, request))
+        if not terms.has_profile:
+            return Due(last, state, self._inbox(terms, request))
+        if request.round == PROFILE_ROUND:
+            check_bare_request(request)
+            return Due()
+        if state:  # the counts were taken with the first round of training, and stay
+            return Due(last, state[1:], self._inbox(terms, request), state[0])
+        counts, rest = take_counts(terms, request)
+        return Due(inbox=self._inbox(terms, rest), counts=counts)
 
     def _begin(self, ledger: Ledger, agreement: Agreement, k: int) -> None:
         """Note, before it is paid for, that a round begins; refuse a state that is older than the ledger.
@@ -185,7 +204,7 @@ class Silo:
         paid = ledger.newest_round(self._labels(agreement)["run"])
         query = "SELECT 1 FROM begun WHERE digest = ? AND round = ?"
         is_known = self._connection.execute(query, (agreement.digest, k)).fetchone() is not None
-        if paid > k or (paid == k and not is_known):
+        if paid is not None and (paid > k or (paid == k and not is_known)):
             raise ResumeError(
                 f"The ledger has paid for round {paid} of this run, of which {self.files.state} knows nothing: it is "
                 "an older copy. Put the newest one back."
@@ -245,9 +264,12 @@ class Silo:
             raise Refusal(f"The terms name another key for {me.name}.")
         if me.records != records.number:
             raise Refusal(f"The terms say {me.records} records for {me.name}, which is not the number it holds.")
-        facts = (agreement.schema, agreement.dimension, agreement.row_norm)
-        if facts != (records.schema, records.dimension, records.row_norm):
+        facts, schema = (agreement.schema, agreement.dimension, agreement.row_norm), records.schema
+        if facts != (schema.digest, schema.dimension, schema.row_norm):
             raise Refusal(f"The terms are about another schema than that of {me.name}.")
+        counted = profile_terms(schema) if agreement.profile_share else {}
+        if any(getattr(agreement, name) != number for name, number in counted.items()):
+            raise Refusal(f"The terms count other columns than the schema of {me.name} has.")
         return agent
 
     def _joined(self, digest: str) -> tuple[AgreedRun, int]:
@@ -323,11 +345,15 @@ class Silo:
     def _compute(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, k: int, due: Due
     ) -> tuple[State, Floats]:
-        """Make the step from the very records that the ledger has confirmed."""
-        key = terms.agreement.digest, id(records)
+        """Count or make the step, from the very records that the ledger has confirmed."""
+        if terms.has_profile and k == PROFILE_ROUND:
+            return (), counts_to_send(terms, agent, records.counts())
+        taken = () if due.counts is None else (due.counts,)
+        key = terms.agreement.digest, id(records), b"".join(counts.tobytes() for counts in taken)
         if key not in self._seated:
-            self._seated[key] = seat(terms, agent, records)
-        return make_step(terms, self._seated[key], secret, k, due.last, due.state, due.inbox)
+            self._seated[key] = seat(terms, agent, records, encoding_of(terms, records.schema, due.counts))
+        state, vector = make_step(terms, self._seated[key], secret, k, due.last, due.state, due.inbox)
+        return (*taken, *state), vector
 
     def _store(self, request: Step, asked: str, state: State | None, reply: bytes) -> None:
         """Write state and answer; they become durable when the transaction ends, before the answer leaves."""

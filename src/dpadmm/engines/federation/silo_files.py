@@ -13,7 +13,9 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.schema import Screening
+    from dpadmm.datasets.encoding import RowEncoding
+    from dpadmm.datasets.schema import Schema, Screening
+    from dpadmm.datasets.tables import ScreenedCells
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
@@ -88,24 +90,39 @@ class SiloFiles:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The encoded private table of a silo, the table as it was read (by which the ledger knows it), and notes."""
+    """The private table of a silo: its cells by the public schema, and the columns by which the ledger knows it.
 
-    features: Matrix = field(repr=False)
-    labels: Floats = field(repr=False)
-    row_norm: float
-    schema: str
+    Rows are encoded when it is known how (`columns.encoding_of`).
+    """
+
+    schema: "Schema"
+    cells: "ScreenedCells" = field(repr=False)
     table: "SiloColumns"
-    notes: tuple[str, ...] = ()
 
     @property
     def number(self) -> int:
         """How many records there are."""
-        return len(self.labels)
+        return self.cells.number
 
     @property
-    def dimension(self) -> int:
-        """How many features a record has."""
-        return int(self.features.shape[1])
+    def labels(self) -> Floats:
+        """The encoded labels."""
+        return self.cells.labels
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done with awkward cells, for the data's holder alone."""
+        return self.cells.notes
+
+    def features(self, encoding: "RowEncoding") -> Matrix:
+        """Return the encoded rows."""
+        return self.cells.rows(encoding)
+
+    def counts(self) -> Floats:
+        """Return the bare counts of all columns."""
+        from dpadmm.datasets.profile import ProfileForm
+
+        return self.cells.counts(ProfileForm(self.schema.columns))
 
 
 def schema_digest(path: Path) -> str:
@@ -116,13 +133,12 @@ def schema_digest(path: Path) -> str:
 
 
 def read_records(data: Path, schema: Path, screening: "Screening", has_header: bool = True) -> Records:
-    """Read and encode the table by its public schema."""
+    """Read and screen the table by its public schema."""
     from dpadmm.datasets.schema import Schema
-    from dpadmm.datasets.tables import encode_table, read_table
+    from dpadmm.datasets.tables import read_table, screen_cells
     from dpadmm.privacy.ledger import SiloColumns
 
     public = Schema.load(schema)
     frame = read_table(data, has_header=has_header)
-    encoded = encode_table(public, frame, str(data), screening)
-    table = SiloColumns.of_frame("this silo", frame)
-    return Records(encoded.features, encoded.labels, public.row_norm, public.digest, table, encoded.notes)
+    cells = screen_cells(public.columns, public.label, frame, str(data), screening)
+    return Records(public, cells, SiloColumns.of_frame("this silo", frame))

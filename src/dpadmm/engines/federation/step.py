@@ -3,6 +3,7 @@
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents
+from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.engines.federation.inbox import checked_vector
 from dpadmm.engines.federation.silo_files import Records
 from dpadmm.engines.federation.terms import AgreedRun, loss_of
@@ -18,11 +19,12 @@ State = tuple[Floats, ...]
 SecureSampler()  # loads OpenDP, before a round is paid for as well
 
 
-def seat(terms: AgreedRun, agent: int, records: Records) -> Agents:
+def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) -> Agents:
     """Seat one silo alone: its own functions and solver, and public facts about the rest."""
     agreement = terms.agreement
     name = agreement.participants[agent].name
-    silos = Silos.from_parts([records.features], [records.labels], records.row_norm, [name])
+    features = records.features(encoding)
+    silos = Silos.from_parts([features], [records.labels], records.schema.row_norm, [name])
     functions, weights = EmpiricalRisk(silos, loss_of(agreement), agreement.mu), terms.problem.weights[[agent]]
     return Agents(
         functions=functions,

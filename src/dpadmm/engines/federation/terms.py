@@ -14,7 +14,9 @@ import numpy as np
 
 from dpadmm.algorithms.method import Common, Method, Topology, federated
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation.messages import LARGEST_BODY
 from dpadmm.engines.private import Course, RunSetting
+from dpadmm.engines.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
@@ -40,6 +42,11 @@ LOSSES: dict[str, type[Any]] = {
 """The losses that terms can name."""
 
 _CHOSEN_SLOPE = (Huber, CappedLogistic)  # their only number is the slope bound
+
+PROFILE_ROUND = 0
+"""The round before the first of training, in which columns are counted."""
+
+_MOST_COUNTS = LARGEST_BODY // 16  # 8 bytes each, written twice in base64
 
 # A person's total must be strictly within the budget after sums are rounded up.
 _ROOM = 1 - 1e-11
@@ -79,6 +86,16 @@ class AgreedRun:
         return bool(self.algorithm.about.trusts_coordinator)
 
     @property
+    def has_profile(self) -> bool:
+        """Whether columns are counted in round 0, before the first round of training."""
+        return self.course.profile is not None
+
+    @property
+    def first_round(self) -> int:
+        """The number of the first round: 0 where columns are counted, else 1."""
+        return 0 if self.has_profile else 1
+
+    @property
     def is_secure(self) -> bool:
         """Whether this is a release, not a rehearsal."""
         return self.agreement.noise is NoiseOrigin.SECURE
@@ -89,14 +106,16 @@ class AgreedRun:
 
     def rounds_of(self, agent: int) -> list[int]:
         """Return the rounds in which a silo is asked."""
-        everyone = range(1, self.agreement.rounds + 1)
-        asked = [self.algorithm.participants(k) for k in everyone]
-        return [k for k, who in zip(everyone, asked, strict=True) if who is None or agent in who]
+        return [k for k in range(self.first_round, self.agreement.rounds + 1) if agent in self.asked(k)]
 
     def asked(self, k: int) -> list[int]:
-        """Return the silos that are asked in round k."""
-        who = self.algorithm.participants(k)
+        """Return the silos that are asked in round k; all of them in round 0."""
+        who = None if k == PROFILE_ROUND else self.algorithm.participants(k)
         return list(range(len(self.agreement.participants))) if who is None else [int(agent) for agent in who]
+
+    def first_training(self, agent: int) -> int | None:
+        """Return the first round of training in which a silo is asked, None if there is none."""
+        return next((k for k in self.rounds_of(agent) if k != PROFILE_ROUND), None)
 
     def releases(self, agent: int, k: int) -> list[NoisyRelease]:
         """Return what reaches this silo's records in round k: its own releases, or the coordinator's."""
@@ -111,11 +130,18 @@ class AgreedRun:
 
     def all_releases(self, agent: int) -> list[NoisyRelease]:
         """Return everything that reaches this silo's records in the whole run."""
-        return [release for k in range(1, self.agreement.rounds + 1) for release in self.releases(agent, k)]
+        return self.releases_through(agent, self.agreement.rounds)
+
+    def releases_through(self, agent: int, last: int) -> list[NoisyRelease]:
+        """Return everything that reaches this silo's records up to a round, round 0 included."""
+        return [release for k in range(self.first_round, last + 1) for release in self.releases(agent, k)]
 
     def epsilon(self, agent: int, rounds: int) -> float:
-        """Return the certified epsilon of a silo's records after so many rounds of this run, at its delta."""
-        spent = [release for k in range(1, rounds + 1) for release in self.releases(agent, k)]
+        """Return the certified epsilon of a silo's records after so many rounds of this run, at its delta.
+
+        After 0 rounds that is what round 0 has cost, where there is one; it has not begun after -1.
+        """
+        spent = self.releases_through(agent, rounds)
         return compose(spent).epsilon(self.agreement.delta) if spent else 0.0
 
     def epsilon_with_earlier(self, agent: int, rounds: int) -> float:
@@ -182,7 +208,32 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, people)
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
     course = Course(algorithm, setting, _target(agreement), schedule)
-    return AgreedRun(agreement, course, course.noise_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
+    if agreement.profile_share:
+        course = _with_profile(course, agreement, method)
+    return AgreedRun(agreement, course, course.whole_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
+
+
+def _with_profile(course: Course, agreement: Agreement, method: type[Method]) -> Course:
+    """Return the course with round 0, which takes its share of what the course may spend."""
+    target = course.target
+    if not isinstance(target, Target) or Family.SAMPLED in method.about.noise or not method.about.has_gaussian_noise:
+        raise InputError(
+            f"profile_share is for methods with plain Gaussian noise, whose costs add up in squares; "
+            f"{agreement.method} has other noise. Leave it out: rows are then encoded by public knowledge alone."
+        )
+    everyone = range(1, agreement.rounds + 1)
+    is_whole = all(course.algorithm.participants(k) is None for k in everyone)
+    if not is_whole and (course.is_pooled or course.algorithm.needs_network):
+        raise InputError(f"{agreement.method} leaves silos out of its first round, which the counts are sent with.")
+    size = len(agreement.participants) * agreement.n_counts
+    if size > _MOST_COUNTS:
+        raise InputError(f"The counts of all silos are {size} numbers; at most {_MOST_COUNTS} fit into a message.")
+    own, training = share_out(target, agreement.profile_share)
+    assert own is not None
+    profile = ProfileRound(
+        n_numeric=agreement.n_numeric, n_categorical=agreement.n_categorical, size=agreement.n_counts, target=own
+    )
+    return replace(course, target=training, profile=profile)
 
 
 def _check_settings(agreement: Agreement, method: type[Method]) -> None:

@@ -250,11 +250,12 @@ class Ledger(OpenHistory):
         self._refresh()
         return tuple(self._account.profiles)
 
-    def newest_round(self, run: str) -> int:
-        """Return the last round of a run that anything was reserved for, 0 if there is none."""
+    def newest_round(self, run: str) -> int | None:
+        """Return the last round of a run that anything was reserved for, None if there is none."""
         self._refresh()
         with store.clear_errors(self._path):
-            return int(self._connection.execute("SELECT MAX(round) FROM keys WHERE run = ?", (run,)).fetchone()[0] or 0)
+            (found,) = self._connection.execute("SELECT MAX(round) FROM keys WHERE run = ?", (run,)).fetchone()
+        return None if found is None else int(found)
 
     def set_budget(self, budget: Budget, *, reason: str) -> None:
         """Change the budget, for a stated reason, as an entry of the log.

@@ -1,0 +1,193 @@
+"""The facts that are told about a released model: who held the records, what is guaranteed, how it was made.
+
+Every one is public: sizes and bounds, the plan, accounted figures, or what follows from noisy releases alone.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.records import Origin
+from dpadmm.reporting.statement import ProfileCost
+
+
+class Custody(Enum):
+    """Who held the tables: one machine that read them all and simulated the silos, or each silo its own."""
+
+    ONE_PLACE = "simulated in one place"
+    FEDERATED = "federated"
+
+    def words(self, n_silos: int) -> str:
+        """Say where the records were.
+
+        >>> Custody.ONE_PLACE.words(3)
+        'simulated in one place: all tables were on one machine'
+        """
+        if self is Custody.FEDERATED:
+            return "federated: every silo's own process kept its records"
+        return "read in one place" if n_silos == 1 else f"{self.value}: all tables were on one machine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloCost:
+    """What a run cost the records of one silo that accounts for itself, in its own ledger.
+
+    epsilon: certified, at `delta`. least_noise: least ratio of noise to sensitivity. noise_level, sensitivity: of its
+    first release.
+    """
+
+    releases: int
+    epsilon: float
+    delta: float
+    least_noise: float
+    noise_level: float
+    sensitivity: float
+    certificate: str
+    strength: str
+    view: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloFacts:
+    """One holder of records; the number of records is public (neighbouring data sets have equally many).
+
+    cost: what the silo's own ledger was charged, where every silo keeps one (a federation).
+    """
+
+    name: str
+    records: int
+    cost: SiloCost | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wiring:
+    """Who talks to whom: pairs of silos, or all with a coordinator, or nobody (each silo speaks once)."""
+
+    words: str
+    edges: tuple[tuple[int, int], ...] = ()
+    has_coordinator: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A figure that a paper prints for this method; never mixed with certified ones. Infinite is allowed."""
+
+    epsilon: float
+    delta: float
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """The certified statement, and beside it what is claimed elsewhere.
+
+    profile: what the column profile behind the model costs, a part of epsilon; None without one.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    view: str
+    strength: str
+    certificates: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    records_per_person: int
+    silos_per_person: int
+    origin: Origin
+    claims: tuple[Claim, ...] = ()
+    no_claim: str | None = None
+    profile: ProfileCost | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody could be promised."""
+        try:
+            is_possible = self.epsilon >= 0 and 0 <= self.delta < 1 and bool(str(self.protected))
+        except (ValueError, TypeError):  # no such unit, relation or view
+            is_possible = False
+        if not is_possible:
+            raise InputError("The guarantee is damaged: its epsilon, delta, unit, relation or view cannot be.")
+
+    @property
+    def is_release(self) -> bool:
+        """Whether the statement is about what left: only secure noise protects anybody."""
+        return self.origin is Origin.SECURE
+
+    @property
+    def protected(self) -> Protection:
+        """Whose change is hidden, in words."""
+        return Protection(
+            unit=Unit(self.unit),
+            relation=Relation(self.relation),
+            view=View(self.view),
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What simulations on public synthetic data of the same shape showed before the data were touched.
+
+    Every figure belongs to the synthetic data. `baseline` is their majority class (R^2: their mean); the majority class
+    of the records is another, private number.
+    """
+
+    score: str
+    mean: float
+    spread: float
+    without_noise: float
+    baseline: float
+
+    @property
+    def words(self) -> str:
+        """Say what the noise leaves of what was learned there."""
+        simple = "the majority class" if self.score == "accuracy" else "predicting the mean"
+        with_noise, without = _compared(self.mean - self.baseline), _compared(self.without_noise - self.baseline)
+        return (
+            f"On the synthetic data the model with noise was {with_noise} than {simple} there, without noise {without}"
+        )
+
+
+def _compared(difference: float) -> str:
+    return f"{abs(difference):.3f} {'worse' if round(difference, 3) < 0 else 'better'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodChoice:
+    """The plan in words: which method, how it was set and why."""
+
+    method: str
+    summary: str
+    rounds: int
+    settings: tuple[tuple[str, str], ...]
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    is_hopeless: bool
+    expected: Expected | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundCurve:
+    """One figure per round, with what it means; `rounds` are the rounds it was seen in."""
+
+    name: str
+    meaning: str
+    rounds: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What the ledger said: the budget, what is spent and left, and the head that pins its history."""
+
+    ledger: str
+    budget_epsilon: float
+    budget_delta: float
+    spent_epsilon: float
+    left_epsilon: float
+    releases: int
+    head: str
+    runs: tuple[tuple[str, float], ...]
+    time: str
