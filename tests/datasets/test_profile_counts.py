@@ -127,6 +127,19 @@ def test_without_noise_centre_and_scale_are_mean_and_deviation(mean, deviation):
     assert scale.scale[0] == pytest.approx(deviation, rel=0.35)
 
 
+@pytest.mark.parametrize("width", [1e-290, 1e-200, 1e155, 1e200, 1e299])
+def test_the_unit_of_a_column_does_not_matter(width):
+    """Neither at the ends of 64-bit numbers, where a fit would fail after it was paid for."""
+    found = []
+    for each in (1.0, width):
+        column = Numeric("x", -each, each)
+        form = ProfileForm((column,))
+        counts = np.random.default_rng(0).integers(0, 1000, form.size).astype(float)
+        (scale,) = ReleasedProfile.of(form, counts, 1.0, int(counts.sum())).scales((column,))
+        found.append(np.array([*scale.centre, *scale.scale, *scale.lower, *scale.upper]) / each)
+    assert found[1] == pytest.approx(found[0], rel=1e-9)
+
+
 def test_where_nothing_stands_out_of_the_noise_the_public_default_stays():
     noise = np.random.default_rng(2)
     for column in COLUMNS:

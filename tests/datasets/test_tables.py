@@ -161,13 +161,15 @@ ODD = Schema(
     (Categorical("ward", ("1", "01", "2")), Categorical("code", ("9007199254740993", "5")), Numeric("age", 0, 100)),
     BinaryLabel("sick", positive=("1",), negative=("0",)),
 )
-CELLS = st.sampled_from([1, 2, 5, 2.5, 1.0, None, "1", "01", "x", True, float("nan"), 2**53 + 1, -1, "NA", 10**30])
+CELLS = st.sampled_from(
+    [1, 2, 5, 2.5, 1.0, None, "1", "01", "x", True, float("nan"), 2**53 + 1, -1, "NA", 10**30, 1 + 0j, 1 + 2j]
+)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_one_cell_never_changes_how_anothers_is_read(data):
-    """Not even through the column's type: one empty cell makes whole numbers floats, one word objects."""
+    """Not even through the column's type: an empty cell makes whole numbers floats, a word objects, 1+2j complex."""
     whole = st.sampled_from([1, 2, 5, 2**53 + 1])
     columns = {name: data.draw(st.lists(whole, min_size=4, max_size=4)) for name in ("ward", "code", "age")}
     columns["sick"] = [1, 0, 1, 0]

@@ -80,6 +80,18 @@ def test_a_profile_that_was_dearer_than_half_a_budget_is_not_used_again(data, bo
     assert small.profile_ is None or small.profile_.run != first.profile_.run
 
 
+@pytest.mark.parametrize("method", ["dp-gd", "dvp", "m-admm", "output-perturbation", "p-admm-recycled", "r-admm"])
+@pytest.mark.parametrize("share", [SHARE, 0.49])
+def test_whatever_the_noise_of_a_method_its_figure_stays_within_epsilon(data, book, method, share):
+    """Pure epsilons and Gaussian noise do not add up in squares."""
+    X, y, groups = data
+    build(book, algorithm="p-admm", profile_share=share).fit(X, y, groups)
+    model = build(book, algorithm=method, alpha=0.01).fit(X, y, groups)
+    assert min(rounds_of(model)) == 1
+    assert model.profile_ is not None
+    assert model.privacy_.certified <= 1.0
+
+
 def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, book, tmp_path):
     """The model file holds the counts: seen alone it tells them too, so a figure without them would be too small."""
     X, y, groups = data
@@ -252,6 +264,28 @@ def test_users_and_one_silo_split_otherwise(data, tmp_path):
     first, second = (build(path, epsilon=5.0).fit(X, y, people) for _ in range(2))
     assert second.profile_ == first.profile_
     assert second.profile_.records == 60
+
+
+@pytest.mark.parametrize(
+    ("people", "is_used"),
+    [
+        ({}, True),
+        ({"max_silos_per_person": 2}, False),
+        ({"max_records_per_person": 2}, False),
+        ({"max_silos_per_person": 2, "view": "public", "algorithm": "fp-coordinator"}, True),
+    ],
+)
+def test_where_records_of_a_person_may_have_been_together_a_profile_of_another_split_is_not_used(
+    data, tmp_path, people, is_used
+):
+    """Two records in two years may lie in one hospital, whose noise was meant for one of them."""
+    X, y, _ = data
+    path, view = tmp_path / "whole.ledger", View(people.get("view", "eavesdropper"))
+    Ledger.create(path, ledger_data(X, y), Budget(epsilon=20.0, delta=DELTA), protection=Protection(view=view)).close()
+    hospitals, years = np.arange(len(X)) // 2 % 3, np.arange(len(X)) % 2
+    first = build(path, **people).fit(X, y, hospitals)
+    second = build(path, **people).fit(X, y, years)
+    assert (second.profile_.run == first.profile_.run) is is_used
 
 
 def test_the_weaker_view_is_stated_where_methods_differ(data, tmp_path):

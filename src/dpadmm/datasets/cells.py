@@ -71,6 +71,8 @@ def _number_of(cell: Any) -> float:
     if isinstance(cell, str):
         text = cell.strip()
         return float(text) if _NUMBER.fullmatch(text) else _TRUTH.get(text.lower(), math.nan)
+    if isinstance(cell, complex) and cell.imag == 0:  # one complex cell makes a whole column of 1 one of 1+0j
+        cell = cell.real
     try:
         return float(cell) if isinstance(cell, Real | Decimal | np.bool_) else math.nan
     except (ValueError, ArithmeticError):  # a number too large for a float
@@ -84,7 +86,7 @@ def _texts(cells: "pd.Series") -> list[str]:
 
 def _text_of(cell: Any) -> str:
     """Return what a cell says, whatever the others are: an empty one makes a whole column of 1 one of 1.0."""
-    if isinstance(cell, str | bool) or not isinstance(cell, Real | Decimal):
+    if isinstance(cell, str | bool) or not isinstance(cell, Real | Decimal | complex):
         return str(cell)
     number = _number_of(cell)
     if not math.isfinite(number):

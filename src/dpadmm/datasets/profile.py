@@ -401,6 +401,12 @@ class VisibleLine:
         mostly one value would get a scale that blows the rest up. The range counts up to `_FAR` times the support only:
         the noise alone leaves a few records unseen, and bounds that are far too wide would make that the whole scale.
         """
+        unit = 2.0 ** (math.frexp(width)[1] - 1)  # squares of widths near the ends of 64-bit numbers do not fit
+        line = replace(self, left=self.left / unit, right=self.right / unit)
+        centre, scale = line._centre_and_scale(width / unit)
+        return centre * unit, scale * unit
+
+    def _centre_and_scale(self, width: float) -> tuple[float, float]:
         low, high = self.support
         if low == high:
             return low, max(math.sqrt(self.unseen * width**2 / 12), _ATOM_SCALE * width)

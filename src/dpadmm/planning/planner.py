@@ -197,12 +197,13 @@ def _budgets(task: Task, share: float, problems: int) -> list[_Budget]:
 def _left(task: Task, method: type[Method]) -> Target:
     """Return what is left of the budget beside a profile that was bought before: `m^2 - m_0^2` (C0).
 
-    Where the noise is on samples, epsilons and deltas are added up instead.
+    Where the noise is on samples or gives pure epsilon, epsilons and deltas are added up instead: their costs do not
+    add up in squares.
     """
     whole, earlier = task.target, task.profile.bought_m
     if earlier == 0:
         return whole
-    if Family.SAMPLED in method.about.noise:
+    if Family.SAMPLED in method.about.noise or not method.about.has_gaussian_noise:
         own = float(epsilon_of_delta(earlier, whole.delta / 2))
         return Target(max(whole.epsilon - own, 0.0), whole.delta / 2)
     left = float(m_of(whole.epsilon, whole.delta)) ** 2 - earlier**2

@@ -113,12 +113,24 @@ class ConfirmedLedger:
         make a later statement say too much; other values under the same names are other data.
         """
         mark = self._mark(subject.columns)
-        found = [] if mark is None else [kept for kept in self.ledger.profiles() if kept.is_about(subject, mark)]
+        about = [] if mark is None else [kept for kept in self.ledger.profiles() if kept.is_about(subject, mark)]
+        found = [kept for kept in about if self._is_cost_known(kept)]
         return min(found, key=lambda kept: kept.noise_std, default=None)
 
     def release_of(self, kept: KeptProfile) -> GaussianRelease:
         """Return what a profile has cost the worst person, as one release: a model that rests on it counts it in."""
         return as_one_release(self.ledger._profile_releases(kept.run), kept.protection)
+
+    def _is_cost_known(self, kept: KeptProfile) -> bool:
+        """Return whether what a profile cost a person does not depend on how the rows were split for it.
+
+        The agents of a ledger of one silo may be other ones in every run. A person's records that lie apart in one run
+        may have been together in another, where each agent's noise was meant for fewer of them.
+        """
+        people = kept.protection
+        if len(self.names) > 1 or people.records_per_person * people.silos_per_person == 1:
+            return True
+        return len(self.ledger._profile_releases(kept.run)) == 1
 
     def _mark(self, columns: Sequence[str]) -> str | None:
         """Return a mark of the columns' values in this order, None if one of them did not come.

@@ -123,7 +123,7 @@ def check_paid(profile: KeptProfile, releases: Sequence[GaussianRelease], kept: 
 def as_one_release(releases: Sequence[GaussianRelease], protection: Protection) -> GaussianRelease:
     """Return one release that costs anybody as much as a profile cost the worst person (C0).
 
-    Every agent of that run had records of its own; where later runs split them otherwise, this holds still.
+    Every agent of that run had records of its own; a person is in as many of them as the protection says.
     """
     piles = Piles(protection)
     for release in releases:
