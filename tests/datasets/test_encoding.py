@@ -224,3 +224,18 @@ def test_sparse_rows_far_from_the_origin_are_stored_as_they_are():
         got = rows.encode(sparse.csr_array(X))
         assert isinstance(got, np.ndarray) is (scale is column)
         np.testing.assert_allclose(dense(got), rows.encode(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_numbers_beyond_the_bounds_are_those_at_the_bounds(kind):
+    rows = RowEncoding.of_numbers(2, (-1.0, 1.0), 9.0).encode
+    beyond, inside = kind([[5.0, 0.5], [-7.0, 1e300]]), kind([[1.0, 0.5], [-1.0, 1.0]])
+    np.testing.assert_array_equal(dense(rows(beyond)), dense(rows(inside)))
+
+
+def test_what_cancels_in_sparse_rows_is_made_up_for():
+    """Squares of numbers many radii from 0 lose digits of a norm near the radius."""
+    centre, ends = (100.0, 100.0), {"lower": (0.0, 0.0), "upper": (200.0, 200.0)}
+    rows = RowEncoding(centre=centre, scale=(1.0, 1.0), empty=centre, radius=0.6, **ends)
+    near = 100.0 + np.random.default_rng(0).uniform(-1.0, 1.0, (500, 2))
+    assert np.max(np.linalg.norm(dense(rows.encode(sparse.csr_array(near))), axis=1)) <= 1.0 + 1e-12

@@ -207,6 +207,14 @@ def test_the_projection_is_the_nearest_point_of_the_simplex(values):
     assert np.linalg.norm(found - values) <= np.linalg.norm(others - values, axis=1).min() + 1e-9
 
 
+def test_other_bins_are_another_form(monkeypatch):
+    """A profile that was counted in the bins of another version must not be taken for one in these."""
+    form = ProfileForm((Numeric("x", 0.0, 1.0),))
+    before = form.digest
+    monkeypatch.setattr("dpadmm.datasets.profile._BINS_VERSION", 0)
+    assert form.digest != before
+
+
 def test_other_columns_or_counts_are_another_form():
     wider = ProfileForm((Numeric("age", 0, 121), *COLUMNS[1:]))
     assert wider.digest != FORM.digest

@@ -5,6 +5,7 @@ import pytest
 
 from dpadmm.algorithms.method import Setting
 from dpadmm.engines.round_zero import PROFILE, ProfileRound, draw_profile, noisy_counts
+from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.privacy.calibration import Target
@@ -92,3 +93,9 @@ class TestPooling:
             assert std == pytest.approx(2.0 / M * (1 if is_pooled else np.sqrt(2)), rel=1e-6)
             assert np.max(np.abs(pooled - counts.sum(axis=0))) < 7 * std
             assert np.std(pooled - counts.sum(axis=0)) > 0.2 * std
+
+    def test_silos_that_were_planned_and_did_not_come_are_noticed(self):
+        """The noise of a sum is said to be that of all silos."""
+        plan = planned(setting((50, 2, 3), Protection(records_per_person=3)))
+        with pytest.raises(InputError, match="drew noise for 0"):
+            draw_profile(plan, np.ones((2, SIZE)), SimulatedSampler(1))

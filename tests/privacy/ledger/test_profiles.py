@@ -177,3 +177,12 @@ def test_a_model_that_rests_on_it_counts_what_it_cost_the_worst_person(path, fac
     assert one.cost.m_squared == pytest.approx(times * square, rel=1e-6)
     assert one.cost.m_squared >= times * square
     assert one.agent < 0
+
+
+def test_of_silos_with_unequal_noise_the_worst_protected_person_counts(book):
+    strong, weak = released(6.0, (0,)), released(3.0, (1,))
+    confirmed = book.confirm(DATA)
+    confirmed.reserve([*strong, *weak], run="first", algorithm="p-admm", origin=Origin.SECURE)
+    confirmed.keep_profile(SUBJECT, "first", COUNTS, np.hypot(6.0, 3.0))
+    one = confirmed.release_of(confirmed.kept_profile(SUBJECT))
+    assert one.cost.m_squared == pytest.approx((weak[0].certificate.bound / 3.0) ** 2, rel=1e-6)
