@@ -137,6 +137,7 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
     pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
     from tests.engines.federation import worlds
 
+    from dpadmm.engines.federation.columns import encoding_of
     from dpadmm.engines.federation.step import make_step, seat
     from dpadmm.engines.federation.terms import agreed_run
 
@@ -145,7 +146,7 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
     (package / SOURCE).write_text(source.replace(drawn, f"{drawn} if k != 2 else whole_gradients(agents, x)"))
     world = worlds.make(package / "world", "dp-heavy-ball", {"step": 0.5})
     terms = agreed_run(world.agreement)
-    here = seat(terms, 0, world.first._records())
+    here = seat(terms, 0, world.first._records(), encoding_of(terms, worlds.SCHEMA, None))
     state, message = make_step(terms, here, 0, 1, None, None, None)
     assert np.isfinite(message).all()
     with pytest.raises(InputError, match="promised 1 noisy value"):

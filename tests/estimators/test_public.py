@@ -13,7 +13,7 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.silos import Silos
 
-NAMED = ("model.released_.run", "model.released_.created")
+NAMED = ("model.released_.run", "model.released_.created", "model.released_.profile.run")
 
 
 def walk(value, place="model", seen=None):
