@@ -41,6 +41,7 @@ def bench(folder: Path, runs: int) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_runs_at_toy_size_and_goes_on(tmp_path, accuracy):
     first = bench(tmp_path, 1)
     (file,) = tmp_path.glob("*.jsonl")

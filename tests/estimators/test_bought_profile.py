@@ -229,6 +229,7 @@ def test_nothing_is_kept_before_it_is_drawn(data, book, monkeypatch):
     assert "profile" not in order[2:]
 
 
+@pytest.mark.slow
 def test_fits_never_pass_the_budget(data, tmp_path):
     """Some buy, some use what there is: the ledger's sum stays within the budget until it refuses."""
     X, y, groups = data
@@ -249,6 +250,7 @@ def test_fits_never_pass_the_budget(data, tmp_path):
     assert state(path)[1] == sum(state(path)[2]) <= 2  # one for each form
 
 
+@pytest.mark.slow
 def test_users_and_one_silo_split_otherwise(data, tmp_path):
     X, y, groups = data
     path = tmp_path / "whole.ledger"

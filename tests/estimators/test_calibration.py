@@ -37,7 +37,7 @@ def test_without_noise_the_link_alone_calibrates(train, cap, missed):
 
 
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.notices.SimulatedNoiseWarning")
-@pytest.mark.parametrize("silos", [1, 5])
+@pytest.mark.parametrize("silos", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_mean_risk_at_epsilon_1(train, silos):
     x, y = train.features, train.labels.astype(int)
     groups = np.random.default_rng(1).permutation(len(y)) % silos
