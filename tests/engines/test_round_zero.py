@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from dpadmm.algorithms.method import Setting
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.engines.private import Course, RunSetting
 from dpadmm.engines.round_zero import PROFILE, ProfileRound, draw_profile, noisy_counts
 from dpadmm.errors import InputError
+from dpadmm.networks import path
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.privacy.calibration import Target
@@ -99,3 +102,13 @@ class TestPooling:
         plan = planned(setting((50, 2, 3), Protection(records_per_person=3)))
         with pytest.raises(InputError, match="drew noise for 0"):
             draw_profile(plan, np.ones((2, SIZE)), SimulatedSampler(1))
+
+
+def test_counts_that_no_grid_can_hold_are_refused_before_anything_is_spent():
+    """The sampler would refuse them as well, but only after the round is paid for."""
+    counted = ProfileRound(n_numeric=1, n_categorical=4, size=SIZE, target=Target(5.0, 1e-5))
+    many = Problem.of(PublicFunctions.of_loss(np.array([10**11, 10**11]), 3, Logistic(), 1.0))
+    course = Course(PADMM(eta=0.1), RunSetting(many, 1, 1e-9, path(2)), TARGET, profile=counted)
+    with pytest.raises(InputError, match="64-bit numbers cannot hold a message"):
+        course.profile_plan()
+    assert len(list(course.profile_plan(is_secure=False))) == 1
