@@ -9,7 +9,7 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import Target
 from logistic import ETA, TOLERANCE, N, problem, scipy_loop
 from table import Row

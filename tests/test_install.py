@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("install")]
 ROOT = Path(__file__).parent.parent
 # What hatchling reads; caches and results of the checkout stay behind.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
-EXTRA = ("flwr", "cryptography", "httpx")
+EXTRA = ("flwr", "httpx")
 SCHEMA = {
     "format": "dpadmm-schema",
     "version": 1,

@@ -22,7 +22,7 @@ from dpadmm.algorithms.ps_admm import PSADMM
 from dpadmm.cli.main import app
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 
 ROOT = Path(__file__).parents[2]

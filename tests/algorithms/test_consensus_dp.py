@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.contracts.graph_method_contract import neighbours
 from tests.contracts.local_facts import of
 
-from dpadmm.algorithms.anatomy import BROADCAST, Agents, Silence
+from dpadmm.algorithms.anatomy import BROADCAST, Agents, OneNoise, Silence
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
@@ -23,7 +23,8 @@ from dpadmm.errors import InputError
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.plan import PlannedNoise, at_levels
+from dpadmm.noise.plan import at_levels
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import CaoOptimal, Family
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import by_agent, compose
@@ -171,7 +172,7 @@ class TestBudget:
         assert done.statement.curve.epsilon(1e-6) == pytest.approx(0.5, rel=1e-6)
 
 
-class Prescribed:
+class Prescribed(OneNoise):
     """Overwrites every broadcast with a prescribed one, other in every replica, and keeps what came."""
 
     def __init__(self, transcript):

@@ -21,7 +21,7 @@ from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.networks import complete, path, ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import PureTarget, Target

@@ -27,7 +27,7 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Protection, Strength

@@ -18,7 +18,7 @@ from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.networks import ring, star
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic

@@ -13,7 +13,7 @@ from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.networks import complete, erdos_renyi, ring, star
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared

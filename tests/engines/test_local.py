@@ -289,6 +289,9 @@ class TokenMean:
     def exchange(self, k, problem, network, inbox, messages, noise):
         return inbox + messages.sum(axis=0, keepdims=True) / problem.n_agents
 
+    def tail_from(self, rounds):
+        return rounds
+
     def update(self, k, agents, state, inbox):
         return state
 

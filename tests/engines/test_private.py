@@ -23,7 +23,8 @@ from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.networks import path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.plan import PlannedNoise, calibrated
+from dpadmm.noise.plan import calibrated
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection

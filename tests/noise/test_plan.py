@@ -7,7 +7,8 @@ from tests.contracts.local_facts import of
 from dpadmm.errors import InputError
 from dpadmm.noise import Constant, Geometric, SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.plan import PlannedNoise, calibrated
+from dpadmm.noise.plan import calibrated
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target

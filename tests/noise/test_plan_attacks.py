@@ -9,7 +9,8 @@ from tests.contracts.local_facts import of
 from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.plan import PlannedNoise, at_levels, calibrated
+from dpadmm.noise.plan import at_levels, calibrated
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target, calibrate_gaussian

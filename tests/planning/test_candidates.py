@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.algorithms.method import plannable
+from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.networks import ring
@@ -135,7 +136,7 @@ def test_more_noise_loses_more():
     ("facts", "methods"),
     [
         ({}, (PADMM,)),
-        ({"sizes": (500,)}, (CentralisedADMM,)),
+        ({"sizes": (500,)}, (NoisyGradients, CentralisedADMM)),
         ({"sizes": (5,) * 80}, (FederatedADMM,)),
         ({"sizes": (5,) * 80, "network": ring(80)}, (PADMM,)),
         ({"regulariser": L1(0.01)}, (FederatedADMM,)),
@@ -143,8 +144,10 @@ def test_more_noise_loses_more():
         ({"unit": Unit.USER}, (FederatedADMM,)),
         ({"view": View.COORDINATOR}, (PADMM,)),
         ({"view": View.PEER}, (PADMM,)),
-        ({"view": View.PUBLIC}, (PADMM, CoordinatorADMM)),
-        ({"view": View.PUBLIC, "unit": Unit.USER, "regulariser": L1(0.01)}, (FederatedADMM, CoordinatorADMM)),
+        ({"view": View.PUBLIC}, (NoisyGradients, CoordinatorADMM)),
+        ({"view": View.PUBLIC, "network": ring(3)}, (PADMM,)),
+        ({"view": View.AGGREGATE}, (NoisyGradients, CoordinatorADMM)),
+        ({"view": View.PUBLIC, "unit": Unit.USER, "regulariser": L1(0.01)}, (NoisyGradients, CoordinatorADMM)),
     ],
 )
 def test_methods_fit_view_unit_and_penalty(facts, methods):

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import Slot
+from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
@@ -102,8 +102,24 @@ class NoiseHook(Protocol):
         """Return `values` (agents, d, R) with the noise of round k for this slot added."""
         ...
 
+    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+        """Return the noisy sum (1, d, R) of all agents' messages, for methods that read them through it alone."""
+        ...
 
-class Silence:
+
+class OneNoise:
+    """Takes sums as a trusted coordinator does: all messages added up, one noise on the sum."""
+
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+        """Subclasses say which noise."""
+        raise NotImplementedError
+
+    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+        """Return the sum with the coordinator's noise."""
+        return self.perturb(slot, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
+
+
+class Silence(OneNoise):
     """No noise: the non-private run."""
 
     def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
@@ -150,6 +166,10 @@ class Algorithm(Protocol[State]):
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """Return the next inbox: neighbour sums on a graph, the broadcast of a coordinator."""
+        ...
+
+    def tail_from(self, rounds: int) -> int:
+        """Return the first of `rounds` rounds whose models are in the mean that a run may end with."""
         ...
 
     def update(self, k: int, agents: Agents, state: State, inbox: Floats) -> State:

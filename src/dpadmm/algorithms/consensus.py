@@ -63,18 +63,18 @@ class ConsensusADMM(Method):
     def local_step(
         self, k: int, agents: Agents, state: StarState, inbox: Floats, noise: NoiseHook
     ) -> tuple[StarState, Floats]:
-        """The x and a steps against the last broadcast z; the message is what z needs of the agent."""
+        """The x and a steps against the last broadcast z; the message is the agent's part of the mean that z needs."""
         centre = inbox - state.a / self.rho
         pull = np.full(len(agents.index), self.rho)
         x = agents.minimise(np.zeros_like(centre), centre, pull, start=state.x).point
         a = state.a + self.rho * (x - inbox)
-        return StarState(x=x, a=a), x + a / self.rho
+        return StarState(x=x, a=a), (x + a / self.rho) / agents.number
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """The z step of the coordinator."""
-        mean = messages.mean(axis=0, keepdims=True)
+        mean = messages.sum(axis=0, keepdims=True)
         z = problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents))
         return noise.perturb(BROADCAST, k, np.array([COORDINATOR]), z)
 

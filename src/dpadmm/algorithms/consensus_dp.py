@@ -16,7 +16,7 @@ which touched the data after the last noise; it never leaves the silos.
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -95,11 +95,11 @@ class ConsensusDPADMM(ConsensusADMM):
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """The z step of the coordinator, with the noise of round k."""
-        step, source = 1 / (self.rho * problem.n_agents), np.array([COORDINATOR])
-        mean = messages.mean(axis=0, keepdims=True)
+        step = 1 / (self.rho * problem.n_agents)
         if self.place is NoisePlace.BEFORE_PROX:
-            return problem.regulariser.prox(noise.perturb(BROADCAST, k, source, mean), step)
-        return noise.perturb(BROADCAST, k, source, problem.regulariser.prox(mean, step))
+            return problem.regulariser.prox(noise.total(BROADCAST, k, messages), step)
+        z = problem.regulariser.prox(messages.sum(axis=0, keepdims=True), step)
+        return noise.perturb(BROADCAST, k, np.array([COORDINATOR]), z)
 
     def models(self, state: StarState, inbox: Floats) -> Floats:
         """The last broadcast, for every agent: their own x_i touched the data after the last noise."""
@@ -133,9 +133,14 @@ class GaussianConsensusADMM(ConsensusDPADMM):
         name="consensus-gaussian",
         summary="Gaussian noise on the coordinator's broadcast",
         noise=(Family.GAUSSIAN,),
+        is_sum=True,
     )
 
     family: Family = Family.GAUSSIAN
+
+    def summed(self) -> Self:
+        """With the noise in the mean, where shares of it can add up."""
+        return replace(self, place=NoisePlace.BEFORE_PROX)
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:

@@ -131,6 +131,8 @@ class About:
     certificate: which theorem of docs/proofs protects it, "none" if nothing does.
     noise: the families of its noise, as it comes by default.
     trusts_coordinator: whether silos send bare messages and the only noise is the coordinator's.
+    is_sum: whether the coordinator reads the silos' messages through their sum alone, so that masks can hide the rest.
+    hides_alone: whether one silo by itself adds the coordinator's noise, before anything leaves.
     is_curator: whether all data lie with one party, and only the last model leaves.
     is_federated: whether silos can run it by themselves.
     units: whom it can hide. takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
@@ -145,6 +147,8 @@ class About:
     certificate: str = "none"
     noise: tuple[Family, ...] = (Family.GAUSSIAN,)
     trusts_coordinator: bool = False
+    is_sum: bool = False
+    hides_alone: bool = False
     is_curator: bool = False
     is_federated: bool = True
     units: frozenset[Unit] = frozenset({Unit.RECORD})
@@ -180,10 +184,13 @@ class About:
         """Whether its mean model is a proximal descent with the sum of the silos' Gaussian noises, as of one silo."""
         return not (self.is_pure or self.trusts_coordinator or self.is_one_shot or self.longest_step < math.inf)
 
-    @property
-    def views(self) -> frozenset[View]:
-        """Against whom it is certified."""
-        return frozenset({View.PUBLIC}) if self.trusts_coordinator else frozenset(View)
+    def views(self, n_silos: int) -> frozenset[View]:
+        """Against whom it is certified among so many silos."""
+        if n_silos == 1 and self.hides_alone:
+            return frozenset(View) - {View.AGGREGATE}
+        if not self.trusts_coordinator:
+            return frozenset(View)
+        return frozenset({View.PUBLIC, View.AGGREGATE} if self.is_sum else {View.PUBLIC})
 
     @property
     def least_silos(self) -> int:
@@ -278,6 +285,12 @@ class Method:
         """Return the method as a silo runs it: what it draws for itself comes from its own secret."""
         return self
 
+    def summed(self) -> Self:
+        """Return the method as it runs where nobody sees more of the messages than their sum."""
+        if not self.about.is_sum:
+            raise InputError(f"{self.about.name} reads messages one by one, so that no masks can hide them (C12).")
+        return self
+
     def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
         """Return the noise of an agent's promises, one level a private round each, where the paper's has these levels.
 
@@ -292,6 +305,10 @@ class Method:
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Every problem will do."""
+
+    def tail_from(self, rounds: int) -> int:
+        """The second half of the rounds."""
+        return rounds // 2 + 1
 
     def participants(self, k: int) -> Ints | None:
         """Everyone, every round."""

@@ -25,6 +25,7 @@ from dpadmm.algorithms.fixed_point import (
 from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.m_admm import MADMM
 from dpadmm.algorithms.method import Method
+from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM
@@ -53,6 +54,7 @@ METHODS: tuple[type[Method], ...] = (
     DPSGD,
     DPProxSGD,
     DPGD,
+    NoisyGradients,
     DPDGD,
     LinearisedADMM,
     OutputPerturbation,

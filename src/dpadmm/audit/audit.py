@@ -22,7 +22,8 @@ from dpadmm.audit.subjects import Subject
 from dpadmm.audit.tradeoff import certified_tradeoff, operating_points
 from dpadmm.audit.transcripts import record
 from dpadmm.noise.draws import Sampler
-from dpadmm.noise.plan import NoisePlan, PlannedNoise
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.claims import ClaimedEpsilon

@@ -22,7 +22,8 @@ from dpadmm.engines.private import plan_noise
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR, Slot
-from dpadmm.noise.plan import NoisePlan, PlannedNoise
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.arrays import Floats

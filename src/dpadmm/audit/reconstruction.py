@@ -100,7 +100,7 @@ def follow(method: ConsensusADMM, others: Agents, broadcasts: Floats, weight: fl
     messages = []
     for k in range(1, len(tape)):
         state, sent = method.local_step(k, others, state, tape[k - 1][None, :, None], Silence())
-        messages.append(n * unprox * tape[k] - sent[:, :, 0].sum(axis=0))
+        messages.append(n * (unprox * tape[k] - sent[:, :, 0].sum(axis=0)))  # phi_i/n is what is sent
     return Trail(np.array(messages), tape[:-1], method.rho, weight, n * unprox * noise_std)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import NoiseHook
+from dpadmm.algorithms.anatomy import NoiseHook, OneNoise
 from dpadmm.algorithms.dvp import OBJECTIVE
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import PrivateAlgorithm
@@ -107,7 +107,7 @@ def replay(stage: Stage, world: Any, recorded: Transcript, own: Any) -> Transcri
     return stage.run(world, _Prompter(recorded, own, world))
 
 
-class _Recorder:
+class _Recorder(OneNoise):
     """Keeps values before and after noise."""
 
     def __init__(self, noise: NoiseHook) -> None:
@@ -122,7 +122,7 @@ class _Recorder:
 
 
 @dataclass
-class _Prompter:
+class _Prompter(OneNoise):
     """Hands out recorded noisy values in place of noise; keeps what this world would have put there."""
 
     recorded: Transcript

@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.algorithms.anatomy import OneNoise
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.fixed_point import CentralisedADMM, FederatedADMM, Participation
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
@@ -74,7 +75,7 @@ class ClaimTrial:
         return TrialVerdict.REFUTED if self.has_conditions and self.audited > self.claimed else TrialVerdict.NOT_REFUTED
 
 
-class FixedNoise:
+class FixedNoise(OneNoise):
     """The papers' noise: N(0, std^2) on every coordinate, seeded, so that both worlds can be given the same."""
 
     def __init__(self, std: float, seed: int) -> None:

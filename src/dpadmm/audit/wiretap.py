@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import NoiseHook, Silence
+from dpadmm.algorithms.anatomy import NoiseHook, OneNoise, Silence
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.problems.arrays import Floats, Ints
 
 
-class Wiretap:
+class Wiretap(OneNoise):
     """A noise hook that passes another one's values on and keeps a copy of each.
 
     What a method hands to its noise hook and gets back is what it sends, so the copies are the messages themselves:

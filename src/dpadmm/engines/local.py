@@ -42,7 +42,7 @@ class FinalModel(Enum):
     """Which model a run ends with."""
 
     LAST = "the last model"
-    TAIL_AVERAGE = "the mean of the models of the second half of the rounds"
+    TAIL_AVERAGE = "the mean of the models of the last rounds"
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class Checkpoint:
 class Run:
     """The outcome: models (N, d, R), the estimate (d, R), the history, and why it stopped after `rounds`.
 
-    `tail_average` is the mean of the estimates over the second half of the rounds: free post-processing of what was
-    broadcast, and far less noisy in a private run.
+    `tail_average` is the mean of the estimates over the last rounds (`tail_from` of the method): free
+    post-processing of what was broadcast, and far less noisy in a private run.
     """
 
     models: Floats = field(repr=False)
@@ -291,7 +291,7 @@ class _Trip:
     def travel(self, stopping: Stopping) -> None:
         """Run rounds; the variables change only when a round is complete, so an interrupt loses one round at most."""
         title = type(self.algorithm).__name__
-        self._aim_tail(stopping.rounds // 2 + 1)
+        self._aim_tail(self.algorithm.tail_from(stopping.rounds))
         with progress_bar(title, stopping.rounds, done=self.k, is_wanted=self.engine.progress) as tick:
             while self.k < stopping.rounds:
                 state, inbox, residuals = self._round(self.k + 1)

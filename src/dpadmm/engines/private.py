@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-import numpy as np
-
 from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Method, Private, Setting
@@ -18,23 +16,31 @@ from dpadmm.checks import shown
 from dpadmm.engines.bought import keep_profile
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
 from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
+from dpadmm.engines.witness import PublicRound, Witness, message_scales
 from dpadmm.errors import InputError, ResumeError, raise_alone
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import Sampler, Slot
-from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated, check_reach, check_solvable
+from dpadmm.noise.draws import Sampler
+from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family, Promise, Schedule
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sums import Masks
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
-from dpadmm.privacy.protection import ONE_RECORD, Protection
-from dpadmm.privacy.records import ObjectiveRelease, Origin, SampledGaussianRelease
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.privacy.protection import ONE_RECORD, Protection, View
+from dpadmm.privacy.records import (
+    Origin,
+    SampledGaussianRelease,
+)
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
 _INTERRUPTED = "The run {!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
+_MOST_MASKED = 50  # silos
 _SEED_STEP = 2**64  # seeds of problems that are run together, apart from each other and from other users' seeds
 
 
@@ -68,16 +74,34 @@ class Course:
     times: int = 1
     profile: ProfileRound | None = None
 
+    def __post_init__(self) -> None:
+        """Where only sums are seen, the method must read nothing else."""
+        if self.shares is not None:
+            if not isinstance(self.algorithm, Method):
+                raise InputError(f"{type(self.algorithm).__name__} does not say whether it reads sums alone (C12).")
+            object.__setattr__(self, "algorithm", self.algorithm.summed())
+
     @property
     def is_pooled(self) -> bool:
-        """Whether silos send bare values and the coordinator alone adds noise."""
-        return isinstance(self.algorithm, Method) and self.algorithm.about.trusts_coordinator
+        """Whether one noise hides the sum of all silos' values: the coordinator's, or the silos' shares of one."""
+        is_summed = isinstance(self.algorithm, Method) and self.algorithm.about.trusts_coordinator
+        return is_summed and self.setting.problem.n_agents > 1
+
+    @property
+    def shares(self) -> Shares | None:
+        """Among whom the noise is shared out, where messages leave under masks; None where they do not."""
+        protection = self.setting.protection
+        if protection.view is not View.AGGREGATE:
+            return None
+        return Shares(self.setting.problem.n_agents, protection.n_colluders)
 
     def profile_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return the releases of round 0; none without a profile."""
         if self.profile is None:
             return NoisePlan({})
-        planned = self.profile.noise_plan(self.setting, is_pooled=self.is_pooled, is_secure=is_secure)
+        planned = self.profile.noise_plan(
+            self.setting, is_pooled=self.is_pooled, is_secure=is_secure, shares=self.shares
+        )
         if is_secure:
             check_reach(planned, int(self.setting.problem.functions.sizes.sum()))
         return planned
@@ -99,12 +123,14 @@ class Course:
             )
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
         has_grid = is_secure and {promise.family for promise in promises} <= {Family.GAUSSIAN, Family.SAMPLED}
+        has_grid |= self.shares is not None
         planned = calibrated(
             promises,
             self.target,
             self.schedule,
             silos_per_person=setting.protection.silos_per_person,
             secure_dimension=setting.problem.dimension if has_grid else None,
+            shares=self.shares,
         )
         if is_secure:
             check_reach(planned, int(setting.problem.functions.sizes.sum()))
@@ -114,27 +140,6 @@ class Course:
     def statement(self) -> Statement:
         """Return what all problems together will cost the worst person."""
         return self.whole_plan(is_secure=False).statement()
-
-
-@dataclass(frozen=True)
-class PublicRound:
-    """One round, as anyone who saw the released messages can compute it: post-processing, and nothing else.
-
-    norms: of each sender's message. movement: distance of their mean from that of the round before (of the mean
-    itself in the first). disagreement: largest distance of a message from their mean. noise_norm: the expected norm
-    of the noise on one message, a public number.
-    """
-
-    round: int
-    slot: str
-    norms: tuple[float, ...]
-    movement: float
-    disagreement: float
-    noise_norm: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**vars(self), "norms": list(self.norms)}
 
 
 def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise, ...]:
@@ -225,8 +230,9 @@ def run_course(
     if not isinstance(problems, Sequence):
         problems = _after_round_zero(course, problems, sampler, name, books)
     for number, problem in enumerate(problems):
-        hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas)
-        witness = Witness(hook, _message_scales(planned))
+        masks = masks_of(course, f"{name}, problem {number}") if is_secure else None
+        hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas, masks)
+        witness = Witness(hook, message_scales(planned))
         try:
             run = _run(engine, course, problem, witness if engine.replicas == 1 else hook)
         except RunInterrupted:
@@ -245,7 +251,9 @@ def _after_round_zero(
 ) -> Sequence[Problem]:
     """Release the profile, have it kept, and return the problems on rows that are encoded by it."""
     try:
-        drawn = draw_profile(course.profile_plan(isinstance(sampler, SecureSampler)), rows.counts(), sampler)
+        is_secure = isinstance(sampler, SecureSampler)
+        masks = masks_of(course, f"{name}, profile") if is_secure else None
+        drawn = draw_profile(course.profile_plan(is_secure), rows.counts(), sampler, masks)
         if len(books) == 1:  # ledgers of single silos cannot tell whether the others' data are still the same
             keep_profile(books[0][0], rows.subject(), name, *drawn)
         problems = rows.problems(*drawn)
@@ -253,6 +261,19 @@ def _after_round_zero(
         raise_alone(KeyboardInterrupt(_INTERRUPTED.format(name)))
     _check_number(course, problems)
     return problems
+
+
+def masks_of(course: Course, run: str) -> Sequence[Masks] | None:
+    """Return masks for the silos of a course in which only sums are seen; None without, and for very many silos.
+
+    All silos are in this process, from which masks hide nothing: they are there so that what runs here is what runs in
+    a federation. Every silo has a mask with every other one, so that more than `_MOST_MASKED` would take too long.
+    """
+    if course.shares is None or course.shares.silos > _MOST_MASKED:
+        return None
+    from dpadmm.noise.masks import pairwise_masks
+
+    return pairwise_masks(course.shares.silos, run.encode())
 
 
 def _check_number(course: Course, problems: Sequence[Problem]) -> None:
@@ -378,50 +399,3 @@ def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, label
         ledger.check_room(noise.by(agents), **labels)
     for ledger, agents in books:
         yield ledger.reserve(noise.by(agents), **labels)
-
-
-def _message_scales(plan: NoisePlan) -> dict[tuple[str, int], float]:
-    """Return the largest noise scale of each slot and round in which a noisy value is sent.
-
-    Objective perturbation sends the minimiser; its noise is secret and has no place here.
-    """
-    scales: dict[tuple[str, int], float] = {}
-    for (slot, k), row in plan.releases.items():
-        if not any(isinstance(release, ObjectiveRelease) for release in row.values()):
-            scales[slot.name, k] = max(release.level for release in row.values())
-    return scales
-
-
-class Witness:
-    """A noise hook that hands everything on and writes down what leaves; it sees no value before its noise.
-
-    Only the slots in `noise_std` are messages. Noise inside an objective (C2) is not among them: it never leaves, and
-    whoever knew its norm could take it off the broadcast minimiser, so it is handed on unseen.
-    """
-
-    def __init__(self, hook: NoiseHook, noise_std: dict[tuple[str, int], float]) -> None:
-        self._hook, self._noise_std = hook, noise_std
-        self._last: dict[str, Floats] = {}
-        self.rounds: list[PublicRound] = []
-
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
-        """Return what the hook returns."""
-        released = self._hook.perturb(slot, k, agents, values)
-        noise_std = self._noise_std.get((slot.name, k))
-        if noise_std is None:
-            return released
-        message = released[:, :, 0]
-        mean = message.mean(axis=0)
-        before = self._last.get(slot.name, np.zeros_like(mean))
-        self._last[slot.name] = mean
-        self.rounds.append(
-            PublicRound(
-                round=k,
-                slot=slot.name,
-                norms=tuple(np.linalg.norm(message, axis=1).tolist()),
-                movement=float(np.linalg.norm(mean - before)),
-                disagreement=float(np.linalg.norm(message - mean, axis=1).max()),
-                noise_norm=noise_std * float(np.sqrt(len(mean))),
-            )
-        )
-        return released

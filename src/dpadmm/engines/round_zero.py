@@ -11,14 +11,17 @@ from dpadmm.algorithms.anatomy import NoiseHook
 from dpadmm.algorithms.method import Setting
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
-from dpadmm.noise.plan import NoisePlan, PlannedNoise, calibrated
+from dpadmm.noise.plan import NoisePlan, calibrated, summed
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Constant, Family, Promise, Row
 from dpadmm.noise.secure import grid_for
+from dpadmm.noise.sums import Masks
 from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import ProfiledColumns
-from dpadmm.privacy.records import NoisyRelease
+from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease, seen_noise
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -73,8 +76,13 @@ class ProfileRound:
         if list(sizes) != planned:
             raise InputError(f"The plan is for silos of {planned} records; these are others. Nothing was spent.")
 
-    def noise_plan(self, setting: Setting, *, is_pooled: bool, is_secure: bool) -> NoisePlan:
-        """Return the releases of the round; `is_pooled`: the coordinator adds one noise to the sum of the counts."""
+    def noise_plan(
+        self, setting: Setting, *, is_pooled: bool, is_secure: bool, shares: Shares | None = None
+    ) -> NoisePlan:
+        """Return the releases of the round; `is_pooled`: one noise hides the sum of the counts.
+
+        It is the coordinator's, or the silos' shares of one where the counts leave under masks.
+        """
         sizes = [int(setting.problem.functions.sizes.sum())] if is_pooled else setting.problem.functions.sizes.tolist()
         certificates = [
             column_profile(
@@ -91,17 +99,21 @@ class ProfileRound:
         rows = tuple(Row(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
         promise = Promise(PROFILE, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)
         row = self._calibrated(promise, setting)
-        if is_secure:
-            row = self._calibrated(replace(promise, rows=tuple(map(self._on_grid, row.values()))), setting)
+        if is_secure or shares is not None:
+            placed = tuple(self._on_grid(release, shares) for release in row.values())
+            row = self._calibrated(replace(promise, rows=placed), setting)
+        if shares is not None:
+            row = {agent: summed(release, shares) for agent, release in row.items()}
         return NoisePlan({(PROFILE, 0): {agent: replace(release, round=0) for agent, release in row.items()}})
 
     def _calibrated(self, promise: Promise, setting: Setting) -> Mapping[int | None, NoisyRelease]:
         silos = setting.protection.silos_per_person
         return calibrated([promise], self.target, Constant(), silos_per_person=silos).releases[PROFILE, 1]
 
-    def _on_grid(self, release: NoisyRelease) -> Row:
-        """The certificate on the grid of its noise; counts lie on it already (C11)."""
-        placed = profile_on_grid(release.certificate, grid=grid_for(release.level), n_bins=self.size)
+    def _on_grid(self, release: NoisyRelease, shares: Shares | None) -> Row:
+        """The certificate on the grid of its noise; counts of records lie on it already (C11)."""
+        own = release.level if shares is None else release.level / math.sqrt(shares.honest)
+        placed = profile_on_grid(release.certificate, grid=grid_for(own), n_bins=self.size, shares=shares)
         return Row(release.agent, (1,), (placed,))
 
 
@@ -121,9 +133,11 @@ class Unencoded(Protocol):
         ...
 
 
-def draw_profile(plan: NoisePlan, counts: Floats, sampler: Sampler) -> tuple[Floats, float]:
+def draw_profile(
+    plan: NoisePlan, counts: Floats, sampler: Sampler, masks: Sequence[Masks] | None = None
+) -> tuple[Floats, float]:
     """Return the noisy counts (size,) of all silos together, and the noise in them; `counts`: (silos, size)."""
-    hook = PlannedNoise(plan, sampler)
+    hook = PlannedNoise(plan, sampler, masks=masks)
     noisy = noisy_counts(plan, counts[:, :, None], hook)[:, :, 0]
     hook.check_drawn()
     return noisy.sum(axis=0), pooled_noise(plan, len(noisy))
@@ -135,6 +149,8 @@ def noisy_counts(plan: NoisePlan, counts: Floats, noise: NoiseHook) -> Floats:
     Before they are added up the counts of every silo are rounded to the grid, if there is one: C11 rests on exact sums.
     """
     pooled = next((release for release in plan if release.agent == COORDINATOR), None)
+    if isinstance(pooled, SummedGaussianRelease):
+        return noise.total(PROFILE, 0, counts)
     if pooled is None:
         return noise.perturb(PROFILE, 0, np.arange(len(counts)), counts)
     grid = pooled.certificate.grid
@@ -145,5 +161,5 @@ def noisy_counts(plan: NoisePlan, counts: Floats, noise: NoiseHook) -> Floats:
 def pooled_noise(plan: NoisePlan, n_agents: int) -> float:
     """Return the noise in the sum of all agents' counts."""
     row = plan.releases[PROFILE, 0]
-    squares = [release.level**2 for release in row.values()]
+    squares = [seen_noise(release) ** 2 for release in row.values()]
     return math.sqrt(squares[0] * n_agents if None in row else math.fsum(squares))

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.engines.bought import bought_profile
-from dpadmm.engines.private import PublicRound
+from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, new_data, opened, own_words
 from dpadmm.estimators.notices import (
@@ -80,6 +80,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     topology: Any
     max_records_per_person: int | None
     max_silos_per_person: int | None
+    colluders: int | None
     ledger: Any
     random_state: Any
 

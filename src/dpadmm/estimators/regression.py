@@ -71,6 +71,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         topology: Any = None,
         max_records_per_person: int | None = None,
         max_silos_per_person: int | None = None,
+        colluders: int | None = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:

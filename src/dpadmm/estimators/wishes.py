@@ -98,6 +98,7 @@ class Wishes:
                 parameters["view"],
                 parameters["max_records_per_person"],
                 parameters["max_silos_per_person"],
+                parameters["colluders"],
             ),
             method=method_name(parameters["algorithm"]),
             topology=parameters["topology"],
@@ -135,12 +136,17 @@ class Wishes:
         return make_plan(task, method=self.method, problems=len(rows.labels))
 
 
-def protection_from(usual: Protection, unit: Any, view: Any, records: Any, silos: Any) -> Protection:
+def protection_from(
+    usual: Protection, unit: Any, view: Any, records: Any, silos: Any, colluders: Any = None
+) -> Protection:
     """Return the protection that words and numbers name; None stands for the usual one, which is the ledger's."""
+    seen_by = usual.view if view is None else checks.member("view", view, View)
+    counted = usual.colluders if seen_by is usual.view else None
     return replace(
         usual,
         unit=usual.unit if unit is None else checks.member("unit", unit, Unit),
-        view=usual.view if view is None else checks.member("view", view, View),
+        view=seen_by,
+        colluders=counted if colluders is None else checks.count("colluders", colluders, least=0),
         records_per_person=(
             usual.records_per_person if records is None else checks.count("max_records_per_person", records)
         ),

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import Algorithm
+from dpadmm.algorithms.anatomy import Algorithm, OneNoise
 from dpadmm.engines.local import LocalEngine, Recording, Run, Stopping
 from dpadmm.errors import InputError
 from dpadmm.experiments.table import Reading
 from dpadmm.networks.graph import Network
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import Slot
-from dpadmm.noise.plan import NoisePlan, PlannedNoise
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
@@ -47,7 +48,7 @@ class Trial:
         return [statement(self.plan.through(k)).curve.epsilon(delta) for k in rounds]
 
 
-class TrialNoise:
+class TrialNoise(OneNoise):
     """The engine's noise hook for several trials side by side; the same noise seeds serve each trial.
 
     Trials without a plan, and rounds after the last of a plan, go without noise. `last` holds the values that the last

@@ -1,10 +1,9 @@
-"""From promises to noise: every release of a run, calibrated to a budget, and the hook that draws it.
+"""From promises to noise: every release of a run, calibrated to a budget, before the data are touched.
 
-The plan is fixed before the data are touched. `PlannedNoise` draws it as the run goes; what is not planned is refused.
+`dpadmm.noise.planned` draws it as the run goes; what is not planned is refused.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Releases, Sampler, Slot
+from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.promises import Constant, Family, Promise, Row, Schedule, bounds_by_round, last_round
 from dpadmm.noise.secure import MOST_REACH, grid_for
 from dpadmm.noise.split import best_split, is_free_split
+from dpadmm.noise.sums import MOST_MULTIPLE
 from dpadmm.privacy.accounting import Statement, statement
 from dpadmm.privacy.calibration import (
     PureTarget,
@@ -27,8 +27,9 @@ from dpadmm.privacy.calibration import (
     calibrate_objective,
     calibrate_scale,
 )
-from dpadmm.privacy.protection import secure_grid
-from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, Origin
+from dpadmm.privacy.certificates.masked import Shares, masked_sum
+from dpadmm.privacy.protection import Certificate, secure_grid
+from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, SummedGaussianRelease
 
 Floats = NDArray[np.float64]
 Stds = list[Floats]
@@ -118,7 +119,8 @@ def check_reach(plan: Iterable[NoisyRelease], n_records: int) -> None:
     """
     for release in plan:
         grid = release.certificate.grid
-        if grid is not None and n_records * release.bound > MOST_REACH * grid:
+        most = MOST_MULTIPLE / 4 if isinstance(release, SummedGaussianRelease) else MOST_REACH
+        if grid is not None and n_records * release.bound > most * grid:
             raise InputError(
                 f"epsilon leaves so little noise beside {n_records} records that 64-bit numbers cannot hold a message "
                 "on the grid of secure noise. Choose a smaller epsilon. Nothing was spent."
@@ -148,6 +150,7 @@ def calibrated(
     *,
     silos_per_person: int = 1,
     secure_dimension: int | None = None,
+    shares: Shares | None = None,
 ) -> NoisePlan:
     """Return the plan that spends exactly the target, all promises of an agent together.
 
@@ -157,6 +160,8 @@ def calibrated(
     schedule: relative noise over the rounds 1.. of the run (if left out, the promises' own, or else constant).
     secure_dimension: dimension of the messages if they are to leave on a grid (C8): the rounding then enters the
         certificates before the noise is chosen. Only for Gaussian noise.
+    shares: among whom the noise of a coordinator is shared out, where the silos' messages leave under masks (C12).
+        They are then on a grid whatever the noise is drawn from, of dimension `secure_dimension`.
     """
     if not isinstance(target, Target | PureTarget):
         raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {shown(target)}.")
@@ -175,16 +180,18 @@ def calibrated(
         noise = _shared(promises, choose(promises, target, shape, silos_per_person))
         if secure_dimension is not None:
             # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
-            promises = [_on_grid(p, s, secure_dimension) for p, s in zip(promises, noise, strict=True)]
+            promises = [_on_grid(p, s, secure_dimension, shares) for p, s in zip(promises, noise, strict=True)]
             noise = _shared(promises, choose(promises, target, shape, silos_per_person))
     else:
+        if shares is not None:
+            raise InputError("Shares of a noise add up to it for Gaussian noise alone; use a Gaussian form (C12).")
         if secure_dimension is not None:
             raise InputError("There is no exact sampler for spherical Laplace noise (C8); use the Gaussian form.")
         if isinstance(target, Target) or families & {Family.GAUSSIAN, Family.SAMPLED}:
             raise InputError("Laplace noise is pure epsilon-DP: give a PureTarget (no delta), and no Gaussian slot.")
         choose_rates = _split_rates if len(families) > 1 else _pure_rates
         noise = _one_for_all(promises, choose_rates(promises, target, shape, silos_per_person), np.min)
-    return _plan(promises, noise)
+    return _plan(promises, noise, shares)
 
 
 def _check_rows(promises: Sequence[Promise]) -> None:
@@ -309,23 +316,25 @@ def _side_by_side(bounds: list[Floats]) -> Floats:
     return np.concatenate([np.broadcast_to(part, (rows, part.shape[1])) for part in bounds], axis=1)
 
 
-def _on_grid(promise: Promise, stds: Floats, dimension: int) -> Promise:
+def _on_grid(promise: Promise, stds: Floats, dimension: int, shares: Shares | None) -> Promise:
     checks.count("secure_dimension", dimension)
+    if shares is not None and any(row.agent != COORDINATOR for row in promise.rows):
+        raise InputError("Only values that are read through their sum can be summed under masks (C12).")
+
+    def placed(certificate: Certificate, std: float) -> Certificate:
+        if shares is None:
+            return secure_grid(certificate, grid=grid_for(std), dimension=dimension)
+        grid = grid_for(std / math.sqrt(shares.honest))
+        return masked_sum(certificate, shares=shares, grid=grid, dimension=dimension)
 
     def row_on_grid(row: Row, std: Floats) -> Row:
         pairs = zip(row.certificates, row.rounds, strict=True)
-        return replace(
-            row,
-            certificates=tuple(
-                secure_grid(certificate, grid=grid_for(float(std[k - 1])), dimension=dimension)
-                for certificate, k in pairs
-            ),
-        )
+        return replace(row, certificates=tuple(placed(certificate, float(std[k - 1])) for certificate, k in pairs))
 
     return replace(promise, rows=tuple(row_on_grid(*pair) for pair in zip(promise.rows, stds, strict=True)))
 
 
-def _plan(promises: Sequence[Promise], noise: Stds) -> NoisePlan:
+def _plan(promises: Sequence[Promise], noise: Stds, shares: Shares | None = None) -> NoisePlan:
     slots = [promise.slot for promise in promises]
     if len(set(slots)) != len(slots):
         raise InputError("Two promises have the same slot, so that only one of them would be planned. Name them apart.")
@@ -334,86 +343,18 @@ def _plan(promises: Sequence[Promise], noise: Stds) -> NoisePlan:
         for i, row in enumerate(promise.rows):
             for j, k in enumerate(row.rounds):
                 release = promise.release(row, j, float(table[i if len(table) > 1 else 0, k - 1]))
+                release = release if shares is None else summed(release, shares)
                 releases.setdefault((promise.slot, k), {})[None if promise.is_common else row.agent] = release
     return NoisePlan(releases)
 
 
-class PlannedNoise:
-    """The engine's noise hook: draws what the plan says, for each group of replicas by its own plan.
-
-    Secure noise is handed out only as often as the plan pays for it: `count` times in a slot, round and agent. A second
-    value under the same name would be a second release. Seeded noise may be drawn again, it is the same. Whoever lets
-    values leave asks first whether all of their noise was drawn (`check_drawn`): a plan is no noise.
-    """
-
-    def __init__(self, plan: NoisePlan, sampler: Sampler, replicas: int = 1) -> None:
-        self.groups = [(np.arange(checks.count("replicas", replicas)), plan)]
-        self.sampler = sampler
-        self._drawn: defaultdict[tuple[str, int], list[NDArray[np.int64]]] = defaultdict(list)  # who, draw by draw
-        self._origins: set[Origin] = set()
-
-    @property
-    def origin(self) -> Origin:
-        """Where the noise drawn so far came from; secure only if all of it did."""
-        worst_first = (Origin.NONE, Origin.SIMULATED, Origin.SECURE)
-        return next((origin for origin in worst_first if origin in self._origins), Origin.NONE)
-
-    @classmethod
-    def by_budget(cls, plans: Sequence[NoisePlan], sampler: Sampler, replicas_each: int) -> "PlannedNoise":
-        """Return a hook in which plan b rules the replicas from b*replicas_each on: many budgets, one run."""
-        hook = cls(plans[0], sampler, replicas_each)
-        hook.groups = [(np.arange(b * replicas_each, (b + 1) * replicas_each), plan) for b, plan in enumerate(plans)]
-        return hook
-
-    def perturb(self, slot: Slot, k: int, agents: NDArray[np.int64], values: Floats) -> Floats:
-        """Return `values` (agents, d, R) with the planned noise added."""
-        out = np.empty_like(values)
-        for columns, plan in self.groups:
-            draw = Draw(slot, k, Recipients.of(agents, columns))
-            part = np.ascontiguousarray(values[:, :, columns])
-            planned = plan.of(slot, k, agents)
-            drawn = self.sampler.perturb(part, planned, draw)
-            self._origins.add(drawn.origin)
-            if drawn.is_private_release:
-                self._check_paid(slot, k, agents, planned)
-            self._drawn[slot.name, k].append(agents)
-            out[:, :, columns] = drawn.values
-        return out
-
-    def check_drawn(self, k: int | None = None, agent: int | None = None) -> None:
-        """Refuse to go on where noise was planned and not drawn: what was computed is bare there, and must not leave.
-
-        k: the only round to look at. agent: the only one that draws here (`COORDINATOR` for the coordinator).
-        """
-        for _, plan in self.groups:
-            for (slot, when), row in plan.releases.items():
-                for who, release in row.items() if k in (None, when) else ():
-                    is_for_all = who is None and release.agent >= 0
-                    if agent is None or agent == release.agent or (is_for_all and agent >= 0):
-                        anybody = is_for_all and agent is None
-                        drawn = self._times(slot, when, None if anybody else release.agent if agent is None else agent)
-                        self._check_all(drawn, release, slot)
-
-    def _check_all(self, drawn: int, release: NoisyRelease, slot: Slot) -> None:
-        if drawn < release.count:
-            raise InputError(
-                f"The method promised {release.count} noisy value(s) in slot {slot.name!r} of round {release.round} "
-                f"and drew noise for {drawn}: what it computed there is not private. It was not released; whatever was "
-                "reserved for it stays spent. Call noise.perturb for everything that is promised."
-            )
-
-    def _times(self, slot: Slot, k: int, agent: int | None) -> int:
-        """Return how often noise was drawn for an agent; for whomever, if None."""
-        drawn = self._drawn.get((slot.name, k), [])
-        return len(drawn) if agent is None else sum(bool(np.any(agents == agent)) for agents in drawn)
-
-    def _check_paid(self, slot: Slot, k: int, agents: NDArray[np.int64], planned: Releases) -> None:
-        """Refuse a secure draw that the plan has not paid for, before its values are handed out."""
-        paid = planned if isinstance(planned, Sequence) else [planned] * len(agents)
-        for agent, release in zip(agents.tolist(), paid, strict=True):
-            if self._times(slot, k, agent) >= release.count:
-                raise InputError(
-                    f"Agent {agent} has released all that was planned for slot {slot.name!r} in round {k}; another "
-                    "value would not be accounted for. Plan it (count), or, if the first never left, use a new "
-                    "PlannedNoise."
-                )
+def summed(release: NoisyRelease, shares: Shares) -> SummedGaussianRelease:
+    """Return a release of a sum as one that is made of the silos' shares."""
+    return SummedGaussianRelease(
+        certificate=release.certificate,
+        noise_std=release.level,
+        silos=shares.silos,
+        agent=release.agent,
+        round=release.round,
+        count=release.count,
+    )

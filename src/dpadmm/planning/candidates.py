@@ -8,7 +8,8 @@ Gaussian noise K rounds multiply it by sqrt(K), and after a total time `T = K t`
 `tau T`, however many rounds T is made of:
 
     noise at every silo          tau = 2 G q sqrt(N s)/m          q = r/n (records), max w_i (users)
-    noise at the coordinator     tau = 2 G q s f/m                f = sqrt(1 + t L/2) (C6; users: 1)
+    noise at the coordinator     tau = 2 G q s f/m                f = sqrt(1 + t L/2) (C6; users: 1; gradients: 1)
+    shares of it under masks     the same times sqrt(N/(N - t))   t colluders (C12)
     spherical noise (pure)       tau = 2 G q sqrt(N) s sqrt(K d)/epsilon
 
 r records and s silos per person. A prediction then carries `R tau T`, R the row norm, whatever the dimension.
@@ -23,12 +24,13 @@ from dataclasses import dataclass
 from dpadmm.algorithms.decentralised import is_ridge
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.algorithms.method import Method
+from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import STANDARD, RowForm
 from dpadmm.privacy.certificates.profile import column_profile
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.protection import Unit
+from dpadmm.privacy.protection import Unit, View
 from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
 from dpadmm.problems.regularisers import Regulariser
 
@@ -39,6 +41,7 @@ RULE_OF_THUMB = 2.0
 """The value of c to begin with, and to keep unless another is clearly better."""
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
+_LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 50, 200, 0.9
 _PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
 _MOST_GRADIENTS = 4000
 _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
@@ -48,6 +51,7 @@ _SETTLED = 25.0  # mu T from which on the ridge has decided everything
 _CAPS = (0.5, 0.7)
 _REACH = 0.6
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
+_NOISELESS = 1e5  # Theta beyond which noise is nothing
 _MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
 
 
@@ -72,20 +76,22 @@ class Candidate:
 
 
 def methods_for(task: Task) -> tuple[type[Method], ...]:
-    """Return the methods worth comparing.
+    """Return the methods worth comparing; all of them trust the same parties.
 
-    Graph methods where peers talk and the penalty can be shared out; else fixed-point ADMM, which is the same descent
-    through a coordinator. Noise at the coordinator alone is for those who trust it: the public view.
+    Where one noise can hide all silos - the coordinator is trusted, messages are masked, or there is one silo - noisy
+    gradients of the sum, and fixed-point ADMM. Else every silo hides alone: graph methods where peers talk and the
+    penalty can be shared out, or fixed-point ADMM, which is the same descent through a coordinator.
     """
+    exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
+    # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
+    is_noisy = room(task, NoisyGradients) < _NOISELESS
+    summed = tuple(each for each in ((NoisyGradients, exact) if is_noisy else (exact,)) if why_not(task, each) is None)
+    if summed and task.network is None:
+        return summed
     order: tuple[type[Method], ...] = (FederatedADMM,)
-    if task.n_silos == 1:
-        order = (CentralisedADMM,)
-    elif task.network is not None or task.n_silos <= _MOST_PEERS:
+    if task.network is not None or task.n_silos <= _MOST_PEERS:
         order = (PADMM, FederatedADMM)
-    fitting = [method for method in order if why_not(task, method) is None][:1]
-    if task.n_silos > 1 and task.network is None and why_not(task, CoordinatorADMM) is None:
-        fitting.append(CoordinatorADMM)
-    return tuple(fitting)
+    return tuple(method for method in order if why_not(task, method) is None)[:1]
 
 
 def candidate(task: Task, method: type[Method], ratio: float, form: RowForm = STANDARD) -> Candidate:
@@ -106,6 +112,8 @@ def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
     if method.about.is_one_shot:
         least = unit_noise(task, method) / aim  # the noise of a minimiser is tau/mu
         return Settings(method, 1, 1.0, mu if task.regulariser is not None else max(mu, least))
+    if method is NoisyGradients:
+        return gradient_rule(task, mu)
     smoothness = task.functions(mu).constants.smoothness
     rounds = _PURE_ROUNDS if method.about.is_pure else _LEAST_ROUNDS
     time = aim / unit_noise(task, method, rounds)
@@ -125,6 +133,19 @@ def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
     rounds = max(rounds, min(math.ceil(time * smoothness / method.about.longest_step), _MOST_GRADIENTS))
     rounds += rounds % 2  # so that the tail average has exactly the second half
     return Settings(method, rounds, time / rounds, mu)
+
+
+def gradient_rule(task: Task, mu: float) -> Settings:
+    """Return the settings of noisy gradients: full steps, a ridge of half the noise, rounds until it has settled.
+
+    With momentum beta a direction of curvature mu settles in about `1/(mu t)` times `1 - beta` rounds of length t.
+    """
+    tau = unit_noise(task, NoisyGradients)
+    ridge = mu if task.regulariser is not None else max(mu, 0.5 * task.row_norm * tau / margin_scale(task.loss))
+    step = 1.0 / task.functions(ridge).constants.smoothness
+    drag = max(ridge, 0.5 * task.row_norm * tau / margin_scale(task.loss))
+    rounds = math.ceil((1 - _MOMENTUM) / (drag * step))
+    return Settings(NoisyGradients, min(max(rounds, _LEAST_GRADIENTS), _MOST_STEPS), step, ridge)
 
 
 def _coordinator_time(bare: float, slope: float) -> float:
@@ -169,7 +190,15 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
         reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
         return slope * reach / task.target.epsilon
     m = float(m_of(task.target.epsilon, task.target.delta))
-    return slope * (silos if method.about.trusts_coordinator else math.sqrt(task.n_silos * silos)) / m
+    if not method.about.trusts_coordinator:
+        return slope * math.sqrt(task.n_silos * silos) / m
+    return slope * silos * _shared_out(task) / m
+
+
+def _shared_out(task: Task) -> float:
+    """Return by how much the noise of the sum exceeds what is counted: colluders know their shares (C12)."""
+    people = task.protection
+    return math.sqrt(task.n_silos / (task.n_silos - people.n_colluders)) if people.view is View.AGGREGATE else 1.0
 
 
 def why_not(task: Task, method: type[Method]) -> str | None:
@@ -177,8 +206,8 @@ def why_not(task: Task, method: type[Method]) -> str | None:
     about = method.about
     if task.n_silos < about.least_silos:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
-    if task.protection.view not in about.views:
-        return f"{about.name} is not certified against the {task.protection.view.value}"
+    if task.protection.view not in about.views(task.n_silos):
+        return f"{about.name} is not certified against {task.protection.observer}"
     if task.protection.unit not in about.units:
         return f"{about.name} is not certified for the unit {task.protection.unit.value}"
     if about.needs_ridge and own_ridge(task) == 0:
@@ -249,7 +278,7 @@ def profile_noise(task: Task, method: type[Method]) -> float:
     if table is None:
         return math.inf
     m = float(m_of(task.target.epsilon, task.target.delta))
-    is_pooled, is_record = method.about.trusts_coordinator, people.unit is Unit.RECORD
+    is_pooled, is_record = method.about.trusts_coordinator and task.n_silos > 1, people.unit is Unit.RECORD
     total = sum(task.sizes) if is_record else task.n_silos
     bound = column_profile(
         n_numeric=table.n_numeric,
@@ -258,7 +287,8 @@ def profile_noise(task: Task, method: type[Method]) -> float:
         protection=people,
         is_noise_shared=is_pooled,
     ).bound
-    return bound * (1.0 if is_pooled else math.sqrt(task.n_silos * people.silos_per_person)) / (m * total)
+    shared = _shared_out(task) if is_pooled else math.sqrt(task.n_silos * people.silos_per_person)
+    return bound * shared / (m * total)
 
 
 def losses_for(task: Task, method: type[Method]) -> tuple[Loss, ...]:

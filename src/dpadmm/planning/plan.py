@@ -17,8 +17,9 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Particip
 from dpadmm.engines.federation.columns import round_zero_terms
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
-from dpadmm.engines.private import Course, PublicRound, RunSetting, run_course
+from dpadmm.engines.private import Course, RunSetting, run_course
 from dpadmm.engines.round_zero import ProfileRound, Unencoded
+from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.draws import Sampler
@@ -53,7 +54,9 @@ def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRo
     target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
     if about.is_one_shot:
         return Course(algorithm, setting, target, Constant(), FinalModel.LAST, times, profile)
-    return Course(algorithm, setting, target, Tail(), FinalModel.TAIL_AVERAGE, times, profile)
+    # Gradients forget old noise quickly, so late rounds must not carry more of it.
+    schedule = Constant() if about.longest_step < math.inf else Tail()
+    return Course(algorithm, setting, target, schedule, FinalModel.TAIL_AVERAGE, times, profile)
 
 
 def solver_tolerance(task: Task) -> float:
@@ -201,8 +204,8 @@ class Plan(Course):
         hidden = task.protection
         lines = [
             f"Task      {task.n_silos} silo(s), {task.n_records} records, d = {task.dimension}, {task.loss}",
-            f"Budget    epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}, for {hidden}, against the "
-            f"{hidden.view.value}",
+            f"Budget    epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}, for {hidden}, against "
+            f"{hidden.observer}",
             *self._encoding_lines(),
             f"Method    {self.method}, {self.rounds} rounds, ridge {self.mu:.3g}; the result is {self.output.value}",
             f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; replacing "

@@ -228,7 +228,7 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
     form = form_of(task, methods[0], budget.share)
     task = replace(task, target=budget.problem)
     tried = [climb(task, each, form) for each in methods]
-    best = min((choose(each) for each in tried), key=lambda one: one.lost)
+    best = first_of_the_nearly_best([choose(each) for each in tried])
     fitted, settings = best.candidate.task, best.candidate.settings
     expected = forecast(fitted, best.scores)
     is_hopeless = best.learned < _HOPELESS
@@ -279,6 +279,12 @@ def choose(tried: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
     least = min(one.lost for one in tried)
     near = [one for one in tried if one.lost <= _NEARLY * least or one.lost == least]
     return min(near, key=lambda one: abs(math.log(one.candidate.ratio / RULE_OF_THUMB)))
+
+
+def first_of_the_nearly_best(chosen: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
+    """Return the first method's candidate unless another one loses clearly less."""
+    least = min(one.lost for one in chosen)
+    return next(one for one in chosen if one.lost <= _NEARLY * least or one.lost == least)
 
 
 def try_all(candidate: Candidate) -> SimulatedCandidate:

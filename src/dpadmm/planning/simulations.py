@@ -11,6 +11,7 @@ fixed-point ADMM with one silo (the tests compare). Records, features and rounds
 noise, so what differs between them is what they do. Rows are those of `worlds`.
 """
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -31,8 +32,9 @@ from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, LinkedLoss,
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
-MOST_RECORDS, MOST_WIDTH, MOST_ROUNDS = 1024, 48, 20
-"""What simulations have at most: records, features, rounds (methods whose noise depends on the step: twice as many)."""
+MOST_RECORDS, MOST_WIDTH, MOST_ROUNDS, MOST_GRADIENTS = 1024, 48, 20, 200
+"""What simulations have at most: records, features, rounds (methods whose noise depends on the step: twice as many;
+explicit gradient steps, whose length cannot be chosen: `MOST_GRADIENTS`)."""
 
 _LEAST_RECORDS = 64
 _TEST_ROWS = 1024
@@ -118,13 +120,18 @@ def simulation_of(task: Task, settings: Settings, form: RowForm = STANDARD) -> S
         n_records=min(max(task.n_records, _LEAST_RECORDS), MOST_RECORDS),
         table=shrunk(table, MOST_WIDTH - 1),
         form=form,
-        rounds=min(settings.rounds, MOST_ROUNDS if is_one else 2 * MOST_ROUNDS),
+        rounds=min(settings.rounds, MOST_ROUNDS if is_one else most_rounds(settings.method)),
         tau=unit_noise(task, settings.method, settings.rounds) / (size * scale),
         time=settings.step * settings.rounds * size**2,
         mu=settings.mu / size**2,
         is_ample=task.n_records > 2 * MOST_RECORDS,
         positive=task.prevalence,
     )
+
+
+def most_rounds(method: type[Method]) -> int:
+    """Return how many rounds are simulated at most where the noise, or the descent, depends on the step."""
+    return MOST_GRADIENTS if method.about.longest_step < math.inf else 2 * MOST_ROUNDS
 
 
 def canonical(loss: Loss) -> Loss:
@@ -151,7 +158,7 @@ def run_simulation(simulation: Simulation, world: SyntheticWorld) -> SimulatedSc
     method, loss = simulation.method, simulation.loss
     n_silos = method.about.least_silos
     data = synthetic_data(simulation, world, n_silos)
-    protection = ONE_RECORD if View.EAVESDROPPER in method.about.views else Protection(view=View.PUBLIC)
+    protection = ONE_RECORD if View.EAVESDROPPER in method.about.views(n_silos) else Protection(view=View.PUBLIC)
     sizes = tuple(data.silos.sizes.tolist())
     task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=_BUDGET, protection=protection)
     settings = Settings(method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu)

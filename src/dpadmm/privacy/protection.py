@@ -7,7 +7,7 @@ the form of the release (C8, `docs/proofs/c8.md`).
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -38,12 +38,14 @@ class View(Enum):
     COORDINATOR = "coordinator"
     PEER = "peer"
     PUBLIC = "public"
+    AGGREGATE = "aggregate"
 
 
-# Which observers a guarantee against the first also holds against: the eavesdropper sees every message, and what is
-# public is computed from what the coordinator saw.
+# Which observers a guarantee against the first also holds against: the eavesdropper sees every message, what is public
+# is computed from what the coordinator saw, and of masked messages nobody sees more than their sum.
 COVERED = {
     View.EAVESDROPPER: frozenset(View),
+    View.AGGREGATE: frozenset({View.AGGREGATE, View.COORDINATOR, View.PUBLIC}),
     View.COORDINATOR: frozenset({View.COORDINATOR, View.PUBLIC}),
     View.PEER: frozenset({View.PEER}),
     View.PUBLIC: frozenset({View.PUBLIC}),
@@ -67,6 +69,8 @@ class Protection:
 
     `records_per_person` and `silos_per_person` are the most records that a person may have in a silo, and the most
     silos that may hold records of the same person; what the silos release about such a person is added up.
+    `colluders` is t, how many silos may look together with the coordinator, for the view AGGREGATE alone: its default
+    there is 1, since a silo that looks at the sum knows its own part of it.
 
     >>> str(Protection())
     'one record (replace-one)'
@@ -79,6 +83,7 @@ class Protection:
     view: View = View.EAVESDROPPER
     records_per_person: int = 1
     silos_per_person: int = 1
+    colluders: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse people without records, and words instead of kinds."""
@@ -86,12 +91,35 @@ class Protection:
             raise InputError(f"unit and view must be a Unit and a View, got {shown(self.unit)} and {shown(self.view)}.")
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
+        if self.colluders is None:
+            object.__setattr__(self, "colluders", 1 if self.view is View.AGGREGATE else 0)
+        elif checks.count("colluders", self.colluders, least=0) and self.view is not View.AGGREGATE:
+            raise InputError(
+                f"colluders are for the view {View.AGGREGATE.value!r}, in which silos see nothing but sums; got "
+                f"{self.colluders} for the view {self.view.value!r}."
+            )
+
+    @property
+    def n_colluders(self) -> int:
+        """How many silos may look together with the coordinator; 0 where none is counted."""
+        return self.colluders or 0
+
+    @property
+    def covered(self) -> frozenset[View]:
+        """Against whom a guarantee of this kind holds: where t silos may look, one silo may."""
+        return COVERED[self.view] | ({View.PEER} if self.n_colluders else frozenset())
 
     def check_silos(self, n_silos: int) -> None:
-        """Refuse people in more silos than there are."""
+        """Refuse people in more silos than there are, and sums that leave no two honest silos."""
         if self.silos_per_person > n_silos:
             raise InputError(
                 f"silos_per_person must be at most the {n_silos} silos there are, got {self.silos_per_person}."
+            )
+        if self.view is View.AGGREGATE and n_silos - self.n_colluders < 2:
+            raise InputError(
+                f"With {self.n_colluders} colluding silo(s) the view {self.view.value!r} needs at least "
+                f"{self.n_colluders + 2} silos, got {n_silos}: a sum hides a silo among at least two honest ones. Take "
+                "more silos, fewer colluders, or another view."
             )
 
     def is_covered_by(self, said: "Protection") -> bool:
@@ -104,14 +132,16 @@ class Protection:
         return (
             self.unit in units
             and self.relation is said.relation
-            and self.view in COVERED[said.view]
+            and self.view in said.covered
+            and (said.view is not View.AGGREGATE or self.n_colluders <= said.n_colluders)
             and self.records_per_person <= said.records_per_person
             and self.silos_per_person <= said.silos_per_person
         )
 
     def content(self) -> dict[str, str | int]:
         """Return it as plain values, for a file."""
-        return {
+        counted: dict[str, str | int] = {"colluders": self.n_colluders} if self.view is View.AGGREGATE else {}
+        return counted | {
             "unit": self.unit.value,
             "relation": self.relation.value,
             "view": self.view.value,
@@ -128,14 +158,27 @@ class Protection:
             view=View(content["view"]),
             records_per_person=content["records_per_person"],
             silos_per_person=content["silos_per_person"],
+            colluders=content.get("colluders"),
         )
 
     def words(self) -> str:
         """Say all of it."""
         return (
-            f"per {self.unit.value}, {self.relation.value}, against the {self.view.value}, for at most "
+            f"per {self.unit.value}, {self.relation.value}, against {self.observer}, for at most "
             f"{self.records_per_person} record(s) of a person in each of at most {self.silos_per_person} silo(s)"
         )
+
+    @property
+    def observer(self) -> str:
+        """Who is looking, in a few words.
+
+        >>> Protection(view=View.AGGREGATE, colluders=2).observer
+        'the coordinator with up to 2 silos, who see sums'
+        """
+        if self.view is not View.AGGREGATE:
+            return f"the {self.view.value}"
+        silos = "" if self.n_colluders == 0 else f" with up to {self.n_colluders} silo{'s' * (self.n_colluders > 1)}"
+        return f"the coordinator{silos}, who see{'s' * (self.n_colluders == 0)} sums"
 
     @property
     def is_single(self) -> bool:
@@ -199,6 +242,10 @@ FROM_STRONG_TO_WEAK = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP
 """A proof about an idealised solver says less than one about an idealised number format."""
 
 
+LATER = {"later": True}
+"""Marks fields that records once did not have: left out of a ledger at their default, so that older texts stay."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
     """A proved bound on the change of one value, before noise, between neighbouring data sets.
@@ -207,6 +254,7 @@ class Certificate:
     noise; for objective perturbation (C2) it is the bound on the log ratio of the Jacobians that adds to epsilon
     unless the noise rate is at least `jacobian_free_rate`, from which on it is already paid for. A value that is
     rounded to multiples of `grid` before the noise has the rounding of `grid_dimension` coordinates in its bound.
+    `colluders`: how many silos may look together with the coordinator, where only sums are seen (C12).
     """
 
     bound: float
@@ -223,6 +271,7 @@ class Certificate:
     jacobian_free_rate: float | None = None
     grid: float | None = None
     grid_dimension: int = 0
+    colluders: int = field(default=0, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Refuse bounds that are no bounds."""
@@ -242,6 +291,7 @@ class Certificate:
             view=self.view,
             records_per_person=self.records_per_person,
             silos_per_person=self.silos_per_person,
+            colluders=self.colluders,
         )
 
     def weakened(self, strength: Strength) -> "Certificate":

@@ -227,6 +227,37 @@ class GaussianRelease(_WithGaussianNoise):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
+class SummedGaussianRelease(GaussianRelease):
+    """The sum of `silos` values under masks, each with its share of the noise (C12).
+
+    noise_std: what the shares of all silos but the certificate's `colluders` amount to, which nobody can take off.
+    """
+
+    silos: int
+
+    @property
+    def honest(self) -> int:
+        """How many silos' shares hide the sum from colluders, N - t."""
+        return checks.count("honest silos", self.silos - self.certificate.colluders, least=2)
+
+    @property
+    def share_std(self) -> float:
+        """The noise that each silo adds."""
+        return self.noise_std / math.sqrt(self.honest)
+
+    @property
+    def total_std(self) -> float:
+        """The noise of the sum that is released."""
+        return self.share_std * math.sqrt(self.silos)
+
+    def share(self, agent: int) -> GaussianRelease:
+        """Return what one silo sends: alone, without masks, it would cost `honest` times as much m^2."""
+        return GaussianRelease(
+            certificate=self.certificate, noise_std=self.share_std, agent=agent, round=self.round, count=self.count
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SampledGaussianRelease(_WithGaussianNoise):
     """A sum over a random sample plus N(0, noise_std^2 I); the certificate bounds one record's term in the sum.
 
@@ -333,6 +364,7 @@ class CoordinateLaplaceRelease(NoisyRelease):
 
 KINDS: tuple[type[Release], ...] = (
     GaussianRelease,
+    SummedGaussianRelease,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
     CoordinateLaplaceRelease,
@@ -347,3 +379,8 @@ def objective_epsilon(certificate: Certificate, rate: float) -> float:
     cost = checks.positive("rate", rate) * certificate.bound
     free = certificate.jacobian_free_rate
     return cost if free is not None and rate >= free else cost + certificate.log_jacobian
+
+
+def seen_noise(release: NoisyRelease) -> float:
+    """Return the noise of a released value, all silos' shares included where it is a sum of them."""
+    return release.total_std if isinstance(release, SummedGaussianRelease) else release.level

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from dpadmm import __version__
 from dpadmm.algorithms.method import Topology, by_name
 from dpadmm.datasets.schema import Schema
-from dpadmm.engines.private import PublicRound
+from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger

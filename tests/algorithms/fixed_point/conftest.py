@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
+from dpadmm.algorithms.anatomy import OneNoise
 from dpadmm.datasets import sparse_regression
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
@@ -13,7 +14,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1
 
 
-class Keyed:
+class Keyed(OneNoise):
     """Noise that is a pure function of (slot, round, agent), as the counter-based samplers are."""
 
     def __init__(self, scale=0.1):
@@ -26,7 +27,7 @@ class Keyed:
         return values + np.stack([self.draw(slot, k, i, values.shape[1:]) for i in agents])
 
 
-class Prescribed:
+class Prescribed(OneNoise):
     """What is to be released is noted, and a prescribed value leaves instead: one transcript for all."""
 
     def __init__(self, seed, scale):

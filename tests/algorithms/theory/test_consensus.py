@@ -30,7 +30,8 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.plan import PlannedNoise, at_levels
+from dpadmm.noise.plan import at_levels
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.claims import consensus as claims

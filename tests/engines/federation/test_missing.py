@@ -13,7 +13,7 @@ from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import compose
 

@@ -17,7 +17,7 @@ from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import compose

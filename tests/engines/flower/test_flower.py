@@ -19,7 +19,7 @@ from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.flower.rehearsal import Rehearsal, prepared, running
 from dpadmm.engines.local import LocalEngine, Stopping
-from dpadmm.noise.plan import PlannedNoise
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic

@@ -22,6 +22,7 @@ from dpadmm.privacy.records import (
     PoissonSampling,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
+    SummedGaussianRelease,
 )
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=60)
@@ -51,6 +52,13 @@ samplings = st.builds(PoissonSampling, rate=st.floats(1e-300, 1)) | st.builds(
 PLACE = {"agent": INDEX, "round": INDEX, "count": COUNT}
 BY_TYPE = {
     GaussianRelease: st.builds(GaussianRelease, certificate=certificates, noise_std=AMOUNT, **PLACE),
+    SummedGaussianRelease: st.builds(
+        SummedGaussianRelease,
+        certificate=certificates,
+        noise_std=AMOUNT,
+        silos=st.integers(min_value=2, max_value=2**40),
+        **PLACE,
+    ),
     SampledGaussianRelease: st.builds(
         SampledGaussianRelease, certificate=certificates, noise_std=AMOUNT, sampling=samplings, **PLACE
     ),

@@ -1,11 +1,11 @@
 """Fixed-point ADMM with noise at the coordinator: the central model done right (certificate C6).
 
     user i, if the round is its:  x_i = prox_{gamma F_i}(2z - u_i),   u_i <- u_i + 2 lam (x_i - z)
-    coordinator:                  z = prox_{gamma g}( mean u + N(0, s_k^2 I) ),  fresh noise every round
+    coordinator:                  z = prox_{gamma g}( sum u_i/N + N(0, s_k^2 I) ),  fresh noise every round
 
-Blocks are noise-free and go to a trusted coordinator, or into a secure aggregation that adds the noise. For lam <= 1/2
-a block is a convex combination of points `z - gamma grad F_i(x)`, so one user moves the mean by `2 gamma L/N` at most,
-for ever: no clipping, no growth with the rounds.
+Blocks are noise-free and go to a trusted coordinator, or into a masked sum with shares of the noise (C12). For
+lam <= 1/2 a block is a convex combination of points `z - gamma grad F_i(x)`, so one user moves the mean by
+`2 gamma L/N` at most, for ever: no clipping, no growth with the rounds.
 """
 
 from dataclasses import dataclass, replace
@@ -69,6 +69,7 @@ class CoordinatorADMM(Method):
         certificate="C6",
         noised="the mean of the blocks",
         trusts_coordinator=True,
+        is_sum=True,
         units=frozenset({Unit.RECORD, Unit.USER}),
         takes_any_regulariser=True,
         why="the coordinator is trusted, outsiders are not: one noise, added there, hides all silos (C6)",
@@ -108,15 +109,15 @@ class CoordinatorADMM(Method):
     def local_step(
         self, k: int, agents: Agents, state: BlockState, inbox: Floats, noise: NoiseHook
     ) -> tuple[BlockState, Floats]:
-        """Those whose round it is update their block; everyone's block is the message, to the coordinator only."""
+        """Those whose round it is update their block; everyone's part u_i/N of the mean is the message."""
         if self.participation is None:
             u, x = self._updated(agents, state, inbox)
-            return BlockState(u, x), u
+            return BlockState(u, x), u / agents.number
         here = np.flatnonzero(np.isin(agents.index, self.participation.agents(k)))
         u, x = state.u.copy(), state.x.copy()
         if here.size:
             u[here], x[here] = self._updated(agents.take(here), BlockState(u[here], x[here]), inbox)
-        return BlockState(u, x), u
+        return BlockState(u, x), u / agents.number
 
     def _updated(self, agents: Agents, state: BlockState, z: Floats) -> tuple[Floats, Floats]:
         x = block_minimiser(self.gamma, agents, 2 * z - state.u, state.x)
@@ -126,9 +127,7 @@ class CoordinatorADMM(Method):
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """The noisy mean, then the prox: post-processing that keeps sparsity and feasibility."""
-        mean = messages.mean(axis=0, keepdims=True)
-        noisy = noise.perturb(BROADCAST, k, np.array([COORDINATOR]), mean)
-        return problem.regulariser.prox(noisy, self.gamma)
+        return problem.regulariser.prox(noise.total(BROADCAST, k, messages), self.gamma)
 
     def residuals(
         self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]

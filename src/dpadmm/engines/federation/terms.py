@@ -20,7 +20,8 @@ from dpadmm.engines.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.plan import NoisePlan, PlannedNoise
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family, Tail
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import Agents
+from dpadmm.algorithms.anatomy import Agents, OneNoise
 from dpadmm.errors import InputError
 from dpadmm.experiments.consensus.bench import TOLERANCE, Bench
 from dpadmm.noise.draws import Slot
@@ -25,7 +25,7 @@ from dpadmm.solvers.solution import one_blas_thread
 _KICK = 1e-3
 
 
-class _OneKick:
+class _OneKick(OneNoise):
     """Adds a small multiple of e_m to the first broadcast of replica m + 1; replica 0 goes without."""
 
     def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:

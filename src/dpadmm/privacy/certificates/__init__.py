@@ -1,4 +1,4 @@
-"""Certificates C1-C11: proved bounds on what one person can change, as frozen records.
+"""Certificates C1-C12: proved bounds on what one person can change, as frozen records.
 
 Every function is pure: it takes problem constants, network facts and hyper-parameters and returns `Certificate`
 records (a tuple where the bound depends on the round). The proofs are in `docs/proofs`. Common parameters:
@@ -14,6 +14,7 @@ from dpadmm.privacy.certificates.baselines import (
     full_gradient,
     general_constraint,
     gradient_step,
+    gradient_sum,
     linearised_admm,
     output_perturbation,
     sampled_gradient,
@@ -29,6 +30,7 @@ from dpadmm.privacy.certificates.fixed_point import (
     fixed_point_mean_record,
     fixed_point_mean_user,
 )
+from dpadmm.privacy.certificates.masked import Shares, masked_sum
 from dpadmm.privacy.certificates.neighbours import LocalFunction
 from dpadmm.privacy.certificates.objective import (
     dvp,
@@ -51,6 +53,7 @@ from dpadmm.privacy.certificates.queries import bounded_sum
 __all__ = [
     "CATEGORY_WEIGHT",
     "LocalFunction",
+    "Shares",
     "bounded_sum",
     "column_profile",
     "consensus_broadcast",
@@ -65,10 +68,12 @@ __all__ = [
     "full_gradient",
     "general_constraint",
     "gradient_step",
+    "gradient_sum",
     "linearised_admm",
     "logistic_gradient_gap",
     "m_admm",
     "m_admm_linear_rate",
+    "masked_sum",
     "objective_perturbation",
     "output_perturbation",
     "own_iterate_p_admm",

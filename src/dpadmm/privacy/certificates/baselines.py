@@ -5,12 +5,13 @@ subproblem is solved and an evaluation error where a gradient is taken (0 unless
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dpadmm import checks
-from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, tolerance_of
+from dpadmm.privacy.certificates.neighbours import TRUSTED_SUM, LocalFunction, adding_words, bounded, tolerance_of
 from dpadmm.privacy.certificates.ps_admm import FRESH_BATCH, NOISY_STATE, sampled_term
-from dpadmm.privacy.protection import Certificate
+from dpadmm.privacy.protection import Certificate, Unit, View
 
 
 def full_gradient(local: LocalFunction) -> Certificate:
@@ -21,6 +22,40 @@ def full_gradient(local: LocalFunction) -> Certificate:
     """
     exact = local.evaluated()
     return exact.certify(exact.gap, "C9 (full gradient)", exact.words, NOISY_STATE)
+
+
+def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) -> Certificate:
+    """Bound the sum `sum_i w_i grad f_i(x)` of all silos' gradients at a public point x, released with one noise.
+
+        D = the s largest of `w_i 2G r/n_i + 2 tol`; of users, all of whose records change: `w_i 2G + 2 tol`
+
+    A person's changes in s silos add up, since one noise hides them all. With several silos the noise is that of
+    whoever adds them up, who is trusted; a silo alone adds it itself.
+
+    >>> silos = [LocalFunction(gradient_bound=1, n_records=n, weight=n / 500) for n in (100, 400)]
+    >>> gradient_sum(silos).bound, gradient_sum(silos, unit=Unit.USER).bound
+    (0.004, 1.6)
+    """
+    exact = [each.evaluated() for each in silos]
+    if unit is Unit.USER:  # a user is a silo, and all of its records may be others
+        exact = [replace(each, n_records=1, records_per_person=1) for each in exact]
+    first, people = exact[0], silos[0].silos_per_person
+    bound = math.fsum(sorted((each.gap for each in exact), reverse=True)[:people])
+    alone = len(silos) == 1
+    certificate = first.certify(
+        bound,
+        "C9 (sum of gradients)",
+        first.words,
+        NOISY_STATE,
+        *(() if alone else (TRUSTED_SUM,)),
+        *adding_words(people),
+        view=View.EAVESDROPPER if alone else View.PUBLIC,
+    )
+    if unit is Unit.RECORD:
+        return certificate
+    return replace(
+        certificate, unit=unit, assumptions=("neighbours differ in all data of one user", *certificate.assumptions[1:])
+    )
 
 
 def coordinate_gradient(local: LocalFunction) -> Certificate:

@@ -15,6 +15,7 @@ k-1 is the k-th *private* broadcast `z_{k+1}`; the first broadcast z_1 does not 
 from dpadmm import checks
 from dpadmm.privacy.certificates.neighbours import (
     PUBLIC_FACTS,
+    TRUSTED_SUM,
     LocalFunction,
     adding_words,
     bounded,
@@ -30,7 +31,7 @@ from dpadmm.privacy.certificates.recursion import (
 from dpadmm.privacy.protection import Certificate, Unit, View
 
 _TRUST = (
-    "the coordinator is trusted and the uplink protected; the broadcasts are all that is seen",
+    TRUSTED_SUM,
     "the functions are tau-strongly convex and L-smooth, both bounds valid for every admissible function",
     "the regulariser g is convex and does not depend on the data",
 )

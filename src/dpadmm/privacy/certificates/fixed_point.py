@@ -15,6 +15,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.neighbours import (
     PUBLIC_FACTS,
+    TRUSTED_SUM,
     LocalFunction,
     adding_words,
     bounded,
@@ -27,7 +28,8 @@ from dpadmm.privacy.protection import Certificate, Unit, View
 
 _SEES_BLOCKS = "the viewer may know every earlier message of this user, hence u_i and z"
 _COORDINATOR = (
-    "blocks are noise-free and stay with their users; only prox(mean u + fresh noise) is seen",
+    "blocks are noise-free; of their mean, nothing is seen without fresh noise",
+    TRUSTED_SUM,
     "the regulariser r is convex and does not depend on the data",
     "who takes part in which round does not depend on the data; users may skip rounds",
 )

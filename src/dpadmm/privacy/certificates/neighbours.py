@@ -23,6 +23,10 @@ PUBLIC_FACTS = (
 )
 
 
+TRUSTED_SUM = "whoever adds up the silos' values is trusted, and nobody else sees more than their noisy sum"
+"""Where one noise is put on a sum; masks take the place of this trust (C12)."""
+
+
 def bounded(name: str, value: float) -> float:
     """Return `value` if it is a finite, non-negative bound; an infinite one cannot be certified.
 

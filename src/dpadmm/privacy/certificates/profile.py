@@ -10,6 +10,8 @@ from dataclasses import replace
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
+from dpadmm.privacy.certificates.masked import Shares, masked_sum
+from dpadmm.privacy.certificates.neighbours import TRUSTED_SUM
 from dpadmm.privacy.protection import Certificate, Protection, Relation, Unit, View, secure_grid
 
 CATEGORY_WEIGHT = 0.5
@@ -21,10 +23,7 @@ _ONE_BIN = (
     f"counted in exactly one of them: as 1 in a numeric column, as {CATEGORY_WEIGHT:g} in a categorical one"
 )
 _SHARES = "a user's counts in a silo are divided by the number of the user's rows there, before users are added up"
-_POOLED = (
-    "nobody but the party that adds up the silos' counts, and adds the one noise, sees them without it; the changes of "
-    "a person's silos add up",
-)
+_POOLED = (TRUSTED_SUM, "the changes of a person's silos add up")
 _EXACT = "counts are whole multiples of the noise's grid {grid!r}, so that nothing is rounded (C8)"
 _ROUNDED = "each silo's counts are rounded to the nearest multiple of {grid!r} before they are added up (C8)"
 
@@ -85,12 +84,13 @@ def column_profile(
     )
 
 
-def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int) -> Certificate:
+def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int, shares: Shares | None = None) -> Certificate:
     """Return the certificate of the counts of all `n_bins` bins as they leave, with noise on a grid (C8).
 
     The counts of records are whole multiples of beta, hence of every power of two up to it, and nothing is rounded.
     The shares of users, and counts on a coarser grid, are rounded silo by silo before they are added up: sums of
     multiples of the grid are exact, and a person moves the rounding of every silo behind the noise.
+    shares: among whom the noise is shared out, where the counts leave under masks (C12).
 
     >>> counts = column_profile(n_numeric=1, n_categorical=4, n_records=100, protection=Protection())
     >>> profile_on_grid(counts, grid=2.0**-24, n_bins=64).bound, profile_on_grid(counts, grid=1.0, n_bins=64).bound
@@ -98,8 +98,10 @@ def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int) -> Ce
     """
     if certificate.theorem != _THEOREM:
         raise InputError(f"profile_on_grid is for the certificate of a column profile, got {certificate.theorem}.")
-    placed = secure_grid(certificate, grid=grid, dimension=n_bins)
     is_exact = certificate.unit is Unit.RECORD and grid <= CATEGORY_WEIGHT
+    if shares is not None:
+        return masked_sum(certificate, shares=shares, grid=grid, dimension=n_bins, is_on_grid=is_exact)
+    placed = secure_grid(certificate, grid=grid, dimension=n_bins)
     rounding = 0.0 if is_exact else certificate.silos_per_person * grid * math.sqrt(n_bins)
     words = (_EXACT if is_exact else _ROUNDED).format(grid=grid)
     return replace(placed, bound=certificate.bound + rounding, assumptions=(*certificate.assumptions, words))

@@ -202,7 +202,10 @@ class _FieldCodec:
 def _write_record(record: Any) -> dict[str, Any]:
     written: dict[str, Any] = {_KIND: type(record).__name__}
     cls: type = type(record)
+    later = {f.name: f.default for f in fields(cls) if f.metadata.get("later")}
     for name, codec in _field_codecs(cls).items():
+        if name in later and getattr(record, name) == later[name]:
+            continue
         try:
             written[name] = codec.write(getattr(record, name))
         except (TypeError, ValueError, OverflowError) as error:

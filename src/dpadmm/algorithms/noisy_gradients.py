@@ -1,0 +1,136 @@
+"""Noisy gradients of the sum: one noise hides all silos, and the coordinator descends with momentum (spec C9, C12).
+
+m_i <- w_i grad f_i(y)                                each silo, at the last broadcast y; read through the sum alone
+v   <- sum_i m_i + N(0, s_k^2 I)                      at the coordinator, in masked shares, or in the only silo
+x+  <- prox_{step g}( y - step v )
+y+  <- x+ + momentum (x+ - x)
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.batches import whole_gradients
+from dpadmm.algorithms.fixed_point.blocks import check_unit
+from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.checks import shown
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates.baselines import gradient_sum
+from dpadmm.privacy.protection import Unit
+from dpadmm.problems import neighbours
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
+
+
+class Heard(NamedTuple):
+    """x: the model each agent last heard."""
+
+    x: Floats
+
+
+@dataclass(frozen=True)
+class NoisyGradients(Method):
+    """Accelerated proximal gradient descent on the noisy sum of the silos' gradients.
+
+    Parameters
+    ----------
+    step: > 0; without noise it converges up to `1/(sum_i w_i L)`.
+    momentum: part of the last movement that is repeated, in [0, 1); 0 is plain descent.
+    unit: whom the noise is calibrated for, record or user.
+
+    Guarantees: C9. A person moves the sum by at most `2 G w_i r/n_i` in each of their silos, which add up; Gaussian
+    noise composes exactly (C0). Against the public where the coordinator adds the noise, against everybody where there
+    is one silo, and with masks against coordinator, outsiders and colluding silos (C12).
+    """
+
+    about: ClassVar[About] = About(
+        name="noisy-gradients",
+        summary="noisy gradients of the sum, with momentum",
+        topology=Topology.STAR,
+        certificate="C9",
+        noised="the sum of the silos' gradients",
+        trusts_coordinator=True,
+        is_sum=True,
+        hides_alone=True,
+        units=frozenset({Unit.RECORD, Unit.USER}),
+        takes_any_regulariser=True,
+        longest_step=1.0,
+        free=frozenset({"step", "momentum", "mu"}),
+        why="one noise on the sum of the gradients hides all silos at once",
+    )
+    inbox_rows: ClassVar[int] = 2  # x and y
+
+    step: float
+    momentum: float = 0.9
+    unit: Unit = Unit.RECORD
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.positive("step", self.step)
+        check_unit(self.unit)
+        if not 0 <= checks.finite("momentum", self.momentum) < 1:
+            raise InputError(f"momentum must be at least 0 and below 1, got {shown(self.momentum)}.")
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """As long as is safe for every data set."""
+        longest = cls.about.longest_step / setting.problem.functions.constants.smoothness
+        return cls(step=min(step, longest), unit=setting.protection.unit)
+
+    def tail_from(self, rounds: int) -> int:
+        """Momentum settles early: the mean of the last 70 % of the models is released."""
+        return 3 * rounds // 10 + 1
+
+    def start(self, agents: Agents, replicas: int) -> tuple[Heard, Floats]:
+        """x = y = prox(0)."""
+        x = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), self.step)
+        return Heard(_everywhere(agents, x)), np.concatenate([x, x])
+
+    def local_step(self, k: int, agents: Agents, state: Heard, inbox: Floats, noise: NoiseHook) -> tuple[Heard, Floats]:
+        """The gradient at y; bare, since only the sum of all is read."""
+        return state, whole_gradients(agents, _everywhere(agents, inbox[1:]))
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """A proximal step from y along the noisy sum, and on by a part of the movement."""
+        x, y = inbox[:1], inbox[1:]
+        after = problem.regulariser.prox(y - self.step * noise.total(BROADCAST, k, messages), self.step)
+        return np.concatenate([after, after + self.momentum * (after - x)])
+
+    def update(self, k: int, agents: Agents, state: Heard, inbox: Floats) -> Heard:
+        """Remember the model."""
+        return Heard(_everywhere(agents, inbox[:1]))
+
+    def residuals(self, agents: Agents, before: tuple[Heard, Floats], after: tuple[Heard, Floats]) -> Residuals:
+        """Primal: zero, all agents hold the same model. Dual: the movement in units of the step."""
+        moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step
+        return Residuals(primal=np.zeros_like(moved), dual=moved)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A Huber regression, a margin loss, and all of a user's records."""
+        method = cls(step=0.1)
+        user = neighbours.saturated(3, records=2, changed=2)
+        return (
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
+            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
+        )
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """The noisy sum, once a round."""
+        silos = range(setting.problem.n_agents)
+        certificate = gradient_sum([setting.local(i, tolerance=setting.rounding) for i in silos], unit=self.unit)
+        rounds = tuple(range(1, setting.rounds + 1))
+        return (Promise(BROADCAST, Family.GAUSSIAN, (Row(COORDINATOR, rounds, (certificate,) * len(rounds)),)),)
+
+
+def _everywhere(agents: Agents, x: Floats) -> Floats:
+    return np.repeat(x, len(agents.index), axis=0)

@@ -1,0 +1,114 @@
+"""Masks of silos: every pair shares a stream of words that one of them adds and the other subtracts.
+
+A silo has one X25519 key for a run, made for it and erased after it. For every slot and round, HKDF-SHA256 turns a
+pair's common secret into a key for ChaCha20, whose stream is the mask; `context` names the run (the digest of all its
+terms) and who takes part, so that no stream ever serves twice. Whose public keys these are is for the caller to know: a
+key from a stranger hides nothing from the stranger.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.noise.sums import Words
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+_PURPOSE = b"dpadmm masked sum, version 1"
+
+
+@dataclass(frozen=True)
+class MaskKey:
+    """A silo's secret key of one run.
+
+    >>> MaskKey.create().public == MaskKey.create().public
+    False
+    """
+
+    private: "X25519PrivateKey" = field(repr=False)
+
+    @classmethod
+    def create(cls) -> "MaskKey":
+        """Make a key, from the operating system's entropy."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        return cls(X25519PrivateKey.generate())
+
+    @classmethod
+    def of(cls, secret: bytes) -> "MaskKey":
+        """Return the key that `secret` wrote."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        return cls(X25519PrivateKey.from_private_bytes(secret))
+
+    @property
+    def secret(self) -> bytes:
+        """The key itself, to be kept as long as the run lasts."""
+        return self.private.private_bytes_raw()
+
+    @property
+    def public(self) -> str:
+        """What the other silos need, 64 hex digits."""
+        return self.private.public_key().public_bytes_raw().hex()
+
+    def shared_with(self, public: str) -> bytes:
+        """Return the common secret with the owner of a public key; refuse keys that make it predictable."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+        try:
+            return self.private.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(public)))
+        except ValueError as problem:
+            raise InputError("A mask key is no usable X25519 public key; nothing was computed from it.") from problem
+
+
+@dataclass(frozen=True, eq=False)
+class PairwiseMasks:
+    """The masks of silo `agent` with every other one.
+
+    secrets: with each other silo, None at its own place. context: what makes this run unlike any other.
+    """
+
+    agent: int
+    secrets: tuple[bytes | None, ...] = field(repr=False)
+    context: bytes
+
+    @classmethod
+    def of(cls, agent: int, key: MaskKey, publics: Sequence[str], run: bytes) -> "PairwiseMasks":
+        """Return the masks of a silo among these, in the order of their numbers; `run` names the run and its terms."""
+        if publics[agent] != key.public or len(set(publics)) != len(publics):
+            raise InputError("Every silo needs a mask key of its own, and this one's must be at its place.")
+        secrets = tuple(None if other == agent else key.shared_with(public) for other, public in enumerate(publics))
+        return cls(agent, secrets, hashlib.sha256(b"\n".join([run, *(key.encode() for key in publics)])).digest())
+
+    def words(self, slot: str, k: int, size: int) -> Words:
+        """Return the masks of a slot and round, `size` words; those of all silos add up to zero modulo 2^64."""
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        total, nothing = np.zeros(size, dtype=np.uint64), bytes(8 * size)
+        info = b"\n".join([_PURPOSE, slot.encode(), str(k).encode(), str(size).encode()])
+        for other, secret in enumerate(self.secrets):
+            if secret is None:
+                continue
+            key = HKDF(SHA256(), length=32, salt=self.context, info=info).derive(secret)
+            stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(nothing)
+            pad = np.frombuffer(stream, dtype="<u8")
+            if self.agent < other:
+                np.add(total, pad, out=total)
+            else:
+                np.subtract(total, pad, out=total)
+        return total
+
+
+def pairwise_masks(n_silos: int, run: bytes) -> list[PairwiseMasks]:
+    """Return fresh masks of silos that run in one process."""
+    keys = [MaskKey.create() for _ in range(n_silos)]
+    publics = [key.public for key in keys]
+    return [PairwiseMasks.of(agent, key, publics, run) for agent, key in enumerate(keys)]

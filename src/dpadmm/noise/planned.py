@@ -1,0 +1,151 @@
+"""The engine's noise hook: draws what a plan says, as often as it says, and sums under masks where that is planned."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Releases, Sampler, Slot
+from dpadmm.noise.plan import Floats, NoisePlan
+from dpadmm.noise.sums import Masks, Words, from_words, masked, sum_words, to_words
+from dpadmm.privacy.records import NoisyRelease, Origin, SummedGaussianRelease
+
+_COORDINATOR_ALONE = np.array([COORDINATOR])
+
+
+class PlannedNoise:
+    """The engine's noise hook: draws what the plan says, for each group of replicas by its own plan.
+
+    Secure noise is handed out only as often as the plan pays for it: `count` times in a slot, round and agent. A second
+    value under the same name would be a second release. Seeded noise may be drawn again, it is the same. Whoever lets
+    values leave asks first whether all of their noise was drawn (`check_drawn`): a plan is no noise.
+
+    masks: of every silo, where sums are taken under masks in one process; the sum is the same without.
+    """
+
+    def __init__(
+        self, plan: NoisePlan, sampler: Sampler, replicas: int = 1, masks: Sequence[Masks] | None = None
+    ) -> None:
+        self.masks = masks
+        self.groups = [(np.arange(checks.count("replicas", replicas)), plan)]
+        self.sampler = sampler
+        self._drawn: defaultdict[tuple[str, int], list[NDArray[np.int64]]] = defaultdict(list)  # who, draw by draw
+        self._origins: set[Origin] = set()
+
+    @property
+    def origin(self) -> Origin:
+        """Where the noise drawn so far came from; secure only if all of it did."""
+        worst_first = (Origin.NONE, Origin.SIMULATED, Origin.SECURE)
+        return next((origin for origin in worst_first if origin in self._origins), Origin.NONE)
+
+    @classmethod
+    def by_budget(cls, plans: Sequence[NoisePlan], sampler: Sampler, replicas_each: int) -> "PlannedNoise":
+        """Return a hook in which plan b rules the replicas from b*replicas_each on: many budgets, one run."""
+        hook = cls(plans[0], sampler, replicas_each)
+        hook.groups = [(np.arange(b * replicas_each, (b + 1) * replicas_each), plan) for b, plan in enumerate(plans)]
+        return hook
+
+    def perturb(self, slot: Slot, k: int, agents: NDArray[np.int64], values: Floats) -> Floats:
+        """Return `values` (agents, d, R) with the planned noise added."""
+        out = np.empty_like(values)
+        for columns, plan in self.groups:
+            draw = Draw(slot, k, Recipients.of(agents, columns))
+            part = np.ascontiguousarray(values[:, :, columns])
+            planned = plan.of(slot, k, agents)
+            if any(isinstance(each, SummedGaussianRelease) for each in _listed(planned)):
+                raise InputError(f"The noise of {slot} is shared out among silos: only the sum of all has it (C12).")
+            drawn = self.sampler.perturb(part, planned, draw)
+            self._origins.add(drawn.origin)
+            if drawn.is_private_release:
+                self._check_paid(slot, k, agents, planned)
+            self._drawn[slot.name, k].append(agents)
+            out[:, :, columns] = drawn.values
+        return out
+
+    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+        """Return the noisy sum (1, d, R) of all silos' messages: with one noise, or with the shares of all (C12)."""
+        plan = self.groups[0][1]
+        (release,) = _listed(plan.of(slot, k, _COORDINATOR_ALONE))
+        if not isinstance(release, SummedGaussianRelease):
+            return self.perturb(slot, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
+        if len(self.groups) > 1 or len(messages) != release.silos:
+            raise InputError(f"A sum under masks is planned for one budget and {release.silos} silos.")
+        parts = self.shares(slot, k, np.arange(len(messages)), messages)
+        if self.masks is not None:
+            parts = [
+                masked(part.ravel(), masks, slot.name, k).reshape(part.shape)
+                for part, masks in zip(parts, self.masks, strict=True)
+            ]
+        return from_words(sum_words(parts), _grid_of(release))[None]
+
+    def shares(self, slot: Slot, k: int, agents: NDArray[np.int64], values: Floats) -> list[Words]:
+        """Return what silos send where only sums are seen: each one's values with its share of the noise, as words."""
+        plan = self.groups[0][1]
+        (release,) = plan.releases[slot, k].values()
+        if not isinstance(release, SummedGaussianRelease):
+            raise InputError(f"The noise of {slot} in round {k} is not shared out among silos.")
+        draw = Draw(slot, k, Recipients.of(agents, self.groups[0][0]))
+        drawn = self.sampler.perturb(
+            np.ascontiguousarray(values), [release.share(int(agent)) for agent in agents], draw
+        )
+        self._origins.add(drawn.origin)
+        if drawn.is_private_release:
+            self._check_paid(slot, k, agents, release)
+        self._drawn[slot.name, k].append(agents)
+        return [to_words(part, _grid_of(release)) for part in drawn.values]
+
+    def check_drawn(self, k: int | None = None, agent: int | None = None) -> None:
+        """Refuse to go on where noise was planned and not drawn: what was computed is bare there, and must not leave.
+
+        k: the only round to look at. agent: the only one that draws here (`COORDINATOR` for the coordinator).
+        """
+        for _, plan in self.groups:
+            for (slot, when), row in plan.releases.items():
+                for who, release in row.items() if k in (None, when) else ():
+                    if isinstance(release, SummedGaussianRelease):
+                        for each in range(release.silos) if agent is None else [agent] * (agent >= 0):
+                            self._check_all(self._times(slot, when, each), release, slot)
+                        continue
+                    is_for_all = who is None and release.agent >= 0
+                    if agent is None or agent == release.agent or (is_for_all and agent >= 0):
+                        anybody = is_for_all and agent is None
+                        drawn = self._times(slot, when, None if anybody else release.agent if agent is None else agent)
+                        self._check_all(drawn, release, slot)
+
+    def _check_all(self, drawn: int, release: NoisyRelease, slot: Slot) -> None:
+        if drawn < release.count:
+            raise InputError(
+                f"The method promised {release.count} noisy value(s) in slot {slot.name!r} of round {release.round} "
+                f"and drew noise for {drawn}: what it computed there is not private. It was not released; whatever was "
+                "reserved for it stays spent. Call noise.perturb for everything that is promised."
+            )
+
+    def _times(self, slot: Slot, k: int, agent: int | None) -> int:
+        """Return how often noise was drawn for an agent; for whomever, if None."""
+        drawn = self._drawn.get((slot.name, k), [])
+        return len(drawn) if agent is None else sum(bool(np.any(agents == agent)) for agents in drawn)
+
+    def _check_paid(self, slot: Slot, k: int, agents: NDArray[np.int64], planned: Releases) -> None:
+        """Refuse a secure draw that the plan has not paid for, before its values are handed out."""
+        paid = planned if isinstance(planned, Sequence) else [planned] * len(agents)
+        for agent, release in zip(agents.tolist(), paid, strict=True):
+            if self._times(slot, k, agent) >= release.count:
+                raise InputError(
+                    f"Agent {agent} has released all that was planned for slot {slot.name!r} in round {k}; another "
+                    "value would not be accounted for. Plan it (count), or, if the first never left, use a new "
+                    "PlannedNoise."
+                )
+
+
+def _listed(planned: NoisyRelease | list[NoisyRelease]) -> list[NoisyRelease]:
+    return planned if isinstance(planned, list) else [planned]
+
+
+def _grid_of(release: NoisyRelease) -> float:
+    grid = release.certificate.grid
+    if grid is None:
+        raise InputError("A sum under masks needs a grid, and its certificate counts none.")
+    return grid
