@@ -17,7 +17,7 @@ def heard(monkeypatch):
     """Return a list of what is given to the draw of a profile, which ends the fit."""
     found = []
 
-    def draw(plan, counts, sampler):
+    def draw(plan, counts, sampler, masks):
         found.append((plan, counts, sampler))
         raise Drawn
 
