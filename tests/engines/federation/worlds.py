@@ -13,11 +13,11 @@ import pandas as pd
 from dpadmm.algorithms.method import federated
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.columns import profile_terms
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.keys import SigningKey
+from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
@@ -32,7 +32,9 @@ SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)),
 COUNTED = {"reach": 0.6, "profile_share": 0.2, **profile_terms(SCHEMA)}
 """Terms with a round 0."""
 
-TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator")
+TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator", "noisy-gradients")
+MASKED = {"aggregation": Aggregation.MASKED, "edges": ()}
+"""Terms under which messages leave under masks."""
 
 
 def tables(sizes: Iterable[int]) -> dict[str, pd.DataFrame]:
@@ -87,8 +89,11 @@ class World:
         return used
 
     def approve(self, agreement: Agreement) -> None:
-        """Let all silos approve these terms."""
-        for silo in self.silos.values():
+        """Let all silos approve these terms; under masks their owners have compared fingerprints."""
+        for name, silo in self.silos.items():
+            for person in agreement.participants if agreement.is_masked else ():
+                if person.name != name:
+                    silo.confirm_peer(person.name, fingerprint(person.key))
             silo.approve(agreement)
 
     def problem(self, agreement: Agreement | None = None) -> Problem:
@@ -117,14 +122,15 @@ def make(
     """Make a federation on a path of silos."""
     place.mkdir(parents=True, exist_ok=True)
     SCHEMA.save(place / "schema.json")
-    silos, people = {}, []
+    silos, people, is_masked = {}, [], terms.get("aggregation") is Aggregation.MASKED
     for name, table in tables(sizes).items():
         table.to_csv(place / f"{name}.csv", index=False)
-        rules = {"methods": tuple(federated()), "trusts_coordinator": method in TRUSTING, "noise": noise}
+        trusts = method in TRUSTING and not is_masked
+        rules = {"methods": tuple(federated()), "trusts_coordinator": trusts, "noise": noise}
         mine = Policy(
             name=name, data=str(place / f"{name}.csv"), schema=str(place / "schema.json"), **(rules | (policy or {}))
         )
-        SiloFiles(place / name).create(mine, *budget)
+        SiloFiles(place / name).create(mine, *budget, is_summed=is_masked)
         silos[name] = Silo(place / name)
         people.append(Participant(name, len(table), silos[name].public_key))
     key = SigningKey.create(place / "coordinator.key")
