@@ -22,13 +22,14 @@ from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.engines.federation.refusal import FederationStopped, Refusal
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles
-from dpadmm.engines.federation.terms import agreed_run
+from dpadmm.engines.federation.terms import MOST_SUMMED, agreed_run
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.engines.private import masks_of, run_course
 from dpadmm.engines.round_zero import draw_profile
 from dpadmm.errors import InputError
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sums import MOST_MULTIPLE
 from dpadmm.privacy.accounting import compose
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
@@ -124,6 +125,14 @@ def test_terms_under_masks_that_cannot_be(worlds, world, change, words):
     masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | worlds.MASKED
     with pytest.raises(InputError, match=words):
         agreed_run(replace(world.agreement, **(masked | change)))
+
+
+def test_more_silos_than_words_can_add_up_are_refused(worlds, world, monkeypatch):
+    assert MOST_SUMMED * MOST_MULTIPLE < 2**63
+    masked = replace(world.agreement, method="noisy-gradients", settings=(("step", 0.4),), **worlds.MASKED)
+    monkeypatch.setattr("dpadmm.engines.federation.terms.MOST_SUMMED", 2)
+    with pytest.raises(InputError, match="at most 2 silos"):
+        agreed_run(masked)
 
 
 def test_shares_of_the_noise_allow_for_the_colluders(worlds, world):
@@ -239,6 +248,7 @@ def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
     world.drive(coordinator, world.transport(fate))
     assert len(secrets["s0"]) == 32
     assert secrets["s0"] not in stored_bytes(world.first)
+    assert world.first._connection.execute("PRAGMA secure_delete").fetchone() == (1,)  # wherever a page had it
     assert world.first._connection.execute("SELECT secret FROM masks").fetchall() == [(None,)]
     last = coordinator._connection.execute("SELECT envelope FROM answers WHERE round = 4 AND agent = 0").fetchone()[0]
     again = worlds.reopened(world)

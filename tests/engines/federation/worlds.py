@@ -13,16 +13,21 @@ import pandas as pd
 from dpadmm.algorithms.method import federated
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.columns import profile_terms
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.keys import SigningKey, fingerprint
+from dpadmm.engines.federation.keys import SigningKey, fingerprint, open_envelope
+from dpadmm.engines.federation.messages import Join, Keyed, Step
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.federation.transport import Carried, InMemory, at_once
+from dpadmm.noise.masks import MaskKey
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.sums import Words
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
@@ -95,6 +100,39 @@ class World:
                 if person.name != name:
                     silo.confirm_peer(person.name, fingerprint(person.key))
             silo.approve(agreement)
+
+    def told(self, name: str, envelope: bytes) -> messages.Message:
+        """Return a silo's answer."""
+        silo = self.silos[name]
+        return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
+
+    def invite(self, agreement: Agreement | None = None, parent: str = "", left_in: int = 0) -> bytes:
+        """Return an invitation."""
+        return self.key.seal(Join((agreement or self.agreement).as_json(), parent, left_in).encode())
+
+    def ask(self, k: int, agent: int = 0, inbox=None, relay=(), agreement: Agreement | None = None) -> bytes:
+        """Return a request for a round."""
+        terms = agreement or self.agreement
+        carried = np.zeros((0, 3)) if inbox is None else np.asarray(inbox)
+        return self.key.seal(Step(terms.digest, agent, k, carried, tuple(relay)).encode())
+
+    def roster(self) -> list[bytes]:
+        """Let all silos join; return the messages by which they do, with their mask keys."""
+        return [silo.answer(self.invite()) for silo in self.silos.values()]
+
+    def two_rounds(self) -> tuple[list[bytes], dict[tuple[int, int], Words]]:
+        """Return the mask keys and, by silo and round, the words of noisy gradients, as they are on the wire."""
+        roster, found = self.roster(), {}
+        for agent, name in enumerate(self.silos):
+            found[agent, 1] = self.told(name, self.ask(1, agent, relay=roster)).words
+            found[agent, 2] = self.told(name, self.ask(2, agent, inbox=np.zeros((2, 3)))).words
+        return roster, found
+
+    def keyed(self, number: int, key: SigningKey | None = None, **change) -> bytes:
+        """Return what silo `number` might sign to join under masks: with any key, for any terms."""
+        terms, public = agreed_run(self.agreement), MaskKey.create().public
+        usual = {"digest": terms.agreement.digest, "agent": number, "plan": terms.mark, "mask_key": public}
+        return (key or self.silos[f"s{number}"]._key).seal(Keyed(**(usual | change)).encode())
 
     def problem(self, agreement: Agreement | None = None) -> Problem:
         """Return the problem of these terms with all data in one place, for comparison."""
@@ -175,6 +213,19 @@ def releases(rehearsal) -> list[int]:
     for files in rehearsal.silos.values():
         with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
             found.append(ledger.statement().releases)
+    return found
+
+
+def recorded_shares(monkeypatch) -> dict[tuple[int, int], Words]:
+    """Return what each silo's values and share of the noise will amount to before its masks, by silo and round."""
+    original, found = PlannedNoise.shares, {}
+
+    def wrapped(self, slot, k, agents, values):
+        (words,) = original(self, slot, k, agents, values)
+        found[int(agents[0]), k] = words[:, 0]
+        return [words]
+
+    monkeypatch.setattr(PlannedNoise, "shares", wrapped)
     return found
 
 

@@ -28,6 +28,7 @@ class MaskStore:
         connection.execute("PRAGMA secure_delete = ON")  # an erased key is overwritten
         connection.executescript(_TABLES)
         self._ready: dict[tuple[str, Roster], PairwiseMasks] = {}
+        self._has_erased = False
 
     def confirm(self, name: str, told: str) -> None:
         """Keep the fingerprint of a participant's identity key, as its owner has told it."""
@@ -98,9 +99,14 @@ class MaskStore:
 
     def erase(self, digest: str) -> None:
         """Forget the secret part of a mask key: no other masks of this run will be needed, nor can be made."""
-        self._connection.execute("UPDATE masks SET secret = NULL WHERE digest = ?", (digest,))
+        done = self._connection.execute(
+            "UPDATE masks SET secret = NULL WHERE digest = ? AND secret IS NOT NULL", (digest,)
+        )
+        self._has_erased |= done.rowcount > 0
         self._ready = {place: masks for place, masks in self._ready.items() if place[0] != digest}
 
     def flush(self) -> None:
-        """Empty the write-ahead log, which holds what was erased as well."""
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Empty the write-ahead log, where it holds what was erased as well; not within a transaction."""
+        if self._has_erased:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._has_erased = False

@@ -169,8 +169,7 @@ class Silo:
             self._masks.erase(request.parent)  # the old form of the run is closed from now on
             told = agreement.digest, agent, terms.mark
             answer = Keyed(*told, self._masks.public(agreement.digest)) if terms.is_masked else Joined(*told)
-        if request.parent and terms.is_masked:
-            self._masks.flush()
+        self._masks.flush()
         return self._key.seal(answer.encode())
 
     @_dispatch.register
@@ -198,8 +197,7 @@ class Silo:
                 self._reserve(confirmed, terms, agent, request.round)
                 reply = self._answer_round(terms, agent, records, secret, request, asked, due)
         self._anchor()
-        if terms.is_masked and request.round == terms.agreement.rounds:
-            self._masks.flush()
+        self._masks.flush()
         return reply
 
     def _due(self, terms: AgreedRun, agent: int, request: Step) -> Due:
