@@ -193,6 +193,21 @@ def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
     assert world.roster() == roster  # joined again, with the same keys
 
 
+def test_other_keys_shown_to_other_silos_hide_even_the_sum(worlds, world, monkeypatch):
+    """s2 signs two keys, one for s0 and one for s1: their masks are bound to the whole roster, and do not vanish."""
+    bare, roster, keys = worlds.recorded_shares(monkeypatch), world.roster(), [MaskKey.create(), MaskKey.create()]
+    left = []
+    for agent, key in enumerate(keys):
+        shown = [*roster[:2], world.keyed(2, mask_key=key.public)]
+        words = world.told(f"s{agent}", world.ask(1, agent, relay=shown)).words
+        publics = tuple(messages.read(one[64:]).mask_key for one in shown)
+        masks = masks_among(world.agreement, 2, key, publics)
+        only = tuple(secret if i == agent else None for i, secret in enumerate(masks.secrets))
+        left.append(sum_words([words, replace(masks, secrets=only).words("broadcast", 1, 3)]))
+    hidden = sum_words(left) - sum_words([bare[0, 1], bare[1, 1]])
+    assert np.all(np.abs(hidden.view(np.int64).astype(float)) > 2.0**40)
+
+
 def test_no_round_begins_without_the_roster(world):
     world.roster()
     refused(world, world.ask(1), "mask keys of 0 were relayed")
