@@ -39,8 +39,9 @@ CREATE TABLE rounds (phase INTEGER, round INTEGER, inbox BLOB NOT NULL, estimate
 CREATE TABLE log (time REAL NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
 """
 _SIGNS = "CREATE TABLE IF NOT EXISTS signs (who TEXT PRIMARY KEY, time REAL NOT NULL)"
-_ROSTER = "CREATE TABLE IF NOT EXISTS roster (phase INTEGER, agent INTEGER, envelope BLOB NOT NULL, "
-_ROSTER += "PRIMARY KEY (phase, agent))"
+_ROSTER = """
+CREATE TABLE IF NOT EXISTS roster (phase INTEGER, agent INTEGER, envelope BLOB NOT NULL, PRIMARY KEY (phase, agent))
+"""
 """Apart from the others: files of earlier versions have none. The roster holds the silos' signed mask keys."""
 
 DRIVEN_SECONDS = 15.0

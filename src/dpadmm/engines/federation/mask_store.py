@@ -28,7 +28,7 @@ class MaskStore:
         connection.execute("PRAGMA secure_delete = ON")  # an erased key is overwritten
         connection.executescript(_TABLES)
         self._ready: dict[tuple[str, Roster], PairwiseMasks] = {}
-        self._has_erased = False
+        self._has_erased = True  # perhaps by a process that was killed before it emptied the log
 
     def confirm(self, name: str, told: str) -> None:
         """Keep the fingerprint of a participant's identity key, as its owner has told it."""
