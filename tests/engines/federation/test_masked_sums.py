@@ -87,7 +87,7 @@ def test_a_silo_that_is_late_completes_a_sum_that_was_paid_for(worlds, tmp_path,
     assert set(answers) == {0, 2, 3}
     parts = [read_summand(answers.get(agent, late[0]), old, agent, 1) for agent in range(4)]
     assert np.isfinite(total_of(old, 1, parts)).all()
-    with pytest.raises(Refusal):  # without it the words mean nothing
+    with pytest.raises(Refusal, match="3 have answered"):  # without it the words mean nothing
         total_of(old, 1, [*parts[:1], *parts[2:]])
     left = sum_words([parts[0], parts[2], parts[3]]) - sum_words([bare[a, 1] for a in (0, 2, 3)])
     assert np.all(np.abs(left.view(np.int64).astype(float)) > 2.0**40)
