@@ -233,6 +233,63 @@ def documented(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
+def test_the_documented_way_under_masks(cli, place):
+    """The commands and the file of docs/federation.md about masks, for three silos, up to their owners' approval."""
+    (script,) = documented("bash")
+    make, show, approve = script.splitlines()
+    (place / "patients.csv").write_text(ROWS)
+    key = re.search(r'coordinator = "(\w{64})"', cli.run("coordinator", "init", "coordinator").stdout)[1]
+    shown = {}
+    for name in CLINICS:
+        assert cli.run(*shlex.split(make.replace("clinic", name))[1:]).exit_code == 0
+        shown[name] = cli.run(*shlex.split(show.replace("clinic", name))[1:]).stdout
+    entries = [re.search(r'name = "\w+"\nrecords = \d+\nkey = "\w{64}"', shown[name])[0] for name in CLINICS]
+    text = (
+        documented("toml")[1]
+        .replace("dimension = 24", "dimension = 2")
+        .replace('coordinator = "…"', f'coordinator = "{key}"')
+    )
+    text = text.replace('schema = "…"', f'schema = "{schema_digest("schema.json")}"')
+    (place / "federation.toml").write_text(text + "".join(f"\n[[participants]]\n{entry}\n" for entry in entries))
+    told = {name: re.search(r"past the coordinator: ([0-9a-f-]{35})", shown[name])[1] for name in CLINICS}
+    words = shlex.split(approve.replace("north=…", f"north={told['north']}"))[1:]
+
+    def said(*words):
+        done = cli.run(*words, "--yes")
+        return done.exit_code, done.stdout + done.stderr
+
+    code, text = said("silo", "approve", "clinic", "federation.toml")
+    assert code == 2
+    assert "keys of north, south are not confirmed" in text
+    assert "silo approve --peer NAME=FINGERPRINT" in text
+    code, text = said(*(word.replace("south=…", f"south={told['north']}") for word in words))
+    assert code == 2
+    assert f"its fingerprint is {told['south']}" in text
+    code, text = said(*(word.replace("south=…", f"south={told['south']}") for word in words))
+    assert code == 0, text
+    assert "against the coordinator with up to 1 silo, who see sums" in text
+    assert f"north  {told['north']}  confirmed" in text
+    assert f"clinic  {told['clinic']}  this silo" in text
+    assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in text
+    assert "from the coordinator with up to 1 silo, who see sums" in cli.run("silo", "show", "clinic").stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--view", "public"), "must be eavesdropper or aggregate"),
+        (("--colluders", "1"), "is for --view aggregate"),
+        (("--view", "aggregate", "--trust-coordinator"), "choose one of the two"),
+        (("--view", "aggregate", "--colluders", "-1"), "colluders"),
+    ],
+)
+def test_views_that_a_silo_cannot_have(cli, place, more, words):
+    result = init(cli, "north", *more)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert not (place / "north").exists()
+
+
 @pytest.mark.slow
 def test_the_documented_rehearsal(place):
     """The first command of docs/federation.md, word by word."""

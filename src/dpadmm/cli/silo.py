@@ -10,6 +10,8 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, print_notes
 
 if TYPE_CHECKING:
+    from dpadmm.engines.federation.agreement import Agreement
+    from dpadmm.engines.federation.silo import Silo
     from dpadmm.engines.federation.terms import AgreedRun
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
@@ -38,28 +40,36 @@ def init(
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
     records_per_person: Annotated[int, typer.Option(help="Most records of one person here.")] = 1,
+    view: Annotated[
+        str, typer.Option(help="Whom the budget is against: eavesdropper, or aggregate for sums under masks (C12).")
+    ] = "eavesdropper",
+    colluders: Annotated[
+        int | None, typer.Option(help="Least number of silos that may look with the coordinator, for --view aggregate.")
+    ] = None,
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory."""
     with clear_federation_failures():
         from dpadmm.datasets.schema import Screening
-        from dpadmm.engines.federation.policy import FULLY_CERTIFIED, Policy
+        from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
         from dpadmm.engines.federation.silo_files import SiloFiles
         from dpadmm.engines.flower.tls import create_node_key
 
+        is_summed = _is_summed(view, colluders)
         policy = Policy(
             name=name or directory.resolve().name,
             data=str(data.resolve()),
             schema=str(schema.resolve()),
-            methods=tuple(allow or FULLY_CERTIFIED),
+            methods=tuple(allow or (FULLY_CERTIFIED + SUMMED * is_summed)),
             coordinators=tuple(coordinator or ()),
             least_noise=least_noise,
             trusts_coordinator=trust_coordinator,
             screening=Screening.of(missing, unlisted, out_of_range),
             records_per_person=records_per_person,
             has_header=header,
+            colluders=1 if colluders is None else colluders,
         )
         files = SiloFiles(directory)
-        records = files.create(policy, budget_epsilon, delta)
+        records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
         print_notes(records.notes)
         create_node_key(directory)
         typer.echo(
@@ -91,6 +101,13 @@ def show(
 def approve(
     directory: Directory,
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The terms, as all parties have them.")],
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FINGERPRINT",
+            help="The fingerprint of a participant, as its owner told it past the coordinator; once for each.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Show the terms of a federation and what they cost this silo, and let them be run."""
@@ -101,6 +118,8 @@ def approve(
 
         silo, agreement = Silo(directory), read_federation(federation)
         agent = agreement.agent(silo.policy.name)
+        for told in peer or ():
+            _confirm(silo, agreement, told)
         terms = agreed_run(agreement)
         typer.echo(
             f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, "
@@ -108,7 +127,7 @@ def approve(
             f"Settings {agreement.numbers()}, loss {agreement.loss}, mu {agreement.mu:g}, "
             f"{len(agreement.edges)} edges; missing silos: {agreement.missing.value}\n"
             f"Coordinator {agreement.coordinator}\n"
-            f"{'The coordinator sees BARE vectors of this silo.' if terms.sends_bare else 'All noise is drawn here.'}\n"
+            f"{_sight_words(terms)}\n{_identity_words(silo, agreement)}"
             f"{_encoding_words(terms, agent)}\n"
             f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
             f"at delta {agreement.delta:.3g}\nDigest {agreement.digest}"
@@ -142,6 +161,53 @@ def run(
         run_silo(directory, superlink, None if root_certificates is None else root_certificates.resolve())
 
 
+def _is_summed(view: str, colluders: int | None) -> bool:
+    from dpadmm.errors import InputError
+    from dpadmm.privacy.protection import View
+
+    if view not in (View.EAVESDROPPER.value, View.AGGREGATE.value):
+        raise InputError(f"--view must be eavesdropper or aggregate, got {view!r}.")
+    if colluders is not None and view != View.AGGREGATE.value:
+        raise InputError("--colluders is for --view aggregate, in which silos see nothing but sums.")
+    return view == View.AGGREGATE.value
+
+
+def _confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
+    """Keep a fingerprint that the owner has typed; one that is not in the terms is told at once."""
+    from dpadmm.engines.federation.keys import fingerprint
+    from dpadmm.errors import InputError
+
+    name, _, digits = told.rpartition("=")
+    person = agreement.participants[agreement.agent(name)]
+    silo.confirm_peer(name, digits)
+    if name in silo.unconfirmed(agreement):
+        raise InputError(
+            f"The terms name another key for {name}: its fingerprint is {fingerprint(person.key)}, you were told "
+            f"{digits}. Do not approve them; find out who wrote them."
+        )
+
+
+def _sight_words(terms: "AgreedRun") -> str:
+    """Say who sees what of this silo's messages."""
+    if not terms.is_masked:
+        return "The coordinator sees BARE vectors of this silo." if terms.sends_bare else "All noise is drawn here."
+    observer = terms.course.setting.protection.observer
+    return f"Messages leave under masks, with this silo's share of the noise; the cost is against {observer}."
+
+
+def _identity_words(silo: "Silo", agreement: "Agreement") -> str:
+    """List who takes part, by fingerprint, where that must be compared."""
+    from dpadmm.engines.federation.keys import fingerprint
+
+    if not agreement.is_masked:
+        return ""
+    unknown = silo.unconfirmed(agreement)
+    state = {each.name: "NOT CONFIRMED" if each.name in unknown else "confirmed" for each in agreement.participants}
+    state[silo.policy.name] = "this silo"
+    lines = [f"  {each.name}  {fingerprint(each.key)}  {state[each.name]}\n" for each in agreement.participants]
+    return "Fingerprints of the participants' identity keys:\n" + "".join(lines)
+
+
 def _encoding_words(terms: "AgreedRun", agent: int) -> str:
     """Say how rows are encoded, and what that costs."""
     if terms.has_profile:
@@ -154,6 +220,7 @@ def _encoding_words(terms: "AgreedRun", agent: int) -> str:
 def _print_participant(directory: Path) -> None:
     from dpadmm.datasets.schema import Schema
     from dpadmm.engines.federation.columns import profile_terms
+    from dpadmm.engines.federation.keys import fingerprint
     from dpadmm.engines.federation.silo import Silo
 
     silo = Silo(directory)
@@ -161,6 +228,7 @@ def _print_participant(directory: Path) -> None:
         f"\n[[participants]]\nname = {json.dumps(silo.policy.name, ensure_ascii=False)}\n"
         f'records = {silo.records}\nkey = "{silo.public_key}"'
     )
+    typer.echo(f"# fingerprint for the other owners, past the coordinator: {fingerprint(silo.public_key)}")
     schema = Schema.load(silo.files.schema)
     typer.echo(f'# schema = "{schema.digest}"')
     numbers = ", ".join(f"{name} = {number}" for name, number in profile_terms(schema).items())

@@ -93,10 +93,13 @@ class PairwiseMasks:
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
         total, nothing = np.zeros(size, dtype=np.uint64), bytes(8 * size)
-        info = b"\n".join([_PURPOSE, slot.encode(), str(k).encode(), str(size).encode()])
         for other, secret in enumerate(self.secrets):
             if secret is None:
                 continue
+            # The pair is named: a silo that shows another's key as its own, written otherwise (X25519 ignores a bit),
+            # would else have its victim add one stream and take it off again.
+            pair = sorted((self.agent, other))
+            info = b"\n".join([_PURPOSE, slot.encode(), *(str(number).encode() for number in (k, size, *pair))])
             key = HKDF(SHA256(), length=32, salt=self.context, info=info).derive(secret)
             stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(nothing)
             pad = np.frombuffer(stream, dtype="<u8")

@@ -13,7 +13,7 @@ from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.engines.bought import BoughtProfile, statement_with
-from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.columns import round_zero_terms
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.engines.local import FinalModel, LocalEngine
@@ -189,6 +189,8 @@ class Plan(Course):
             noise=noise,
             seed=seed,
             reach=0.0 if self.reach is None else self.reach,
+            aggregation=Aggregation.PLAIN if self.shares is None else Aggregation.MASKED,
+            colluders=None if self.shares is None else self.shares.colluders,
             **round_zero_terms(self.profile, self.whole),
         )
         agreed = agreed_run(agreement).course

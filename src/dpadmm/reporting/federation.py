@@ -96,6 +96,7 @@ def _guarantee(outcome: FederationOutcome) -> Guarantee:
 
 def _choice(outcome: FederationOutcome) -> MethodChoice:
     terms = outcome.agreement
+    first = agreed_run(terms).algorithm.tail_from(terms.rounds)
     return MethodChoice(
         method=terms.method,
         summary=by_name()[terms.method].about.summary,
@@ -104,7 +105,8 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
             *((name, f"{value:.6g}") for name, value in terms.settings),
             ("ridge", f"{terms.mu:.3g}"),
             *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
-            ("released", "mean of the estimates of the second half of the rounds"),
+            ("released", f"mean of the estimates of rounds {first} to {terms.rounds}"),
+            *((("messages", f"under masks, up to {terms.colluders} colluding silo(s)"),) if terms.is_masked else ()),
             ("digest of the terms", terms.digest),
         ),
         reasons=("The terms were fixed and approved by every silo before the run.",),

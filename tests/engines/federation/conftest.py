@@ -25,3 +25,21 @@ def unsynced():
         patch.setattr(store, "_make_durable", _unsynced(store._make_durable, 0))
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def masked_template(worlds, tmp_path_factory):
+    """Three silos, noisy gradients under masks, four rounds, test noise, approved; closed, to be copied."""
+    made = worlds.make(tmp_path_factory.mktemp("masked"), "noisy-gradients", {"step": 0.5}, **worlds.MASKED)
+    for silo in made.silos.values():
+        silo.close()
+    return made
+
+
+@pytest.fixture
+def masked_world(worlds, masked_template, tmp_path):
+    """A copy of that template."""
+    made = worlds.copied(masked_template, tmp_path)
+    yield made
+    for silo in made.silos.values():
+        silo.close()

@@ -25,6 +25,7 @@ from dpadmm.reporting.federation import federation_model
 SIZES = (60, 40, 50)
 PEOPLE = tuple(Participant(f"s{i}", n, f"{i}" * 64) for i, n in enumerate(SIZES))
 PUBLIC = Protection(view=View.PUBLIC)
+MASKED = Protection(view=View.AGGREGATE)
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +58,14 @@ def terms_of(made, **choices):
         ("fp-federated", {"regulariser": L1(0.001)}),
         ("fp-federated", {"regulariser": ElasticNet(0.001, 0.01)}),
         ("fp-coordinator", {"protection": PUBLIC}),
+        ("noisy-gradients", {"protection": PUBLIC}),
+        ("noisy-gradients", {"protection": MASKED}),
+        ("fp-coordinator", {"protection": MASKED, "regulariser": L1(0.001)}),
     ],
 )
 def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(worlds, tmp_path, method, facts):
-    world = worlds.make(tmp_path, method, approves=False)
+    is_masked = facts.get("protection") is MASKED
+    world = worlds.make(tmp_path, method, approves=False, **(worlds.MASKED if is_masked else {}))
     made, known = planned(method, **facts), world.agreement
     people = (known.participants, known.coordinator, known.schema)
     terms = made.terms("planned", *people, noise=NoiseOrigin.TEST, seed=5)
@@ -92,12 +97,15 @@ COUNTED = {
         ("p-admm-recycled", {}),
         ("fp-federated", {"regulariser": L1(0.001)}),
         ("fp-coordinator", {"protection": PUBLIC}),
+        ("noisy-gradients", {"protection": MASKED}),
         ("fp-federated", {"profile": ProfileRule.of("off")}),
     ],
 )
 def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     """Round 0 included: the same counts, the same encoding, the same model, the same epsilon."""
-    world = worlds.make(tmp_path, method, approves=False, budget=(30.0, 1e-5))
+    is_masked = facts.get("protection") is MASKED
+    terms = worlds.MASKED if is_masked else {}
+    world = worlds.make(tmp_path, method, approves=False, budget=(30.0, 1e-5), **terms)
     columns = worlds.SCHEMA.columns
     form = ProfileForm(columns)
     made, known = planned(method, **(COUNTED | {"table": TableShape.of(form)} | facts)), world.agreement

@@ -1,5 +1,6 @@
 """Whatever a transport does, and wherever a process ends: the same model, nothing spent twice, one answer a round."""
 
+import hashlib
 import shutil
 from collections import Counter
 from contextlib import contextmanager
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.messages import Stepped
+from dpadmm.engines.federation.messages import Masked, Stepped
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.transport import Crashed, InMemory, at_once
+from dpadmm.noise.masks import MaskKey
 from dpadmm.privacy.ledger import store
 
 ROUNDS = 2
@@ -24,8 +26,11 @@ KINDS = {
     "counted graph": {"method": "p-admm", "settings": {"eta": 0.05}, "rounds": 1},
     "counted star": {"method": "fp-federated", "settings": {"gamma": 1.0}, "rounds": 1},
     "counted by a coordinator": {"method": "fp-coordinator", "settings": {"gamma": 1.0}, "rounds": 1},
+    "counted under masks": {"method": "noisy-gradients", "settings": {"step": 0.5}, "rounds": 1},
 }
-"""The last three with a round 0, in which columns are counted, and one round of training: two answers each."""
+"""The last four with a round 0, in which columns are counted, and one round of training: two answers each."""
+
+NOBODY_LOOKS = {"colluders": 0, "policy": {"colluders": 0}}  # two silos hide nothing from each other
 
 FATES = st.lists(st.lists(st.integers(0, 12), max_size=3).map(tuple), min_size=1, max_size=40)
 """What becomes of the first envelopes: lost, repeated, late and in another order; the others arrive."""
@@ -39,6 +44,7 @@ class Steps:
     actor: str = "coordinator"
     seen: Counter = field(default_factory=Counter)
     crashes: int = 0
+    has_known_keys: bool = True
 
     @contextmanager
     def watched(self):
@@ -48,7 +54,13 @@ class Steps:
                 patch.setattr(owner, name, self._transaction(getattr(owner, name)))
             for owner, name in ((durable, "write"), (store, "write_anchor")):
                 patch.setattr(owner, name, self._write(getattr(owner, name)))
+            if self.has_known_keys:
+                patch.setattr(MaskKey, "create", self._mask_key)
             yield
+
+    def _mask_key(self) -> MaskKey:
+        """Return the same mask key in every run, so that all bits can be compared."""
+        return MaskKey.of(hashlib.sha256(self.actor.encode()).digest())
 
     def _transaction(self, original):
         @contextmanager
@@ -98,7 +110,7 @@ class Steps:
 class End:
     """What is in all files when a run has ended, and what left the silos on the way."""
 
-    is_graph: bool
+    has_other_steps: bool
     model: list
     answers: dict
     stored: dict
@@ -140,9 +152,10 @@ def ended(world, coordinator, transport) -> End:
             ledgers.append((ledger.statement().releases, ledger.statement().spent_epsilon))
     for one in transport.carried:
         told = None if one.is_request else messages.read(one.envelope[messages.SIGNATURE_BYTES :])
-        if isinstance(told, Stepped):
+        if isinstance(told, Stepped | Masked):
             left.setdefault((told.round, told.agent), set()).add(one.envelope)
-    return End(coordinator.terms.is_graph, coordinator.estimates().tolist(), answers, stored, ledgers, left)
+    has_other_steps = coordinator.terms.is_graph or coordinator.terms.is_masked  # a silo's steps are the same on a star
+    return End(has_other_steps, coordinator.estimates().tolist(), answers, stored, ledgers, left)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -151,6 +164,8 @@ def federation(request, worlds, tmp_path_factory):
     place, terms = tmp_path_factory.mktemp("federation"), {"rounds": ROUNDS} | KINDS[request.param]
     if "counted" in request.param:
         terms |= worlds.COUNTED
+    if "masks" in request.param:
+        terms |= worlds.MASKED | NOBODY_LOOKS
     made = closed(worlds.make(place / "template", sizes=(30, 20), **terms))
     calm = driven(worlds, made, place / "calm")
     assert [releases for releases, _ in calm.ledgers] == [ROUNDS, ROUNDS]
@@ -175,7 +190,7 @@ def crash_points(worlds, template, place, actors) -> list[tuple[str, int, str]]:
 def test_a_crash_at_any_durable_step_changes_nothing(worlds, federation, tmp_path):
     """Deterministic noise: all bits are those of an undisturbed run, in all files and on the wire."""
     template, calm = federation
-    actors = ("s0", "coordinator") if calm.is_graph else ("coordinator",)  # a silo's steps are the same on both
+    actors = ("s0", "coordinator") if calm.has_other_steps else ("coordinator",)
     points = crash_points(worlds, template, tmp_path / "count", actors)
     assert len(points) > 10 * len(actors)
     for point in points:
@@ -184,14 +199,16 @@ def test_a_crash_at_any_durable_step_changes_nothing(worlds, federation, tmp_pat
         assert steps.crashes == 1, point
 
 
-@pytest.mark.parametrize("is_counted", [False, True])
-def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, is_counted):
+@pytest.mark.parametrize("kind", ["plain", "counted", pytest.param("under masks", marks=pytest.mark.slow)])
+def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, kind):
     """No crash makes a silo let a second draw leave for a round, and each is paid for once."""
-    terms = {"rounds": ROUNDS - 1} | worlds.COUNTED if is_counted else {"rounds": ROUNDS}
+    terms = {"rounds": ROUNDS - 1} | worlds.COUNTED if kind == "counted" else {"rounds": ROUNDS}
+    if kind == "under masks":
+        terms |= KINDS["counted under masks"] | worlds.MASKED | NOBODY_LOOKS | {"rounds": ROUNDS}
     made = worlds.make(tmp_path / "secure", sizes=(30, 20), noise=NoiseOrigin.SECURE, **terms)
     federation = closed(made)
     for point in crash_points(worlds, federation, tmp_path / "count", ("s0",)):
-        end = driven(worlds, federation, tmp_path / "crashed", Steps(point))
+        end = driven(worlds, federation, tmp_path / "crashed", Steps(point, has_known_keys=False))
         assert end.answers == end.stored, point
         assert end.left == {key: {envelope} for key, envelope in end.stored.items()}, point
         assert [releases for releases, _ in end.ledgers] == [ROUNDS, ROUNDS], point

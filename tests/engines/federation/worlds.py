@@ -13,16 +13,21 @@ import pandas as pd
 from dpadmm.algorithms.method import federated
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.columns import profile_terms
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.keys import SigningKey
+from dpadmm.engines.federation.keys import SigningKey, fingerprint, open_envelope
+from dpadmm.engines.federation.messages import Join, Keyed, Step
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.federation.transport import Carried, InMemory, at_once
+from dpadmm.noise.masks import MaskKey
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.sums import Words
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
@@ -32,7 +37,9 @@ SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)),
 COUNTED = {"reach": 0.6, "profile_share": 0.2, **profile_terms(SCHEMA)}
 """Terms with a round 0."""
 
-TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator")
+TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator", "noisy-gradients")
+MASKED = {"aggregation": Aggregation.MASKED, "edges": ()}
+"""Terms under which messages leave under masks."""
 
 
 def tables(sizes: Iterable[int]) -> dict[str, pd.DataFrame]:
@@ -87,9 +94,45 @@ class World:
         return used
 
     def approve(self, agreement: Agreement) -> None:
-        """Let all silos approve these terms."""
-        for silo in self.silos.values():
+        """Let all silos approve these terms; under masks their owners have compared fingerprints."""
+        for name, silo in self.silos.items():
+            for person in agreement.participants if agreement.is_masked else ():
+                if person.name != name:
+                    silo.confirm_peer(person.name, fingerprint(person.key))
             silo.approve(agreement)
+
+    def told(self, name: str, envelope: bytes) -> messages.Message:
+        """Return a silo's answer."""
+        silo = self.silos[name]
+        return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
+
+    def invite(self, agreement: Agreement | None = None, parent: str = "", left_in: int = 0) -> bytes:
+        """Return an invitation."""
+        return self.key.seal(Join((agreement or self.agreement).as_json(), parent, left_in).encode())
+
+    def ask(self, k: int, agent: int = 0, inbox=None, relay=(), agreement: Agreement | None = None) -> bytes:
+        """Return a request for a round."""
+        terms = agreement or self.agreement
+        carried = np.zeros((0, 3)) if inbox is None else np.asarray(inbox)
+        return self.key.seal(Step(terms.digest, agent, k, carried, tuple(relay)).encode())
+
+    def roster(self) -> list[bytes]:
+        """Let all silos join; return the messages by which they do, with their mask keys."""
+        return [silo.answer(self.invite()) for silo in self.silos.values()]
+
+    def two_rounds(self) -> tuple[list[bytes], dict[tuple[int, int], Words]]:
+        """Return the mask keys and, by silo and round, the words of noisy gradients, as they are on the wire."""
+        roster, found = self.roster(), {}
+        for agent, name in enumerate(self.silos):
+            found[agent, 1] = self.told(name, self.ask(1, agent, relay=roster)).words
+            found[agent, 2] = self.told(name, self.ask(2, agent, inbox=np.zeros((2, 3)))).words
+        return roster, found
+
+    def keyed(self, number: int, key: SigningKey | None = None, **change) -> bytes:
+        """Return what silo `number` might sign to join under masks: with any key, for any terms."""
+        terms, public = agreed_run(self.agreement), MaskKey.create().public
+        usual = {"digest": terms.agreement.digest, "agent": number, "plan": terms.mark, "mask_key": public}
+        return (key or self.silos[f"s{number}"]._key).seal(Keyed(**(usual | change)).encode())
 
     def problem(self, agreement: Agreement | None = None) -> Problem:
         """Return the problem of these terms with all data in one place, for comparison."""
@@ -117,14 +160,15 @@ def make(
     """Make a federation on a path of silos."""
     place.mkdir(parents=True, exist_ok=True)
     SCHEMA.save(place / "schema.json")
-    silos, people = {}, []
+    silos, people, is_masked = {}, [], terms.get("aggregation") is Aggregation.MASKED
     for name, table in tables(sizes).items():
         table.to_csv(place / f"{name}.csv", index=False)
-        rules = {"methods": tuple(federated()), "trusts_coordinator": method in TRUSTING, "noise": noise}
+        trusts = method in TRUSTING and not is_masked
+        rules = {"methods": tuple(federated()), "trusts_coordinator": trusts, "noise": noise}
         mine = Policy(
             name=name, data=str(place / f"{name}.csv"), schema=str(place / "schema.json"), **(rules | (policy or {}))
         )
-        SiloFiles(place / name).create(mine, *budget)
+        SiloFiles(place / name).create(mine, *budget, is_summed=is_masked)
         silos[name] = Silo(place / name)
         people.append(Participant(name, len(table), silos[name].public_key))
     key = SigningKey.create(place / "coordinator.key")
@@ -169,6 +213,19 @@ def releases(rehearsal) -> list[int]:
     for files in rehearsal.silos.values():
         with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
             found.append(ledger.statement().releases)
+    return found
+
+
+def recorded_shares(monkeypatch) -> dict[tuple[int, int], Words]:
+    """Return what each silo's values and share of the noise will amount to before its masks, by silo and round."""
+    original, found = PlannedNoise.shares, {}
+
+    def wrapped(self, slot, k, agents, values):
+        (words,) = original(self, slot, k, agents, values)
+        found[int(agents[0]), k] = words[:, 0]
+        return [words]
+
+    monkeypatch.setattr(PlannedNoise, "shares", wrapped)
     return found
 
 

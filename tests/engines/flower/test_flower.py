@@ -11,9 +11,10 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets import heart, load_heart
-from dpadmm.engines.federation.agreement import Missing, NoiseOrigin, read_federation
+from dpadmm.engines.federation.agreement import Aggregation, Missing, NoiseOrigin, read_federation
 from dpadmm.engines.federation.columns import encoding_of
 from dpadmm.engines.federation.outcome import FederationOutcome
+from dpadmm.engines.federation.policy import SUMMED
 from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import agreed_run
@@ -125,6 +126,28 @@ def test_heart_disease_with_its_four_hospitals(tmp_path):
         outcome = rehearsal.federate()
     check_end(rehearsal, outcome, load_heart().silos())
     assert [silo.records for silo in outcome.silos] == [303, 261, 46, 130]
+
+
+@pytest.mark.slow
+def test_sums_under_masks(worlds, tmp_path):
+    """Round 0 included; the same model as in this process, bit for bit."""
+    build = p_admm_terms(worlds.SCHEMA, 2, 1.0, reach=0.6, profile_share=0.2)
+    method = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "aggregation": Aggregation.MASKED}
+
+    def terms(people, key, digest):
+        return replace(build(people, key, digest), **method)
+
+    def policy(name, data, schema):
+        return replace(rehearsal_policy(name, data, schema), methods=SUMMED)
+
+    tables = worlds.tables((40, 30, 50))
+    rehearsal = prepared(tmp_path, tables, worlds.SCHEMA, terms, policy, (2.0, 1e-5), is_summed=True)
+    with running(rehearsal):
+        outcome = rehearsal.federate()
+    rows = stacked(worlds, rehearsal, outcome)
+    check_end(rehearsal, outcome, rows)
+    assert outcome.estimate.tolist() == in_process(rehearsal, rows).estimate[:, 0].tolist()
+    assert [silo.view for silo in outcome.silos] == ["aggregate"] * 3
 
 
 @pytest.mark.slow

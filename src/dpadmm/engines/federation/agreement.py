@@ -29,6 +29,8 @@ _ADDED = {
     "n_numeric": 0,
     "n_categorical": 0,
     "n_counts": 0,
+    "aggregation": "plain",
+    "colluders": None,
 }
 """Terms that the first version did not have; left out of the text at these values, so that older digests stay."""
 
@@ -39,6 +41,13 @@ class Missing(Enum):
     WAIT = "wait"
     STOP = "stop"
     WITHOUT = "without"
+
+
+class Aggregation(Enum):
+    """How the messages of silos reach the coordinator: as they are, or under masks that vanish in their sum (C12)."""
+
+    PLAIN = "plain"
+    MASKED = "masked"
 
 
 class NoiseOrigin(Enum):
@@ -87,6 +96,8 @@ class Agreement:
     seed: draws who takes part in which round (fp-federated, fp-walk), and the test noise.
     missing, wait_seconds, least_silos: what to do about silos that do not answer within the time.
     largest: greatest norm of a vector that anybody has to accept; of counts, beyond what so many records amount to.
+    aggregation: masked where nobody is to see more of the messages than their sum; for methods that read nothing else.
+    colluders: how many silos may then look together with the coordinator; 1 if left out. None for plain messages.
     left, spent_m, spent_epsilon: set by `without` only: silos that have left, and what was spent before.
     """
 
@@ -126,6 +137,8 @@ class Agreement:
     n_numeric: int = 0
     n_categorical: int = 0
     n_counts: int = 0
+    aggregation: Aggregation = Aggregation.PLAIN
+    colluders: int | None = None
 
     def __post_init__(self) -> None:
         """Check every number on its own; whether they fit together is for `terms.agreed_run`."""
@@ -153,6 +166,19 @@ class Agreement:
         if len(self.schema) != 64 or not _is_hex(self.schema):
             raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {self.schema!r}.")
         self._check_profile()
+        self._check_masks()
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether messages leave under masks."""
+        return self.aggregation is Aggregation.MASKED
+
+    def _check_masks(self) -> None:
+        if self.is_masked:
+            told = 1 if self.colluders is None else self.colluders
+            object.__setattr__(self, "colluders", checks.count("colluders", told, least=0))
+        elif self.colluders is not None:
+            raise InputError(f"colluders are for terms with aggregation = 'masked'; got {self.colluders!r}. Leave it.")
 
     def _check_profile(self) -> None:
         columns = (self.n_numeric, self.n_categorical, self.n_counts)
@@ -196,7 +222,8 @@ class Agreement:
 
     def as_json(self) -> str:
         """Return the terms as canonical JSON: equal terms give equal text."""
-        plain = asdict(self) | {"noise": self.noise.value, "missing": self.missing.value, "format": FORMAT}
+        words = {name: getattr(self, name).value for name in ("noise", "missing", "aggregation")}
+        plain = asdict(self) | words | {"format": FORMAT}
         plain = {name: value for name, value in plain.items() if name not in _ADDED or value != _ADDED[name]}
         return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -240,6 +267,7 @@ class Agreement:
             values["left"] = tuple(str(name) for name in plain.get("left", ()))
             values["noise"] = NoiseOrigin(plain.get("noise", "secure"))
             values["missing"] = Missing(plain.get("missing", "wait"))
+            values["aggregation"] = Aggregation(plain.get("aggregation", "plain"))
             agreement = cls(**values)
         except (KeyError, TypeError, ValueError) as problem:
             if isinstance(problem, InputError):

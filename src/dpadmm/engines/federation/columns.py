@@ -3,9 +3,9 @@
 In round 0 every silo counts its columns on public bins and answers with the noisy counts (certificate C11); what they
 add up to comes with its first round of training. Where silos add the noise, that request relays the signed answers of
 all of them, and each silo adds them up itself: nobody between them can change or invent counts, and all silos that
-answered once use the same. Where the coordinator adds the noise, it sends the noisy sum. A silo keeps the counts with
-its state and takes no others later. For any fixed counts the rows keep the agreed norm, so the certificates of the
-training hold whatever the counts are.
+answered once use the same. Where the coordinator adds the noise, or counts leave under masks, it sends the noisy sum.
+A silo keeps the counts with its state and takes no others later. For any fixed counts the rows keep the agreed norm, so
+the certificates of the training hold whatever the counts are.
 """
 
 from dataclasses import replace
@@ -63,7 +63,12 @@ def encoding_of(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "R
 
 
 def counts_to_send(terms: AgreedRun, agent: int, counts: Floats) -> Floats:
-    """Return a silo's answer to round 0: its counts with its own noise, bare where the coordinator adds the noise."""
+    """Return a silo's answer to round 0: its counts with its own noise, bare where the coordinator adds the noise.
+
+    Under masks they are still bare: `masking.summand` adds this silo's share of the noise.
+    """
+    if terms.is_masked:
+        return counts
     noise = terms.noise()
     if not terms.sends_bare:
         counts = noise.perturb(PROFILE, PROFILE_ROUND, np.array([agent]), counts[None, :, None])[0, :, 0]
@@ -85,7 +90,7 @@ def pooled_counts(terms: AgreedRun, vectors: Floats) -> Floats:
 def take_counts(terms: AgreedRun, request: Step) -> tuple[Floats, Step]:
     """Return the pooled counts that come with a silo's first round of training, and the request without them."""
     agreement = terms.agreement
-    if terms.sends_bare:
+    if terms.course.is_pooled:
         if request.inbox.shape != (1, agreement.n_counts):
             raise Refusal(f"The counts have shape {request.inbox.shape}, not (1, {agreement.n_counts}).")
         everybody = sum(each.records for each in agreement.participants)

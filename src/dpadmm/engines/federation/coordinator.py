@@ -20,11 +20,13 @@ from dpadmm.engines.federation.agreement import Agreement, Missing
 from dpadmm.engines.federation.columns import pooled_counts
 from dpadmm.engines.federation.inbox import read_step
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
-from dpadmm.engines.federation.messages import Join, Joined, Refused, Step
+from dpadmm.engines.federation.masking import TakenSum, read_summand, total_of
+from dpadmm.engines.federation.messages import Join, Joined, Keyed, Refused, Step
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal, printable
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.sums import Words
 from dpadmm.problems.arrays import Floats
 
 APPLICATION = 0x64704132
@@ -37,7 +39,10 @@ CREATE TABLE rounds (phase INTEGER, round INTEGER, inbox BLOB NOT NULL, estimate
 CREATE TABLE log (time REAL NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
 """
 _SIGNS = "CREATE TABLE IF NOT EXISTS signs (who TEXT PRIMARY KEY, time REAL NOT NULL)"
-"""Apart from the others: files of earlier versions have none."""
+_ROSTER = """
+CREATE TABLE IF NOT EXISTS roster (phase INTEGER, agent INTEGER, envelope BLOB NOT NULL, PRIMARY KEY (phase, agent))
+"""
+"""Apart from the others: files of earlier versions have none. The roster holds the silos' signed mask keys."""
 
 DRIVEN_SECONDS = 15.0
 """A process that drives a run and has given no sign of life for so long is taken for dead."""
@@ -101,6 +106,7 @@ class Coordinator:
         """Open the run at `path` (see `create`); `clock` gives the time of the log."""
         self._connection = durable.connect(Path(path), APPLICATION)
         self._connection.execute(_SIGNS)
+        self._connection.execute(_ROSTER)
         self._key, self._clock = key, clock
         self._load_phase()
 
@@ -178,9 +184,28 @@ class Coordinator:
                 return None
             if answer.plan != self.terms.mark:
                 raise PeerError(f"{participant.name} computes other noise from the same terms: another version?")
+            if self.terms.is_masked:
+                self._keep_mask_key(agent, envelope, answer)
             self._joined.add(agent)
             return agent
         return None
+
+    def _keep_mask_key(self, agent: int, envelope: bytes, answer: Joined) -> None:
+        """Keep the message by which a silo joined, to be relayed to all; it has one mask key for these terms."""
+        if not isinstance(answer, Keyed):
+            raise PeerError(f"{self.name(agent)} joined without a mask key: another version?")
+        with durable.exclusive(self._connection):
+            row = (self.phase, agent, envelope)
+            self._connection.execute("INSERT OR IGNORE INTO roster VALUES (?, ?, ?)", row)
+        if self._roster()[agent] != envelope:
+            raise PeerError(
+                f"{self.name(agent)} joined with another mask key before: is it an older copy of its state? What was "
+                "sent under the first cannot be completed with the second."
+            )
+
+    def _roster(self) -> dict[int, bytes]:
+        query = "SELECT agent, envelope FROM roster WHERE phase = ? ORDER BY agent"
+        return {int(a): bytes(e) for a, e in self._connection.execute(query, (self.phase,)).fetchall()}
 
     @property
     def absent(self) -> list[int]:
@@ -210,7 +235,10 @@ class Coordinator:
         try:
             if self._is_late(agent, envelope, k):
                 return False
-            read_step(envelope, self.agreement, agent, k)
+            if self.terms.is_masked:
+                read_summand(envelope, self.terms, agent, k)
+            else:
+                read_step(envelope, self.agreement, agent, k)
         except Refusal as problem:
             if self._is_repeat(agent, envelope):
                 return False
@@ -336,10 +364,12 @@ class Coordinator:
         elif k > 1:
             inbox = self._inbox(k - 1)[:, :, 0]
         if self.terms.has_profile and k == self.terms.first_training(agent):
-            if self.terms.sends_bare:
+            if self.terms.course.is_pooled:
                 inbox = self._stored_inbox(PROFILE_ROUND)[None, :]
             else:
                 relay = tuple(self._answered(PROFILE_ROUND)[who] for who in self.terms.asked(PROFILE_ROUND))
+        if self.terms.is_masked and k == self.terms.first_round:
+            relay = tuple(self._roster().values())
         return self._key.seal(Step(self.agreement.digest, agent, k, inbox, relay).encode())
 
     def _inbox(self, k: int) -> Floats:
@@ -363,6 +393,9 @@ class Coordinator:
         """Exchange the answers, with the coordinator's noise if it has any, and store the result in one step."""
         answers, agreement = self._answered(k), self.agreement
         asked = self.terms.asked(k)
+        if self.terms.is_masked:
+            self._complete_sum(k, [read_summand(answers[agent], self.terms, agent, k) for agent in asked])
+            return
         vectors = np.stack([read_step(answers[agent], agreement, agent, k).vector for agent in asked])
         if self.terms.has_profile and k == PROFILE_ROUND:
             self._store_round(k, pooled_counts(self.terms, vectors), np.zeros(0))
@@ -375,6 +408,24 @@ class Coordinator:
         # On a graph every broadcast is public and their mean stands for the run; otherwise the coordinator's own.
         estimate = vectors.mean(axis=0)[:, 0] if self.terms.is_graph else inbox[0, :, 0]
         self._store_round(k, inbox, estimate)
+
+    def _complete_sum(self, k: int, parts: list[Words]) -> None:
+        """Take the sum of what came under masks, and exchange that; all noise is in it."""
+        try:
+            total = total_of(self.terms, k, parts)
+        except Refusal as refusal:
+            said = f"The sum of round {k} cannot be used: {refusal} Nobody can tell whose part is wrong."
+            self._note("refused", said)
+            raise FederationStopped(f"{said} The run ends here; start a new one, under new terms.") from refusal
+        if k == PROFILE_ROUND:
+            self._store_round(k, total, np.zeros(0))
+            return
+        told = total[None, :, None]
+        noise = TakenSum(self.terms.summed(k)[0], k, told)
+        problem, network, before = self.terms.problem, self.terms.network, self._inbox(k - 1)
+        inbox = self.terms.algorithm.exchange(k, problem, network, before, told, noise)
+        noise.check_read()
+        self._store_round(k, inbox, inbox[0, :, 0])
 
     def _store_round(self, k: int, inbox: Floats, estimate: Floats) -> None:
         with durable.exclusive(self._connection):

@@ -1,5 +1,6 @@
 """Signing keys of silos and coordinators: Ed25519, one file each, readable by its owner only."""
 
+import hashlib
 import os
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -72,6 +73,16 @@ def open_envelope(envelope: bytes, key: str) -> bytes:
     except (InvalidSignature, ValueError) as problem:
         raise MessageError("The signature is not that of the key the terms name.") from problem
     return body
+
+
+def fingerprint(key: str) -> str:
+    """Return a public key's fingerprint, which people can compare: 128 bits of its SHA-256, in groups of eight digits.
+
+    >>> fingerprint("00" * 32)
+    '66687aad-f862bd77-6c8fc18b-8e9f8e20'
+    """
+    digits = hashlib.sha256(bytes.fromhex(key)).hexdigest()[:32]
+    return "-".join(digits[place : place + 8] for place in range(0, 32, 8))
 
 
 def write_private(path: Path, content: bytes) -> None:

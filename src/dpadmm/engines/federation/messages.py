@@ -1,8 +1,8 @@
 """The messages of a federation: typed, versioned, signed; anything else is refused.
 
 On the wire a message is an envelope: 64 bytes of Ed25519 signature, then the body, canonical JSON. Vectors travel as
-base64 of little-endian float64, so that what arrives is bit for bit what was sent. This is the only module that knows
-the format.
+base64 of little-endian float64 (under masks: uint64), so that what arrives is bit for bit what was sent. This is the
+only module that knows the format.
 """
 
 import base64
@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dpadmm.engines.federation.refusal import MessageError
+from dpadmm.noise.sums import Words
 from dpadmm.problems.arrays import Floats
 
 VERSION = 1
@@ -70,12 +71,21 @@ class Joined(Message):
     plan: str
 
 
+@dataclass(frozen=True)
+class Keyed(Joined):
+    """A silo takes part in a run under masks; `mask_key` is the public part of its key for this run alone."""
+
+    kind: ClassVar[str] = "keyed"
+    mask_key: str
+
+
 @dataclass(frozen=True, eq=False)
 class Step(Message):
     """The coordinator asks for round `round`.
 
     inbox: what the coordinator broadcasts (star, walk), as rows; empty in round 1, which starts from public values.
-    relay: envelopes of the neighbours' answers to the round before (graph), signed by them.
+    relay: envelopes of the neighbours' answers to the round before (graph), of all silos' counts (the first round of
+        training), or of all silos' mask keys (the first round under masks), signed by them.
     """
 
     kind: ClassVar[str] = "step"
@@ -95,6 +105,17 @@ class Stepped(Message):
     agent: int
     round: int
     vector: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(Message):
+    """A silo's part of a sum, with its share of the noise and under masks; words modulo 2^64."""
+
+    kind: ClassVar[str] = "masked"
+    digest: str
+    agent: int
+    round: int
+    words: Words
 
 
 @dataclass(frozen=True)
@@ -167,6 +188,13 @@ def _rows(value: Any) -> Floats:
     return data.reshape(shape).astype(np.float64)
 
 
+def _words(value: Any) -> Words:
+    try:
+        return np.frombuffer(base64.b64decode(_text(value), validate=True), dtype="<u8").astype(np.uint64)
+    except ValueError as problem:
+        raise MessageError(f"A message has words that cannot be read ({problem}).") from problem
+
+
 def _envelopes(value: Any) -> tuple[bytes, ...]:
     try:
         return tuple(base64.b64decode(_text(part), validate=True) for part in value)
@@ -178,12 +206,14 @@ _PLAIN: dict[Any, Any] = {
     str: str,
     int: int,
     Floats: _rows_to_plain,
+    Words: lambda words: base64.b64encode(np.ascontiguousarray(words, dtype="<u8").tobytes()).decode(),
     tuple[bytes, ...]: lambda parts: [base64.b64encode(part).decode() for part in parts],
 }
 _READ: dict[Any, Any] = {
     str: _text,
     int: _whole,
     Floats: _rows,
+    Words: _words,
     tuple[bytes, ...]: _envelopes,
 }
-_KINDS: dict[str, type[Message]] = {kind.kind: kind for kind in (Join, Joined, Step, Stepped, Refused)}
+_KINDS: dict[str, type[Message]] = {kind.kind: kind for kind in (Join, Joined, Keyed, Step, Stepped, Masked, Refused)}

@@ -102,7 +102,7 @@ def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
     """Read the outcome off a coordinator's file."""
     agreement, estimates = coordinator.agreement, coordinator.estimates()
     rounds = len(estimates)
-    first = agreement.rounds // 2  # as the in-process engine: the second half of the rounds
+    first = coordinator.terms.algorithm.tail_from(agreement.rounds) - 1  # as the in-process engine
     tail = estimates[first:] if rounds > first else estimates[-1:]
     times = np.diff(coordinator.times())
     nothing = np.zeros(agreement.dimension)

@@ -31,6 +31,9 @@ FULLY_CERTIFIED = tuple(
 )
 """Methods allowed unless the owner says otherwise: of this package, no trust in anybody, exact noise."""
 
+SUMMED = tuple(method.about.name for method in METHODS if method.about.is_sum and method.about.is_federated)
+"""Methods that need no trust in anybody either where their messages leave under masks."""
+
 _DROPS = (
     "{path} says drops_incomplete: rows with empty cells are no longer dropped, since that publishes how many there "
     'are. Write missing = "blank" in its place (such rows count but say nothing), or missing = "fill" (the public '
@@ -51,6 +54,8 @@ class Policy:
     methods: what may run. least_noise: least ratio of noise to sensitivity of any single release, >= 0.
     coordinators: public keys that may ask; empty: whoever the approved terms name.
     trusts_coordinator: whether bare messages may go to the coordinator (noise is then the coordinator's).
+    colluders: how many silos must be allowed to look together with the coordinator, at least, where messages leave
+        under masks; 1 counts every single silo that is curious.
     noise: secure; a silo made for rehearsals uses test noise, has a ledger of its own, and stays a rehearsal.
     records_per_person, silos_per_person: what terms must allow for at least.
     """
@@ -67,12 +72,14 @@ class Policy:
     records_per_person: int = 1
     silos_per_person: int = 1
     has_header: bool = True
+    colluders: int = 1
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.non_negative("least_noise", self.least_noise)
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
+        checks.count("colluders", self.colluders, least=0)
         for flag in ("trusts_coordinator", "has_header"):
             if not isinstance(getattr(self, flag), bool):  # the text "false" would count as true
                 raise InputError(f"{flag} must be true or false, without quotes; got {getattr(self, flag)!r}.")
@@ -116,7 +123,8 @@ class Policy:
             raise Refusal(f"{self.name} does not work with the coordinator {terms.coordinator[:16]}...")
         if terms.noise is not self.noise:
             raise Refusal(f"{self.name} works with {self.noise.value} noise only, asked for {terms.noise.value} noise.")
-        for name in ("records_per_person", "silos_per_person"):
+        asked = ("records_per_person", "silos_per_person", *(("colluders",) if terms.is_masked else ()))
+        for name in asked:
             if getattr(terms, name) < getattr(self, name):
                 raise Refusal(
                     f"{self.name} wants {name} of at least {getattr(self, name)}, got {getattr(terms, name)}."

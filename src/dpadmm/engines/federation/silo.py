@@ -29,18 +29,19 @@ from dpadmm.engines.federation.columns import (
 )
 from dpadmm.engines.federation.inbox import checked_vector, neighbour_inbox
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
-from dpadmm.engines.federation.messages import Join, Joined, Message, Refused, Step, Stepped
+from dpadmm.engines.federation.mask_store import MaskStore
+from dpadmm.engines.federation.masking import answer_of
+from dpadmm.engines.federation.messages import Join, Joined, Keyed, Message, Refused, Step
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import MessageError, Refusal, printable
 from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, read_records
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
+from dpadmm.noise.sums import Masks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
-
-"""How every run with test noise is called in the ledger of a rehearsal."""
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
 """What is told of a failed step: that it failed, once."""
@@ -52,13 +53,14 @@ _log = logging.getLogger("dpadmm.silo")
 class Due:
     """What a round starts from: the last answered round of training, the state after it, and the checked inbox.
 
-    counts: what all silos' columns amount to, after round 0.
+    counts: what all silos' columns amount to, after round 0. masks: under which the answer leaves; None for plain ones.
     """
 
     last: int | None = None
     state: State | None = field(default=None, repr=False)
     inbox: Floats | None = field(default=None, repr=False)
     counts: Floats | None = field(default=None, repr=False)
+    masks: Masks | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Silo:
         self.policy = Policy.load(self.files.policy)
         self._key = SigningKey.load(self.files.key)
         self._connection = durable.connect(self.files.state, APPLICATION)
+        self._masks = MaskStore(self._connection)
         self._read: tuple[tuple[int, ...], Records] | None = None
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
 
@@ -108,6 +111,16 @@ class Silo:
             row = (terms.digest, terms.as_json(), _now())
             self._connection.execute("INSERT OR IGNORE INTO approved VALUES (?, ?, ?)", row)
             self._note("approved", f"run {terms.run!r}, digest {terms.digest}")
+
+    def confirm_peer(self, name: str, told: str) -> None:
+        """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
+        with durable.exclusive(self._connection):
+            self._masks.confirm(name, told)
+            self._note("confirmed", f"the identity key of {name}: {told}")
+
+    def unconfirmed(self, terms: Agreement) -> list[str]:
+        """Return whose identity keys in these terms the owner has not confirmed."""
+        return self._masks.unconfirmed(terms, self.policy.name)
 
     def answer(self, envelope: bytes) -> bytes:
         """Return the signed answer to a signed request; a refusal is an answer, and is logged."""
@@ -153,7 +166,11 @@ class Silo:
             done = self._connection.execute("INSERT OR IGNORE INTO joined VALUES (?, ?, ?, ?, ?)", row)
             if done.rowcount:
                 self._note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
-        return self._key.seal(Joined(agreement.digest, agent, terms.mark).encode())
+            self._masks.erase(request.parent)  # the old form of the run is closed from now on
+            told = agreement.digest, agent, terms.mark
+            answer = Keyed(*told, self._masks.public(agreement.digest)) if terms.is_masked else Joined(*told)
+        self._masks.flush()
+        return self._key.seal(answer.encode())
 
     @_dispatch.register
     def _(self, request: Step, envelope: bytes) -> bytes:
@@ -180,21 +197,25 @@ class Silo:
                 self._reserve(confirmed, terms, agent, request.round)
                 reply = self._answer_round(terms, agent, records, secret, request, asked, due)
         self._anchor()
+        self._masks.flush()
         return reply
 
     def _due(self, terms: AgreedRun, agent: int, request: Step) -> Due:
         """Return what the round starts from; refuse a request that is not due or not as agreed."""
         last, state = self._last(request.digest)
         self._check_order(terms, agent, last, state, request.round)
+        masks: Masks | None = None
+        if terms.is_masked:
+            masks, request = self._masks.taken(terms, agent, request)
         if not terms.has_profile:
-            return Due(last, state, self._inbox(terms, request))
+            return Due(last, state, self._inbox(terms, request), masks=masks)
         if request.round == PROFILE_ROUND:
             check_bare_request(request)
-            return Due()
+            return Due(masks=masks)
         if state:  # the counts were taken with the first round of training, and stay
-            return Due(last, state[1:], self._inbox(terms, request), state[0])
+            return Due(last, state[1:], self._inbox(terms, request), state[0], masks)
         counts, rest = take_counts(terms, request)
-        return Due(inbox=self._inbox(terms, rest), counts=counts)
+        return Due(inbox=self._inbox(terms, rest), counts=counts, masks=masks)
 
     def _begin(self, ledger: Ledger, agreement: Agreement, k: int) -> None:
         """Note, before it is paid for, that a round begins; refuse a state that is older than the ledger.
@@ -218,7 +239,7 @@ class Silo:
         state: State | None
         try:
             state, vector = self._compute(terms, agent, records, secret, request.round, due)
-            reply = self._key.seal(Stepped(request.digest, agent, request.round, vector).encode())
+            reply = self._key.seal(answer_of(terms, agent, request.round, vector, due.masks).encode())
         except (OSError, MemoryError):
             raise  # the machine's failure, not the step's
         except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
@@ -227,6 +248,8 @@ class Silo:
             self._note("refused", f"round {request.round} ended the run here: {said}")
             state, reply = None, self._key.seal(Refused(asked, ENDED).encode())
         self._store(request, asked, state, reply)
+        if state is None or request.round == terms.agreement.rounds:
+            self._masks.erase(request.digest)
         return reply
 
     def _check_approved(self, agreement: Agreement, request: Join) -> None:
@@ -258,6 +281,7 @@ class Silo:
     def _checked(self, agreement: Agreement) -> int:
         """Check terms against the policy and this silo's own facts; return its number."""
         self.policy.check_terms(agreement)
+        self._masks.check_peers(agreement, self.policy.name)
         agent, records = agreement.agent(self.policy.name), self._records()
         me = agreement.participants[agent]
         if me.key != self.public_key:
@@ -278,6 +302,7 @@ class Silo:
             raise Refusal(f"This silo has not joined a run with the terms {digest[:16]}...")
         agreement = Agreement.from_json(row[0])
         self.policy.check_terms(agreement)  # the owner may have changed the rules since
+        self._masks.check_peers(agreement, self.policy.name)
         terms = agreed_run(agreement)
         self.policy.check_trust(terms)
         return terms, int(row[1], 16)

@@ -65,12 +65,18 @@ class SiloFiles:
         """The ledger; rehearsals have one of their own, so that test noise never stands in the real one."""
         return self.directory / ("ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger")
 
-    def create(self, policy: Policy, epsilon: float, delta: float) -> "Records":
-        """Make the directory of a new silo; nothing is overwritten."""
+    def create(self, policy: Policy, epsilon: float, delta: float, *, is_summed: bool = False) -> "Records":
+        """Make the directory of a new silo; nothing is overwritten.
+
+        is_summed: whether the budget is against those who see sums alone, the coordinator and the policy's number of
+        silos (C12), rather than against whoever sees every message (or the public, where the coordinator is trusted).
+        """
         from dpadmm.privacy.ledger import Budget, Ledger
         from dpadmm.privacy.protection import Protection, View
 
         need_extra()
+        if is_summed and policy.trusts_coordinator:
+            raise InputError("A coordinator that is trusted sees more than sums: choose one of the two.")
         budget = Budget(epsilon=epsilon, delta=delta)
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
@@ -78,9 +84,13 @@ class SiloFiles:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)  # also one that was there already: logs and Flower's files are in it
         shutil.copyfile(policy.schema, self.schema)
-        view = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
+        usual = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
         # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
-        protection = Protection(view=view, records_per_person=policy.records_per_person)
+        protection = Protection(
+            view=View.AGGREGATE if is_summed else usual,
+            records_per_person=policy.records_per_person,
+            colluders=policy.colluders if is_summed else None,
+        )
         Ledger.create(self.ledger(policy.noise), [records.table], budget, protection=protection).close()
         durable.create(self.state, APPLICATION, _TABLES)
         SigningKey.create(self.key)

@@ -42,6 +42,8 @@ def make_step(
 ) -> tuple[State, Floats]:
     """Finish round `last`, if it was the one before, and make round k; return the state and what leaves (d,).
 
+    Where messages leave under masks it is still bare: `masking.summand` adds this silo's share of the noise.
+
     secret: seed of the silo's batches in a release. inbox: None for the method's own public first one. Methods in which
     silos skip rounds have nothing to finish (`update` returns the state).
     """
@@ -57,6 +59,9 @@ def make_step(
             state = algorithm.update(last, agents, state, here)
         noise = terms.noise()
         state, message = algorithm.local_step(k, agents, state, here, noise)
-        noise.check_drawn(k, int(agents.index[0]))
+        if not terms.is_masked:
+            noise.check_drawn(k, int(agents.index[0]))
     vector = np.ascontiguousarray(message[0, :, 0])
+    if terms.is_masked:  # how long it is shows in the sum alone
+        return tuple(state), vector
     return tuple(state), checked_vector(vector, agreement, "this silo's own step")

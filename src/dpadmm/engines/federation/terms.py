@@ -19,17 +19,18 @@ from dpadmm.engines.private import Course, RunSetting
 from dpadmm.engines.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family, Tail
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sums import MOST_MULTIPLE
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
-from dpadmm.privacy.protection import Protection
-from dpadmm.privacy.records import NoisyRelease
+from dpadmm.privacy.protection import Protection, View
+from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import L1, ElasticNet, NoRegulariser, Regulariser, Ridge
@@ -48,6 +49,9 @@ PROFILE_ROUND = 0
 """The round before the first of training, in which columns are counted."""
 
 _MOST_COUNTS = LARGEST_BODY // 16  # 8 bytes each, written twice in base64
+
+MOST_SUMMED = int(2.0**62 / MOST_MULTIPLE)
+"""How many silos' words add up without wrapping modulo 2^64."""
 
 # A person's total must be strictly within the budget after sums are rounded up.
 _ROOM = 1 - 1e-11
@@ -84,7 +88,22 @@ class AgreedRun:
     @property
     def sends_bare(self) -> bool:
         """Whether the silos' own messages carry no noise: the coordinator adds it to what it broadcasts."""
-        return bool(self.algorithm.about.trusts_coordinator)
+        return bool(self.algorithm.about.trusts_coordinator) and not self.is_masked
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether messages leave under masks, each with its silo's share of the noise (C12)."""
+        return self.course.shares is not None
+
+    def summed(self, k: int) -> tuple[Slot, SummedGaussianRelease]:
+        """Return what all silos' messages of round k add up to, where they leave under masks."""
+        found = [(slot, row) for (slot, when), row in self.plan.releases.items() if when == k]
+        if len(found) != 1 or len(found[0][1]) != 1:
+            raise InputError(f"Under masks one sum is released in a round; round {k} has {len(found)}.")
+        slot, (release,) = found[0][0], found[0][1].values()
+        if not isinstance(release, SummedGaussianRelease) or release.count != 1:
+            raise InputError(f"Under masks one sum is released in a round, once; round {k} has other releases.")
+        return slot, release
 
     @property
     def has_profile(self) -> bool:
@@ -171,8 +190,8 @@ class AgreedRun:
             raise InputError(f"At least {terms.least_silos} silos must be left of {len(terms.participants)}.")
         agents = range(len(terms.participants))
         # The budget is a person's. Each silo of a person has spent (C0: squares of m add up, pure epsilons add); one
-        # noise of the coordinator's hides all of them.
-        silos = 1 if self.sends_bare else terms.silos_per_person
+        # noise on the sum, the coordinator's or shared out under masks, hides all of them.
+        silos = 1 if self.course.is_pooled else terms.silos_per_person
         if terms.delta == 0:
             spent = silos * max((self.epsilon(agent, rounds) for agent in agents), default=0.0)
             return terms.without(names, spent_m=0.0, spent_epsilon=terms.spent_epsilon + spent)
@@ -204,14 +223,33 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
         graph = Network(len(agreement.participants), np.array(agreement.edges, dtype=np.int64).reshape(-1, 2))
     common = Common(agreement.rounds, len(agreement.participants), graph, agreement.seed)
     algorithm: Any = method.agreed(common, **method.typed(agreement.numbers()))
-    people = Protection(records_per_person=agreement.records_per_person, silos_per_person=agreement.silos_per_person)
+    people = Protection(
+        view=View.AGGREGATE if agreement.is_masked else View.EAVESDROPPER,
+        records_per_person=agreement.records_per_person,
+        silos_per_person=agreement.silos_per_person,
+        colluders=agreement.colluders,
+    )
     network, tolerance = graph if algorithm.needs_network else None, agreement.tolerance
     setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, people)
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
     course = Course(algorithm, setting, _target(agreement), schedule)
     if agreement.profile_share:
         course = _with_profile(course, agreement, method)
-    return AgreedRun(agreement, course, course.whole_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
+    made = AgreedRun(agreement, course, course.whole_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
+    if made.is_masked:
+        _check_masked(made)
+    return made
+
+
+def _check_masked(terms: AgreedRun) -> None:
+    """Refuse what no sum under masks can do: rounds without somebody, several sums, more silos than words hold."""
+    n = len(terms.agreement.participants)
+    if n > MOST_SUMMED:
+        raise InputError(f"Sums under masks hold the words of at most {MOST_SUMMED} silos, got {n}.")
+    for k in range(terms.first_round, terms.agreement.rounds + 1):
+        if len(terms.asked(k)) != n:
+            raise InputError(f"{terms.agreement.method} leaves silos out of round {k}, whose masks would stay.")
+        terms.summed(k)
 
 
 def _with_profile(course: Course, agreement: Agreement, method: type[Method]) -> Course:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dpadmm.engines.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.engines.federation.coordinator import Progress
+from dpadmm.engines.federation.keys import fingerprint
 from dpadmm.engines.federation.outcome import FederationOutcome
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo
@@ -89,11 +90,14 @@ def prepared(
     build: Callable[[Sequence[Participant], str, str], Agreement],
     policy: Callable[[str, Path, Path], Policy],
     budget: tuple[float, float],
+    *,
+    is_summed: bool = False,
 ) -> Rehearsal:
     """Make coordinator and silos under `place` and let every silo approve the terms.
 
     build: from participants, the coordinator's key and the schema's digest to the terms. policy: from a silo's name,
-    table and schema file to its rules. budget: epsilon and delta of every silo's ledger.
+    table and schema file to its rules. budget: epsilon and delta of every silo's ledger. is_summed: whether
+    these count against those who see sums under masks alone.
     """
     from dpadmm.engines.federation.silo_files import schema_digest
 
@@ -106,7 +110,7 @@ def prepared(
         data = place / f"{name}.csv"
         table.to_csv(data, index=False)
         files = SiloFiles(place / name)
-        records = files.create(policy(name, data, place / "schema.json"), *budget)
+        records = files.create(policy(name, data, place / "schema.json"), *budget, is_summed=is_summed)
         create_node_key(files.directory)
         silo = Silo(files.directory)
         people.append(Participant(name, records.number, silo.public_key))
@@ -116,6 +120,9 @@ def prepared(
     write_federation(place / "federation.toml", agreement)
     for files in silos.values():
         silo = Silo(files.directory)
+        for person in people:  # all of them were made here a moment ago
+            if person.name != silo.policy.name:
+                silo.confirm_peer(person.name, fingerprint(person.key))
         silo.approve(agreement)
         silo.close()
     return Rehearsal(place, agreement, coordinator, silos)

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Wri
 from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles
-from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.privacy.protection import Protection, Unit, View
 
 
 def create(
@@ -41,7 +41,9 @@ def create(
             f"{', '.join(there)} already there: a ledger is never overwritten. Open it, choose another name, or "
             "move all of its files away if you are sure that nothing was ever released from these data."
         )
-    protection.check_silos(len(data))
+    # A single table is one silo's of many, or split later: what is released of it counts the silos of its sum (C12).
+    is_part = len(data) == 1 and protection.view is View.AGGREGATE
+    (replace(protection, view=View.PUBLIC, colluders=None) if is_part else protection).check_silos(len(data))
     are_names_public = protection.unit is not Unit.USER  # a user's name is a person's
     KnownData.of(data, bytes(32))  # refuses unusable data before anything is written
     key = store.new_key(store.key_path(path))

@@ -78,7 +78,7 @@ class LedgerStatement:
         lines = [
             f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
             f"Left       epsilon {self.left_epsilon:.6g}",
-            f"Protects   {hidden} from the {self.protection.view.value}",
+            f"Protects   {hidden} from {self.protection.observer}",
             f"Assumes    {people}",
             f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",

@@ -1,0 +1,179 @@
+"""Attacks on whole sums under masks: silos that are missing or late, words that are no part of the sum."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Missing
+from dpadmm.engines.federation.masking import read_summand, total_of
+from dpadmm.engines.federation.messages import Joined, Keyed, Masked, Refused, Stepped
+from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal
+from dpadmm.engines.federation.terms import agreed_run
+from dpadmm.noise.sums import sum_words
+
+ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
+
+
+def make(worlds, place, **terms):
+    return worlds.make(place, "noisy-gradients", {"step": 0.5}, **(worlds.MASKED | terms))
+
+
+@pytest.fixture
+def world(masked_world):
+    """Three silos under masks, one of which may look."""
+    return masked_world
+
+
+def refused(world, envelope, words, releases=0, name="s0"):
+    """Check that a silo refuses for this reason and has spent no more than so many releases."""
+    answer = world.told(name, envelope)
+    assert isinstance(answer, Refused), answer
+    assert words in answer.reason
+    assert world.statement(name).releases == releases
+
+
+# --- somebody is missing ---------------------------------------------------------------------------------------------
+
+
+def four(worlds, place):
+    return make(worlds, place, sizes=(30, 20, 25, 20), missing=Missing.WITHOUT, wait_seconds=30.0)
+
+
+def test_different_dropouts_told_to_different_silos(worlds, tmp_path):
+    """s0 is told that s3 left, s1 that s2 did: neither gets a roster, since each joins one heir only."""
+    world = four(worlds, tmp_path)
+    roster, first = world.roster(), agreed_run(world.agreement)
+    for agent, name in enumerate(world.silos):
+        assert isinstance(world.told(name, world.ask(1, agent, relay=roster)), Masked)
+    one, two = first.without(("s3",), 1), first.without(("s2",), 1)
+    parent = world.agreement.digest
+    of_one = {name: world.silos[name].answer(world.invite(one, parent, 1)) for name in ("s0", "s2")}
+    of_two = {name: world.silos[name].answer(world.invite(two, parent, 1)) for name in ("s1", "s3")}
+    assert all(isinstance(messages.read(each[64:]), Keyed) for each in (*of_one.values(), *of_two.values()))
+    refused(world, world.invite(one, parent, 1), "went on already", releases=1, name="s1")
+    refused(world, world.invite(two, parent, 1), "went on already", releases=1, name="s0")
+    mixed = [of_one["s0"], of_two["s1"], of_one["s2"]]
+    refused(world, world.ask(1, relay=mixed, agreement=one), "other terms or another silo", releases=1)
+    old = [of_one["s0"], roster[1], of_one["s2"]]
+    refused(world, world.ask(1, relay=old, agreement=one), "other terms or another silo", releases=1)
+    # The old form of the run is closed, and its masks are gone.
+    refused(world, world.ask(2, inbox=ZERO), "closed", releases=1)
+    query = "SELECT secret FROM masks WHERE digest = ?"
+    assert world.first._connection.execute(query, (parent,)).fetchone() == (None,)
+
+
+def test_a_silo_that_is_late_completes_a_sum_that_was_paid_for(worlds, tmp_path, monkeypatch):
+    """Its answer to the old terms reaches the coordinator after all: that sum was charged to everybody."""
+    world = four(worlds, tmp_path)
+    bare, late = worlds.recorded_shares(monkeypatch), []
+
+    def fate(carried):
+        if carried.node == "s1" and not carried.is_request and len(late) < 1:
+            if isinstance(messages.read(carried.envelope[64:]), Masked):
+                late.append(carried.envelope)
+                return ()
+            return (0,)
+        return () if carried.node == "s1" and late else (0,)
+
+    coordinator = world.coordinator()
+    world.drive(coordinator, world.transport(fate))
+    old, new = agreed_run(world.agreement), coordinator.terms
+    assert new.agreement.left == ("s1",)
+    assert new.agreement.colluders == old.agreement.colluders == 1
+    stored = coordinator._connection.execute("SELECT agent, envelope FROM answers WHERE phase = 0 AND round = 1")
+    answers = {agent: bytes(envelope) for agent, envelope in stored.fetchall()}
+    assert set(answers) == {0, 2, 3}
+    parts = [read_summand(answers.get(agent, late[0]), old, agent, 1) for agent in range(4)]
+    assert np.isfinite(total_of(old, 1, parts)).all()
+    with pytest.raises(Refusal, match="3 have answered"):  # without it the words mean nothing
+        total_of(old, 1, [*parts[:1], *parts[2:]])
+    left = sum_words([parts[0], parts[2], parts[3]]) - sum_words([bare[a, 1] for a in (0, 2, 3)])
+    assert np.all(np.abs(left.view(np.int64).astype(float)) > 2.0**40)
+    assert new.agreement.spent_m > 0
+    for name in ("s0", "s2", "s3"):
+        assert world.statement(name).releases == 1 + 4
+        assert world.statement(name).spent_epsilon <= 1.0
+    assert coordinator.accept_joined(late[0]) is None
+    with pytest.raises(PeerError, match="replayed"):  # nor do answers to the old terms serve the new ones
+        world.coordinator(new.agreement, "again.db").accept(0, answers[0])
+
+
+def test_a_replayed_answer_of_another_run_or_round_is_refused(world):
+    roster, _ = world.two_rounds()
+    coordinator = world.coordinator()
+    first, second = (world.first.answer(request) for request in (world.ask(1, relay=roster), world.ask(2, inbox=ZERO)))
+    with pytest.raises(PeerError, match="replayed"):
+        coordinator.accept(0, second)
+    with pytest.raises(PeerError, match="signature"):
+        coordinator.accept(1, first)
+    assert coordinator.accept(0, first) is False
+    assert coordinator.waiting_for() == [1, 2]
+
+
+# --- what the coordinator gets ---------------------------------------------------------------------------------------
+
+
+def answered(world, agent, words, k=1):
+    """Return words that a registered but malicious silo signs."""
+    made = Masked(world.agreement.digest, agent, k, np.asarray(words, dtype=np.uint64))
+    return world.silos[f"s{agent}"]._key.seal(made.encode())
+
+
+def test_words_that_are_no_part_of_the_sum_are_refused(world):
+    world.roster()
+    coordinator, seal = world.coordinator(), world.silos["s1"]._key.seal
+    good = answered(world, 1, [1, 2, 3])
+    body = json.loads(good[64:])
+    for wrong, words in (
+        (answered(world, 1, [1, 2]), "words from s1 are 2, not 3"),
+        (answered(world, 1, [1, 2, 3, 4]), "words from s1 are 4, not 3"),
+        (answered(world, 1, []), "words from s1 are 0, not 3"),
+        (answered(world, 1, [1, 2, 3], k=2), "replayed"),
+        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "masked sum belongs"),
+        (seal(json.dumps(body | {"words": body["words"][:-4]}).encode()), "cannot be read"),
+        (seal(json.dumps(body | {"words": body["words"][:-1]}).encode()), "cannot be read"),
+        (seal(json.dumps(body | {"words": [1, 2, 3]}).encode()), "where text belongs"),
+        (good[:-5], "signature"),
+        (good[:40], "shorter than its signature"),
+    ):
+        with pytest.raises(PeerError, match=words):
+            coordinator.accept(1, wrong)
+    assert coordinator.waiting_for() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (lambda parts: [0, 0, 0], "masks do not fit each other"),  # its masks stay in the others' words
+        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**63 - 1), "wrapped around"),
+        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**53), "norm"),
+    ],
+    ids=["no masks", "wrap-around", "huge"],
+)
+def test_a_sum_that_means_nothing_stops_the_run(world, lie, words):
+    """Also for whoever opens it again; nothing is broadcast."""
+    roster, wire = world.two_rounds()
+    coordinator = world.coordinator()
+    for agent in (0, 1):
+        coordinator.accept(agent, world.silos[f"s{agent}"].answer(world.ask(1, agent, relay=roster)))
+    with pytest.raises(FederationStopped, match=f"{words}.*Nobody can tell"):
+        coordinator.accept(2, answered(world, 2, lie([wire[0, 1], wire[1, 1]])))
+    again = world.coordinator()
+    assert again.round == 0
+    with pytest.raises(FederationStopped, match=words):
+        again.waiting_for()
+    assert [event for _, event, _ in again.log()] == ["refused", "refused"]
+
+
+def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
+    coordinator, terms = world.coordinator(), agreed_run(world.agreement)
+    for agent in (0, 2):
+        coordinator.accept_joined(world.silos[f"s{agent}"].answer(coordinator.invitation()))
+    with pytest.raises(PeerError, match="other noise"):
+        coordinator.accept_joined(world.keyed(1, plan=terms.mark[::-1]))
+    plain = Joined(world.agreement.digest, 1, terms.mark)
+    with pytest.raises(PeerError, match="without a mask key"):
+        coordinator.accept_joined(world.silos["s1"]._key.seal(plain.encode()))
+    assert coordinator.absent == [1]
