@@ -84,9 +84,11 @@ class PlannedNoise:
     def shares(self, slot: Slot, k: int, agents: NDArray[np.int64], values: Floats) -> list[Words]:
         """Return what silos send where only sums are seen: each one's values with its share of the noise, as words."""
         plan = self.groups[0][1]
-        (release,) = plan.releases[slot, k].values()
+        (release,) = _listed(plan.of(slot, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
             raise InputError(f"The noise of {slot} in round {k} is not shared out among silos.")
+        if slot.step != 0 or release.count != 1:
+            raise InputError(f"Masks serve one vector each: {slot} in round {k} has room for one sum (C12).")
         draw = Draw(slot, k, Recipients.of(agents, self.groups[0][0]))
         drawn = self.sampler.perturb(
             np.ascontiguousarray(values), [release.share(int(agent)) for agent in agents], draw
