@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import summed
@@ -17,7 +18,7 @@ from dpadmm.privacy.certificates import LocalFunction
 from dpadmm.privacy.certificates.baselines import gradient_sum
 from dpadmm.privacy.certificates.masked import Shares, masked_sum
 from dpadmm.privacy.certificates.neighbours import TRUSTED_SUM
-from dpadmm.privacy.curves import epsilon_of_delta, m_of
+from dpadmm.privacy.curves import GaussianCurve, epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
 from dpadmm.privacy.records import GaussianRelease, SummedGaussianRelease, seen_noise
 
@@ -190,6 +191,26 @@ class TestShares:
             total = np.convolve(total, share)[60:-60]
             gap = np.abs(np.log(total[inside] / law(float(number))[inside])).max()
             assert 1e-6 < gap <= (number - 1) * 4.01 * math.exp(-(math.pi**2))
+
+    @pytest.mark.parametrize("shift", [(1, 0, 0), (3, 0, 0), (1, 1, 0), (2, 1, 1)])
+    def test_the_factor_for_discrete_noise_in_several_dimensions(self, shift):
+        """A sixth of `1/(4 r^2)` is needed along an axis, and `1/||p||^2` of that along a primitive vector p."""
+        r, x = 2.0, np.arange(-24, 25)
+        law, inner = np.ones(1), np.zeros(1)
+        for step in shift:
+            weights = np.exp(-(x**2) / (2 * r * r))
+            law = np.outer(law, weights / weights.sum()).ravel()
+            inner = np.add.outer(inner, step * x).ravel()
+        squared = sum(step * step for step in shift)
+        m, loss = math.sqrt(squared) / r, (inner + squared / 2) / (r * r)
+        needed = []
+        for epsilon in np.linspace(m * m / 2, m * m / 2 + 4 * m, 15):
+            discrete = np.sum(law * np.clip(-np.expm1(epsilon - loss), 0, None))
+            assert discrete <= GaussianCurve(m * (1 + 1 / (4 * r * r))).delta(epsilon)
+            slope = m * norm.pdf(epsilon / m - m / 2)
+            needed.append((discrete - GaussianCurve(m).delta(epsilon)) / slope * 4 * r * r)
+        expected = math.gcd(*shift) ** 2 / squared / 6
+        assert 0.8 * expected <= max(needed) <= 1.05 * expected
 
 
 class TestRefusals:
