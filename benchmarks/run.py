@@ -14,6 +14,7 @@ import centred
 import dpadmm
 import experiment
 import logistic
+import masks
 import noise
 import quadratic
 import rank_one
@@ -23,6 +24,7 @@ PARTS = {
     "quadratic": quadratic,
     "rank-one": rank_one,
     "noise": noise,
+    "masks": masks,
     "logistic": logistic,
     "centred": centred,
     "experiment": experiment,

@@ -77,10 +77,8 @@ class LikelihoodRatio:
     def _ratio(self, evidence: Evidence, lens: Lens, own: int) -> Floats:
         run, (here, there) = evidence.runs[own], self._as_seen_from(evidence, own)
         in_p, in_q = (here, there) if own == 0 else (there, here)
-        leak = disagreement(run.traffic(self.wire), there.traffic(self.wire), _PRECISION)
-        # Below certainty by far unless something bare went over the wire; then it decides.
         sign = 1.0 if own == 0 else -1.0
-        return log_likelihood_ratio(lens, in_p, in_q) + sign * np.minimum(leak, _CERTAIN)
+        return log_likelihood_ratio(lens, in_p, in_q) + sign * leaked(run, there, self.wire)
 
     def _as_seen_from(self, evidence: Evidence, own: int) -> tuple[Transcript, Transcript]:
         """Return what the run's own world, and then the other one, put behind its noisy values."""
@@ -93,6 +91,14 @@ class LikelihoodRatio:
         stage = replace(evidence.stage, algorithm=algorithm)
         here, there = (_enlarged(replay(stage, world, run, home), evidence.plan, factor) for world in (home, away))
         return here, there
+
+
+def leaked(run: Transcript, elsewhere: Transcript, wire: Wire) -> Floats:
+    """Return per run by how much its traffic gives its world away, whatever the noise.
+
+    Below certainty by far unless something bare went over the wire; then it decides.
+    """
+    return np.minimum(disagreement(run.traffic(wire), elsewhere.traffic(wire), _PRECISION), _CERTAIN)
 
 
 def _enlarged(transcript: Transcript, plan: NoisePlan, factor: float) -> Transcript:

@@ -6,7 +6,7 @@ bound of the form `2G/n_i` is then reached exactly, and what the audit leaves un
 attack of each view follows from who talks to whom, who is trusted, and the noise.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from dpadmm.audit.attacks import (
     final_model,
 )
 from dpadmm.audit.column_profile import CERTIFICATE, COLUMN_PROFILE, SUMMARY, profile_subjects
+from dpadmm.audit.insider import insider_subjects
 from dpadmm.audit.subjects import MethodSubject, Subject
 from dpadmm.audit.transcripts import Wire
 from dpadmm.errors import InputError
@@ -34,7 +35,7 @@ _FINAL, _BROADCASTS = MatchedFilter(final_model), MatchedFilter(all_broadcasts)
 
 def all_subjects(seed: int = 0) -> tuple[Subject, ...]:
     """Return the whole catalogue, in the order of the registry; `seed` is for batches and participation."""
-    methods = (_subject(name, case) for name, method in by_name().items() for case in method.worst_cases(seed))
+    methods = (subject for name, method in by_name().items() for subject in _subjects(name, method.worst_cases(seed)))
     return (*methods, *profile_subjects())
 
 
@@ -49,7 +50,7 @@ def subjects_of(method: str, seed: int = 0) -> tuple[Subject, ...]:
     if not found:
         private = ", ".join(name for name, each in known.items() if each.worst_cases(seed))
         raise InputError(f"No private method is called {method!r}; there are {private}, and {COLUMN_PROFILE}.")
-    return tuple(_subject(method, case) for case in found)
+    return _subjects(method, found)
 
 
 def described(name: str) -> tuple[str, str]:
@@ -58,6 +59,12 @@ def described(name: str) -> tuple[str, str]:
         return SUMMARY, CERTIFICATE
     about = by_name()[name].about
     return about.summary, about.certificate
+
+
+def _subjects(name: str, cases: Sequence[WorstCase]) -> tuple[MethodSubject, ...]:
+    """Return a method's pairs, and, where it reads sums alone, those on which insiders attack them under masks."""
+    summed = insider_subjects(name, cases[0]) if cases and cases[0].algorithm.about.is_sum else ()
+    return (*(_subject(name, case) for case in cases), *summed)
 
 
 def _subject(name: str, case: WorstCase) -> MethodSubject:

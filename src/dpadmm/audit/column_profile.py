@@ -13,6 +13,7 @@ import pandas as pd
 
 from dpadmm.algorithms.method import Setting
 from dpadmm.audit.attacks import LikelihoodRatio, Worlds
+from dpadmm.audit.insider import SILOS, Insider, among
 from dpadmm.audit.subjects import Subject
 from dpadmm.audit.transcripts import EventHook, Transcript, Wire
 from dpadmm.datasets.columns import Categorical, Numeric, ThresholdLabel
@@ -24,6 +25,7 @@ from dpadmm.engines.round_zero import ProfileRound, noisy_counts
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, PublicFunctions
@@ -90,7 +92,9 @@ class ProfileSubject(Subject):
         profile = ProfileRound(
             n_numeric=form.n_numeric, n_categorical=form.n_categorical, size=form.size, target=target
         )
-        return profile.noise_plan(setting, is_pooled=self.is_pooled, is_secure=is_secure)
+        who = self.protection
+        shares = Shares(len(sizes), who.n_colluders) if who.view is View.AGGREGATE else None
+        return profile.noise_plan(setting, is_pooled=self.is_pooled, is_secure=is_secure, shares=shares)
 
     def stage(self, plan: NoisePlan, replicas: int) -> ProfileStage:
         """Return round 0 with this noise."""
@@ -106,6 +110,23 @@ def profile_subjects() -> tuple[ProfileSubject, ...]:
         _subject("three records of a person in each of two silos", 3 * _EMPTY, 3 * _FULL, spread),
         _subject("the same, behind one noise", 3 * _EMPTY, 3 * _FULL, spread, is_pooled=True),
         _subject("a user with one row in one world and four in the other", _EMPTY, 4 * _FULL, user),
+        *_insider_subjects(),
+    )
+
+
+def _insider_subjects() -> tuple[ProfileSubject, ...]:
+    """Return a person in two silos of several whose counts leave under masks, and a silo that looks or none."""
+    return tuple(
+        ProfileSubject(
+            method=COLUMN_PROFILE,
+            pair=among("one record in each of two silos", colluders),
+            worlds=tables(_EMPTY, _FULL, who, SILOS),
+            views={View.AGGREGATE: Insider(colluders)},
+            protection=who,
+            is_pooled=True,
+        )
+        for colluders in (1, 0)
+        for who in [Protection(view=View.AGGREGATE, colluders=colluders, silos_per_person=2)]
     )
 
 
@@ -123,15 +144,15 @@ def _subject(
     )
 
 
-def tables(mine: Rows, instead: Rows, protection: Protection) -> Worlds:
-    """Return two worlds of two silos that differ in one person, who is in as many of them as protected.
+def tables(mine: Rows, instead: Rows, protection: Protection, n_silos: int = 2) -> Worlds:
+    """Return two worlds of so many silos that differ in one person, who is in as many of them as protected.
 
     A record has others beside it; a user has a silo for itself.
     """
     others = [] if protection.unit is Unit.USER else _OTHERS
 
     def world(rows: Rows) -> RawSilos:
-        return _read([rows + others if i < protection.silos_per_person else _OTHERS for i in range(2)])
+        return _read([rows + others if i < protection.silos_per_person else _OTHERS for i in range(n_silos)])
 
     return world(mine), world(instead)
 

@@ -86,7 +86,7 @@ def log_ratio(release: Release, pair: ReleasePair, lens: Lens) -> Floats:
 
 @log_ratio.register
 def _(release: GaussianRelease, pair: ReleasePair, lens: Lens) -> Floats:
-    return _gaussian_gap(pair.sent[0], pair.clean, release.noise_std)
+    return gaussian_gap(pair.sent[0], pair.clean, release.noise_std)
 
 
 @log_ratio.register
@@ -108,7 +108,7 @@ def _(release: SampledGaussianRelease, pair: ReleasePair, lens: Lens) -> Floats:
     nothing = np.zeros_like(pair.sent[0])
     logs = []
     for clean in pair.clean:
-        gap = _gaussian_gap(pair.sent[0], (clean, nothing), release.noise_std)
+        gap = gaussian_gap(pair.sent[0], (clean, nothing), release.noise_std)
         with np.errstate(divide="ignore"):
             logs.append(np.logaddexp(np.log1p(-rate), np.log(rate) + gap))
     return logs[0] - logs[1]
@@ -126,7 +126,7 @@ def _(release: ObjectiveRelease, pair: ReleasePair, lens: Lens) -> Floats:
     return ratio + logs[0] - logs[1]
 
 
-def _gaussian_gap(y: Floats, clean: tuple[Floats, Floats], std: float) -> Floats:
+def gaussian_gap(y: Floats, clean: tuple[Floats, Floats], std: float) -> Floats:
     """Return `(||y - b||^2 - ||y - a||^2)/(2 std^2) = (a - b)'(y - (a + b)/2)/std^2`, without cancellation."""
     a, b = clean
     return np.asarray(((a - b) * (y - 0.5 * (a + b))).sum(axis=0) / std**2)

@@ -9,8 +9,8 @@ computed had it produced this very transcript. Two consequences for an attacker 
   touched the data without noise.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -22,9 +22,16 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import PrivateAlgorithm
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import Slot
+from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
+from dpadmm.noise.masks import PairwiseMasks, pairwise_masks
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.sums import Words
+from dpadmm.privacy.records import SummedGaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
+
+_COORDINATOR_ALONE = np.array([COORDINATOR])
 
 TOLERANCE = 1e-10
 """Gradient norm of all local solves in an audit: a sloppy solver looks like a leak."""
@@ -39,23 +46,40 @@ class Wire(Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """One draw of noise: `sent = clean + noise`, (agents, d, R)."""
+    """One draw of noise: `sent = clean + noise`, (agents, d, R); `silos`: what was added up, where it is a sum."""
 
     slot: Slot
     round: int
     agents: Ints
     clean: Floats
     sent: Floats
+    silos: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Letters:
+    """What silos did for one sum under masks: `own` words of each, which it knows itself, and the words that left it.
+
+    masks: of each silo, its secrets.
+    """
+
+    own: tuple[Words, ...]
+    sent: tuple[Words, ...]
+    masks: tuple[PairwiseMasks, ...]
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """A batch of runs: the draws in order, messages and broadcasts by round, and the final estimate (d, R)."""
+    """A batch of runs: the draws in order, messages and broadcasts by round, and the final estimate (d, R).
+
+    letters: of every sum under masks, by slot and round.
+    """
 
     events: tuple[Event, ...]
     messages: tuple[Floats, ...]
     broadcasts: tuple[Floats, ...]
     estimate: Floats
+    letters: Mapping[tuple[Slot, int], Letters] = field(default_factory=dict, repr=False)
 
     def traffic(self, wire: Wire) -> tuple[Floats, ...]:
         """Return what travels in sight."""
@@ -95,7 +119,8 @@ class RunSetup:
 
 def record(stage: Stage, world: Any, noise: NoiseHook) -> Transcript:
     """Run on this data with this noise and keep everything."""
-    return stage.run(world, _Recorder(noise))
+    run = stage.run(world, _Recorder(noise))
+    return replace(run, letters=noise.letters) if isinstance(noise, OpenNoise) else run
 
 
 def replay(stage: Stage, world: Any, recorded: Transcript, own: Any) -> Transcript:
@@ -105,6 +130,29 @@ def replay(stage: Stage, world: Any, recorded: Transcript, own: Any) -> Transcri
     given the noise that makes its minimiser the message which did travel.
     """
     return stage.run(world, _Prompter(recorded, own, world))
+
+
+class OpenNoise(PlannedNoise):
+    """Planned noise, with real masks where sums are planned under masks, that keeps what silos did for every sum."""
+
+    def __init__(self, plan: NoisePlan, sampler: Sampler, replicas: int = 1) -> None:
+        silos = {release.silos for release in plan if isinstance(release, SummedGaussianRelease)}
+        self.secrets = tuple(pairwise_masks(silos.pop(), b"audit")) if silos else ()
+        super().__init__(plan, sampler, replicas, self.secrets or None)
+        self.letters: dict[tuple[Slot, int], Letters] = {}
+        self._own: tuple[Words, ...] = ()
+
+    def shares(self, slot: Slot, k: int, agents: Ints, values: Floats) -> list[Words]:
+        """Return the silos' words before their masks."""
+        parts = super().shares(slot, k, agents, values)
+        self._own = tuple(parts)
+        return parts
+
+    def sent(self, slot: Slot, k: int, messages: Floats) -> list[Words]:
+        """Return what leaves, and keep it beside what it is made of."""
+        sent = super().sent(slot, k, messages)
+        self.letters[slot, k] = Letters(self._own, tuple(sent), self.secrets)
+        return sent
 
 
 class _Recorder(OneNoise):
@@ -118,6 +166,13 @@ class _Recorder(OneNoise):
         """Draw, and note it."""
         sent = self.noise.perturb(slot, k, agents, values)
         self.events.append(Event(slot, k, agents, values.copy(), sent.copy()))
+        return sent
+
+    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+        """Add up, and note it."""
+        sent = self.noise.total(slot, k, messages)
+        clean = messages.sum(axis=0, keepdims=True)
+        self.events.append(Event(slot, k, _COORDINATOR_ALONE, clean, sent.copy(), messages.copy()))
         return sent
 
 
@@ -140,6 +195,12 @@ class _Prompter(OneNoise):
         if slot == OBJECTIVE:
             sent = sent + gradient_gap(self.own, self.here, self.recorded.messages[k - 1])
         self.events.append(Event(slot, k, agents, values.copy(), sent))
+        return sent
+
+    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+        """Return the sum of the recorded run."""
+        sent = self.perturb(slot, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
+        self.events[-1] = replace(self.events[-1], silos=messages.copy())
         return sent
 
 

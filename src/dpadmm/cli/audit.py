@@ -28,7 +28,7 @@ def audit(
         bool, typer.Option("--all", help=f"Attack everything private and write {PAGE} (a few minutes).")
     ] = False,
     view: Annotated[
-        str | None, typer.Option(help="Who looks: eavesdropper, coordinator, peer or public; default: each in turn.")
+        str | None, typer.Option(help="Who looks: eavesdropper, coordinator, peer, public or aggregate (default: all).")
     ] = None,
     runs: Annotated[int, typer.Option(help="Runs to attack, half with each data set, at least 200.")] = 20_000,
     confidence: Annotated[float, typer.Option(help="At which all bounds hold together, in [0.76, 1).")] = 0.95,

@@ -16,7 +16,7 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
-from dpadmm.privacy.protection import COVERED, Protection, View
+from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import GaussianRelease, NoisyRelease
 from dpadmm.problems.arrays import Floats
 
@@ -77,20 +77,21 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
     """Return what a run costs together with an earlier profile that its rows are encoded by.
 
     A model that rests on the profile tells what the profile tells, so its figure must count it, though nothing more is
-    spent. Of two views the weaker one is stated, against which both hold.
+    spent. Of two views the weaker one is stated, against which both hold, and of two numbers of colluders the smaller.
     """
-    views = {release.certificate.view for release in plan}
-    seen = earlier.certificate.view
-    view = seen if not views <= COVERED[seen] else next(iter(views))
+    whom = {release.certificate.protection for release in (*plan, earlier)}
+    weakest = next((one for one in whom if all(one.is_covered_by(other) for other in whom)), None)
+    if weakest is None:
+        views = " and ".join(sorted(one.observer for one in whom))
+        raise InputError(f"The run and the earlier profile are certified against {views}, and neither covers both.")
     rows: dict[tuple[Slot, int], Mapping[int | None, NoisyRelease]]
     rows = {**plan.releases, (PROFILE, 0): {COORDINATOR: earlier}}
     return NoisePlan(
-        {place: {agent: _against(view, release) for agent, release in row.items()} for place, row in rows.items()}
+        {place: {agent: _against(weakest, release) for agent, release in row.items()} for place, row in rows.items()}
     ).statement()
 
 
-def _against(view: View, release: NoisyRelease) -> NoisyRelease:
-    """Return a release as certified against a weaker view."""
-    if view not in COVERED[release.certificate.view]:
-        raise InputError(f"A release is certified against the {release.certificate.view.value}, not the {view.value}.")
-    return replace(release, certificate=replace(release.certificate, view=view))
+def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:
+    """Return a release as certified against an observer who sees less."""
+    certificate = replace(release.certificate, view=who.view, colluders=who.n_colluders)
+    return replace(release, certificate=certificate)

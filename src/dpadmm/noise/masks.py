@@ -2,8 +2,10 @@
 
 A silo has one X25519 key for a run, made for it and erased after it. For every slot and round, HKDF-SHA256 turns a
 pair's common secret into a key for ChaCha20, whose stream is the mask; `context` names the run (the digest of all its
-terms) and who takes part, so that no stream ever serves twice. Whose public keys these are is for the caller to know: a
-key from a stranger hides nothing from the stranger.
+terms) and who takes part, so that no stream ever serves twice. The places of the pair are part of the derivation: a
+silo that announced somebody else's key as its own would otherwise give a third silo the same mask with both, once added
+and once subtracted. Whose public keys these are is for the caller to know: a key from a stranger hides nothing from the
+stranger.
 """
 
 import hashlib
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 _PURPOSE = b"dpadmm masked sum, version 1"
+_PRIME = 2**255 - 19  # keys are numbers modulo it, little end first
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,11 @@ class PairwiseMasks:
     @classmethod
     def of(cls, agent: int, key: MaskKey, publics: Sequence[str], run: bytes) -> "PairwiseMasks":
         """Return the masks of a silo among these, in the order of their numbers; `run` names the run and its terms."""
-        if publics[agent] != key.public or len(set(publics)) != len(publics):
+        if publics[agent] != key.public or len({_canonical(public) for public in publics}) != len(publics):
             raise InputError("Every silo needs a mask key of its own, and this one's must be at its place.")
         secrets = tuple(None if other == agent else key.shared_with(public) for other, public in enumerate(publics))
-        return cls(agent, secrets, hashlib.sha256(b"\n".join([run, *(key.encode() for key in publics)])).digest())
+        named = [str(len(publics)).encode(), run, *(public.encode() for public in publics)]
+        return cls(agent, secrets, hashlib.sha256(b"\n".join(named)).digest())
 
     def words(self, slot: str, k: int, size: int) -> Words:
         """Return the masks of a slot and round, `size` words; those of all silos add up to zero modulo 2^64."""
@@ -98,8 +102,8 @@ class PairwiseMasks:
                 continue
             # The pair is named: a silo that shows another's key as its own, written otherwise (X25519 ignores a bit),
             # would else have its victim add one stream and take it off again.
-            pair = sorted((self.agent, other))
-            info = b"\n".join([_PURPOSE, slot.encode(), *(str(number).encode() for number in (k, size, *pair))])
+            pair = f"{min(self.agent, other)} {max(self.agent, other)}"
+            info = b"\n".join([_PURPOSE, pair.encode(), slot.encode(), str(k).encode(), str(size).encode()])
             key = HKDF(SHA256(), length=32, salt=self.context, info=info).derive(secret)
             stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(nothing)
             pad = np.frombuffer(stream, dtype="<u8")
@@ -108,6 +112,17 @@ class PairwiseMasks:
             else:
                 np.subtract(total, pad, out=total)
         return total
+
+
+def _canonical(public: str) -> str:
+    """Return a public key; refuse other spellings of one, which would be the same key under another name."""
+    try:
+        raw = bytes.fromhex(public)
+    except ValueError:
+        raw = b""
+    if raw.hex() != public or len(raw) != 32 or int.from_bytes(raw, "little") >= _PRIME:
+        raise InputError("A mask key must be 64 lower-case hex digits of a number below 2^255 - 19, little end first.")
+    return public
 
 
 def pairwise_masks(n_silos: int, run: bytes) -> list[PairwiseMasks]:

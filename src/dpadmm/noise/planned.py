@@ -73,20 +73,26 @@ class PlannedNoise:
             return self.perturb(slot, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
         if len(self.groups) > 1 or len(messages) != release.silos:
             raise InputError(f"A sum under masks is planned for one budget and {release.silos} silos.")
+        return from_words(sum_words(self.sent(slot, k, messages)), _grid_of(release))[None]
+
+    def sent(self, slot: Slot, k: int, messages: Floats) -> list[Words]:
+        """Return what leaves all silos: each one's share, under its masks where there are any."""
         parts = self.shares(slot, k, np.arange(len(messages)), messages)
-        if self.masks is not None:
-            parts = [
-                masked(part.ravel(), masks, slot.name, k).reshape(part.shape)
-                for part, masks in zip(parts, self.masks, strict=True)
-            ]
-        return from_words(sum_words(parts), _grid_of(release))[None]
+        if self.masks is None:
+            return parts
+        return [
+            masked(part.ravel(), masks, slot.name, k).reshape(part.shape)
+            for part, masks in zip(parts, self.masks, strict=True)
+        ]
 
     def shares(self, slot: Slot, k: int, agents: NDArray[np.int64], values: Floats) -> list[Words]:
         """Return what silos send where only sums are seen: each one's values with its share of the noise, as words."""
         plan = self.groups[0][1]
-        (release,) = plan.releases[slot, k].values()
+        (release,) = _listed(plan.of(slot, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
             raise InputError(f"The noise of {slot} in round {k} is not shared out among silos.")
+        if slot.step != 0 or release.count != 1:
+            raise InputError(f"Masks serve one vector each: {slot} in round {k} has room for one sum (C12).")
         draw = Draw(slot, k, Recipients.of(agents, self.groups[0][0]))
         drawn = self.sampler.perturb(
             np.ascontiguousarray(values), [release.share(int(agent)) for agent in agents], draw
