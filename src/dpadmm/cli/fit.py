@@ -175,7 +175,7 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_column(overflow="fold")
     label = "Certified" if said.is_release else "NOT PRIVATE, would cost"
     table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.strength})")
-    table.add_row("Protects", f"{said.protected} from the {said.view}")
+    table.add_row("Protects", f"{said.protected} from {said.protected.observer}")
     table.add_row("Covers", covers("the model"))
     table.add_row("Trained on", f"{model.records} records in {len(model.silos)} silo(s), {model.wiring.words}")
     if said.profile is not None:

@@ -16,8 +16,8 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
-from dpadmm.privacy.protection import COVERED, Protection, View
-from dpadmm.privacy.records import GaussianRelease, NoisyRelease
+from dpadmm.privacy.protection import Protection
+from dpadmm.privacy.records import GaussianRelease, NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:  # they read tables, and accounting does without
@@ -77,20 +77,25 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
     """Return what a run costs together with an earlier profile that its rows are encoded by.
 
     A model that rests on the profile tells what the profile tells, so its figure must count it, though nothing more is
-    spent. Of two views the weaker one is stated, against which both hold.
+    spent. Of two observers the weaker one is stated, against whom both hold.
     """
-    views = {release.certificate.view for release in plan}
-    seen = earlier.certificate.view
-    view = seen if not views <= COVERED[seen] else next(iter(views))
+    (own,) = {release.certificate.protection for release in plan}
+    seen = replace(own, view=earlier.certificate.view, colluders=earlier.certificate.colluders)
+    weaker = own if own.is_covered_by(seen) else seen
     rows: dict[tuple[Slot, int], Mapping[int | None, NoisyRelease]]
     rows = {**plan.releases, (PROFILE, 0): {COORDINATOR: earlier}}
     return NoisePlan(
-        {place: {agent: _against(view, release) for agent, release in row.items()} for place, row in rows.items()}
+        {place: {agent: _against(weaker, release) for agent, release in row.items()} for place, row in rows.items()}
     ).statement()
 
 
-def _against(view: View, release: NoisyRelease) -> NoisyRelease:
-    """Return a release as certified against a weaker view."""
-    if view not in COVERED[release.certificate.view]:
-        raise InputError(f"A release is certified against the {release.certificate.view.value}, not the {view.value}.")
-    return replace(release, certificate=replace(release.certificate, view=view))
+def _against(said: Protection, release: NoisyRelease) -> NoisyRelease:
+    """Return a release as certified against a weaker observer."""
+    certificate = release.certificate
+    if not replace(certificate.protection, view=said.view, colluders=said.colluders).is_covered_by(
+        certificate.protection
+    ):
+        raise InputError(f"A release is certified against {certificate.protection.observer}, not {said.observer}.")
+    if isinstance(release, SummedGaussianRelease):
+        release = release.counted_for(said.n_colluders)
+    return replace(release, certificate=replace(release.certificate, view=said.view, colluders=said.n_colluders))

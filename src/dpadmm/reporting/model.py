@@ -185,6 +185,8 @@ class ReleasedModel:
             ),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]
+        if said.collusion is not None:
+            details += said.collusion.lines(said.protected, in_one_process=self.custody is Custody.ONE_PLACE)
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
         if self.rows.problems > 1:

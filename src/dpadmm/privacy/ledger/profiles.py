@@ -2,7 +2,7 @@
 
 What left with noise may be used again by anybody: that is post-processing. So the counts are an entry of the log, under
 the same chain as the releases that paid for them, written as soon as they are drawn. They are the counts of all silos
-together, and serve later fits of the very same columns under the same protection only.
+together, and serve later fits of the very same columns for the same people only, against observers that are covered.
 """
 
 import math
@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import Ask, Entry
 from dpadmm.privacy.ledger.spending import Piles
 from dpadmm.privacy.protection import Protection
-from dpadmm.privacy.records import GaussianRelease, Release
+from dpadmm.privacy.records import GaussianRelease, Release, SummedGaussianRelease, seen_noise
 
 ROUND = 0
 """The round in which a profile is released."""
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ProfiledColumns:
-    """What a profile is about: one made for it serves another fit only if all of this is the same.
+    """What a profile is about: one made for it serves another fit only if all of this is the same, or a weaker view.
 
     form: digest of the public columns and their bins. columns: what `SiloColumns.digests` calls them, in that order.
     records: how many are counted, or users where their rows count as one. protection: that of the run.
@@ -82,12 +82,14 @@ class KeptProfile:
         )
 
     def is_about(self, subject: ProfiledColumns, data: str) -> bool:
-        """Return whether it is the profile of these columns, whose values have this mark."""
-        return (self.form, self.records, self.protection) == (
-            subject.form,
-            subject.records,
-            subject.protection,
-        ) and self.data == data
+        """Return whether it is the profile of these columns, whose values have this mark, for observers it covers."""
+        asked = subject.protection
+        seen_alike = replace(self.protection, view=asked.view, colluders=asked.colluders)
+        return (
+            (self.form, self.records, self.data) == (subject.form, subject.records, data)
+            and seen_alike == asked
+            and asked.is_covered_by(self.protection)
+        )
 
 
 def is_profile(release: Release) -> bool:
@@ -112,7 +114,7 @@ def check_paid(profile: KeptProfile, releases: Sequence[GaussianRelease], kept: 
             f"The ledger has no column profile of the run {profile.run!r} among its releases, so its counts are not "
             "paid for and cannot be kept. Reserve the release first."
         )
-    paid = math.sqrt(math.fsum(release.count * release.noise_std**2 for release in releases))
+    paid = math.sqrt(math.fsum(release.count * seen_noise(release) ** 2 for release in releases))
     if not math.isclose(paid, profile.noise_std, rel_tol=_ROUNDING):
         raise InputError(
             f"The profile of the run {profile.run!r} was reserved with noise of {paid:.6g} on all silos' counts "
@@ -132,4 +134,6 @@ def as_one_release(releases: Sequence[GaussianRelease], protection: Protection) 
     (merged,) = worst.gaussian()
     first = releases[0]
     certificate = replace(first.certificate, bound=merged.bound, grid=None, grid_dimension=0)
+    if isinstance(first, SummedGaussianRelease):  # one for all silos, which remembers whose shares it is made of
+        return replace(first, certificate=certificate, noise_std=1.0, count=1)
     return GaussianRelease(certificate=certificate, noise_std=1.0, agent=_EVERYONE, round=ROUND)

@@ -72,6 +72,7 @@ def _as_asked(certificate: Certificate, asked: Protection) -> Certificate:
         certificate,
         unit=asked.unit,
         view=asked.view,
+        colluders=asked.n_colluders,
         records_per_person=asked.records_per_person,
         silos_per_person=1,  # the pile has added up a person's silos
         strength=Strength.FULL,
@@ -156,6 +157,7 @@ class Pile:
             unit=self.protection.unit,
             relation=self.protection.relation,
             view=self.protection.view,
+            colluders=self.protection.n_colluders,
             records_per_person=self.protection.records_per_person,
             theorem="C0",
             assumptions=("as recorded",),
