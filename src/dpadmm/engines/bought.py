@@ -91,11 +91,9 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
 
 def _against(said: Protection, release: NoisyRelease) -> NoisyRelease:
     """Return a release as certified against a weaker observer."""
-    certificate = release.certificate
-    if not replace(certificate.protection, view=said.view, colluders=said.colluders).is_covered_by(
-        certificate.protection
-    ):
-        raise InputError(f"A release is certified against {certificate.protection.observer}, not {said.observer}.")
+    own = release.certificate.protection
+    if not replace(own, view=said.view, colluders=said.colluders).is_covered_by(own):
+        raise InputError(f"A release is certified against {own.observer}, not {said.observer}.")
     if isinstance(release, SummedGaussianRelease):
         release = release.counted_for(said.n_colluders)
     return replace(release, certificate=replace(release.certificate, view=said.view, colluders=said.n_colluders))

@@ -167,10 +167,10 @@ class NoiseSummary:
         """Return the summary in words."""
         if self.silos is None:
             return f"{self.family}, scale {self._span(1.0)}, on {self.releases} release(s)"
-        share = self._span(math.sqrt(self.silos))
+        share, total = self._span(math.sqrt(self.silos)), self._span(1.0)
         return (
-            f"{self.family}, a share of scale {share} from each of {self.silos} silos, which add up to {self._span(1.0)} "
-            f"in the sum, on {self.releases} release(s)"
+            f"{self.family}, a share of scale {share} from each of {self.silos} silos, which add up to {total} in the "
+            f"sum, on {self.releases} release(s)"
         )
 
     def _span(self, parts: float) -> str:

@@ -109,8 +109,8 @@ class ConfirmedLedger:
     def kept_profile(self, subject: ProfiledColumns) -> KeptProfile | None:
         """Return the profile with the least noise that earlier runs released of these very columns, None without one.
 
-        Public columns, bins, values and people must all be the same, and the observers covered: a profile against a
-        weaker one would make a later statement say too much. Other values under the same names are other data.
+        Public columns, bins, values and protection must all be the same. A profile against a weaker observer would
+        make a later statement say too much; other values under the same names are other data.
         """
         mark = self._mark(subject.columns)
         about = [] if mark is None else [kept for kept in self.ledger.profiles() if kept.is_about(subject, mark)]

@@ -2,7 +2,7 @@
 
 What left with noise may be used again by anybody: that is post-processing. So the counts are an entry of the log, under
 the same chain as the releases that paid for them, written as soon as they are drawn. They are the counts of all silos
-together, and serve later fits of the very same columns for the same people only, against observers that are covered.
+together, and serve later fits of the very same columns under the same protection only.
 """
 
 import math
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ProfiledColumns:
-    """What a profile is about: one made for it serves another fit only if all of this is the same, or a weaker view.
+    """What a profile is about: one made for it serves another fit only if all of this is the same.
 
     form: digest of the public columns and their bins. columns: what `SiloColumns.digests` calls them, in that order.
     records: how many are counted, or users where their rows count as one. protection: that of the run.
@@ -82,14 +82,12 @@ class KeptProfile:
         )
 
     def is_about(self, subject: ProfiledColumns, data: str) -> bool:
-        """Return whether it is the profile of these columns, whose values have this mark, for observers it covers."""
-        asked = subject.protection
-        seen_alike = replace(self.protection, view=asked.view, colluders=asked.colluders)
-        return (
-            (self.form, self.records, self.data) == (subject.form, subject.records, data)
-            and seen_alike == asked
-            and asked.is_covered_by(self.protection)
-        )
+        """Return whether it is the profile of these columns, whose values have this mark."""
+        return (self.form, self.records, self.protection) == (
+            subject.form,
+            subject.records,
+            subject.protection,
+        ) and self.data == data
 
 
 def is_profile(release: Release) -> bool:
