@@ -42,6 +42,7 @@ def fit(
     ] = None,
     unit: options.UnitWord = None,
     view: options.ViewWord = None,
+    colluders: options.Colluders = None,
     records_per_person: options.RecordsPerPerson = None,
     silos_per_person: options.SilosPerPerson = None,
     loss: options.LossWord = "auto",
@@ -81,7 +82,7 @@ def fit(
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=protection_of(ledger, unit, view, records_per_person, silos_per_person),
+            protection=protection_of(ledger, unit, view, records_per_person, silos_per_person, colluders),
             loss=loss,
             method=method,
             topology=topology,
