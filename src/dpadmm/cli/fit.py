@@ -159,7 +159,8 @@ def model_json(model: "ReleasedModel") -> dict[str, Any]:
     from dpadmm.reporting.files import encode
 
     document = encode(model)
-    words = {"covers": covers("the model"), "protects": str(model.guarantee.protected)}
+    protected = model.guarantee.protected
+    words = {"covers": covers("the model"), "protects": str(protected), "observer": protected.observer}
     return words | {key: value for key, value in document.items() if key not in ("noise", "history", "schema")}
 
 
@@ -177,6 +178,8 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     label = "Certified" if said.is_release else "NOT PRIVATE, would cost"
     table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.strength})")
     table.add_row("Protects", f"{said.protected} from {said.protected.observer}")
+    for heading, words in model.collusion_lines:
+        table.add_row(heading, words)
     table.add_row("Covers", covers("the model"))
     table.add_row("Trained on", f"{model.records} records in {len(model.silos)} silo(s), {model.wiring.words}")
     if said.profile is not None:

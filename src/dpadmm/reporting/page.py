@@ -49,7 +49,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
             protected, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)
         ),
         protected=protected,
-        collusion=_collusion(model),
+        collusion=model.collusion_lines,
         covers=covers("the model"),
         custody=model.custody.words(len(model.silos)),
         from_whom=from_whom(protected),
@@ -92,14 +92,6 @@ _ENVELOPES = {
     View.EAVESDROPPER: "noisy messages",
     View.AGGREGATE: "masked messages, each with its silo's share of the noise: only their sum can be read",
 }
-
-
-def _collusion(model: ReleasedModel) -> list[tuple[str, str]]:
-    """Return what is counted, and what is not, where only sums are seen."""
-    said = model.guarantee.collusion
-    if said is None:
-        return []
-    return said.lines(model.guarantee.protected, in_one_process=model.custody is Custody.ONE_PLACE)
 
 
 def _message_words(model: ReleasedModel) -> str:
