@@ -102,7 +102,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         keeps from an earlier fit is used at no further cost; the model's certified figure counts it on top of epsilon.
     profile_share: its part of the squared budget m^2, in (0, 1); None leaves it to the planner.
     unit: "record" or "user" (a group is a user). None: the ledger's, else a record.
-    view: from whom. "eavesdropper": whoever sees every message; "coordinator", "peer"; "public": whoever receives what a
+    view: from whom. "eavesdropper": whoever sees every message; "coordinator"; "peer"; "public": who receives what a
         trusted coordinator publishes; "aggregate": who sees sums alone, since messages leave under masks with shares of
         one noise (C12). None: the ledger's, else the eavesdropper. All groups are in this process, from which masks
         hide nothing.
