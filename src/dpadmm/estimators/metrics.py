@@ -303,8 +303,10 @@ def _parts(whole: NDArray[np.int64], asked: _Asked) -> Floats:
 
     At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.
     """
-    layout = Layout.of(asked.groups if asked.protection.view is View.AGGREGATE else None, len(whole))
-    asked.protection.check_silos(len(layout.rows))
+    is_sum = asked.protection.view is View.AGGREGATE
+    layout = Layout.of(asked.groups if is_sum else None, len(whole))
+    if is_sum:
+        asked.protection.check_silos(len(layout.rows))
     return np.array([int(whole[rows].sum()) / STEPS for rows in layout.rows])[:, None, None]
 
 
