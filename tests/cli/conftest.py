@@ -67,6 +67,10 @@ CASES = {
     ),
     "fp-walk": Case("fp-walk --gamma 0.5 --clip 0.1 --users 200 --participations 6", "--noise-std 5"),
     "fp-coordinator": Case("fp-coordinator --gamma 0.5 --lipschitz 1 --users 100 --rounds 10", "--noise-std 0.1"),
+    "noisy-gradients": Case(
+        "noisy-gradients --lipschitz 1 --users 5 --records 1000 --rounds 50",
+        "--noise-std 0.005",
+    ),
     "dp-sgd": Case("dp-sgd --records 2000 --batch 50 --clip 0.5 --rounds 100", "--noise-std 0.01"),
     "dp-gd": Case("dp-gd --records 2000 --rounds 10", "--noise-std 0.01"),
     "p-admm-recycled": Case(f"p-admm-recycled {GRAPH} --rounds 7", "--noise-std 0.5"),

@@ -80,3 +80,31 @@ def test_sizes_or_files_and_dimension_or_schema(cli, study):
     assert "and not both" in cli.run(*WORDS, study.files[0]).stderr
     assert "and not both" in cli.run(*WORDS, "--schema", study.schema).stderr
     assert "Give the records" in cli.run("plan", "--dimension", "3", "--epsilon", "1", "--delta", "1e-5").stderr
+
+
+def test_where_sums_are_seen_the_plan_says_the_shares_and_what_they_add_up_to(cli):
+    words = ("plan", "--sizes", "300,200,250,150", "--dimension", "4", "--epsilon", "1", "--delta", "1e-5")
+    words = (*words, "--no-curve", "--method", "noisy-gradients", "--view", "aggregate")
+    said = cli.ask(*words)
+    assert (said["task"]["view"], said["task"]["colluders"]) == ("aggregate", 1)
+    assert said["share_std"][0] * 3**0.5 == pytest.approx(said["noise_std"][0])
+    shown = cli.run(*words, "--colluders", "2").stdout
+    assert "against the coordinator with up to 2 silos, who see sums" in shown
+    assert "in each silo's share" in shown
+    assert "that of 2 shares; replacing one record moves the sum" in shown
+    assert cli.ask(*WORDS, "--no-curve")["share_std"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--view aggregate", "needs at least 3 silos, got 2"),
+        ("--view aggregate --colluders -1", "colluders must"),
+        ("--colluders 1", "colluders are for the view 'aggregate'"),
+        ("--view aggregate --colluders 0 --topology path", "no masks can hide them"),
+    ],
+)
+def test_sums_that_hide_nobody_are_refused(cli, words, message):
+    result = cli.run(*WORDS, "--no-curve", *words.split())
+    assert result.exit_code == 2
+    assert message in result.stderr

@@ -50,6 +50,10 @@ EXAMPLES = {
         "fp-coordinator", **USERS, rounds=6, records=50, smoothness=0.3, silos_per_person=2
     ),
     "fp-lasso": agent("fp-lasso", gamma=0.5, clip=0.1, number=100, rounds=6),
+    "noisy-gradients": agent("noisy-gradients", gradient_bound=1.0, number=100, rounds=6),
+    "noisy-gradients for people": agent(
+        "noisy-gradients", gradient_bound=1.0, number=100, rounds=6, records=50, silos_per_person=2
+    ),
     "dp-sgd": agent("dp-sgd", records=2000, batch=50, clip=0.5, rounds=6),
     "dp-prox-sgd": agent("dp-prox-sgd", records=2000, batch=50, gradient_bound=0.5, rounds=6),
     "dp-gd": agent("dp-gd", records=2000, rounds=6, weight=0.3),
@@ -70,14 +74,15 @@ def test_every_method_that_numbers_describe_has_an_example():
 
 @every
 def test_numbers_that_no_certificate_depends_on_are_not_asked(one):
-    """Those a method calls free: twice as large, they change no promise."""
+    """Those a method calls free: twice as large, or half, they change no promise."""
     method = type(one.algorithm)
     options = numbers(method) | asked(method)
     for name in method.about.free:
         assert name not in options
         value = getattr(one.algorithm, name, None)
         if isinstance(value, float | int) and name != "noise_decay":  # this one is a schedule, told by --schedule
-            changed = replace(one.algorithm, **{name: value * 2 or 1})
+            other = value / 2 if name == "momentum" else value * 2 or 1  # momentum stays below 1
+            changed = replace(one.algorithm, **{name: other})
             assert changed.promises(one.setting) == one.algorithm.promises(one.setting)
 
 

@@ -319,3 +319,36 @@ def test_ledgers_of_single_silos_keep_no_counts_of_all(data, tmp_path):
         carry_out(plan, rows.raw, SecureSampler(), books, progress=False, bought=bought)
     for each in books:
         each.ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_used"),
+    [
+        (("aggregate", 1), ("aggregate", 1), True),
+        (("aggregate", 0), ("aggregate", 0), True),
+        (("public", None), ("aggregate", 1), False),
+        (("aggregate", 1), ("aggregate", 2), False),
+        (("eavesdropper", None), ("aggregate", 1), False),
+    ],
+)
+def test_where_sums_are_seen_a_profile_serves_the_same_observers_alone(data, tmp_path, first, second, is_used):
+    X, y, groups = data
+    path = tmp_path / "book.ledger"
+    Ledger.create(
+        path, ledger_data(*data), Budget(epsilon=5.0, delta=DELTA), protection=Protection(view=View.PUBLIC)
+    ).close()
+    one, two = (build(path, view=view, colluders=t).fit(X, y, groups) for view, t in (first, second))
+    m, n, t = float(m_of(1.0, DELTA)), 4, second[1]
+    assert (two.profile_.run == one.released_.run) is is_used
+    assert state(path)[1:] == (1 if is_used else 2, [True, not is_used])
+    assert state(path)[0] == pytest.approx(together(m**2, (1 - SHARE * is_used) * m**2), rel=1e-4)
+    said = two.privacy_
+    assert said.protected == Protection(view=View.AGGREGATE, colluders=t)
+    assert said.certified == pytest.approx(1.0, rel=1e-4)
+    assert said.certified <= 1.0
+    # The profile is a sum of shares as well, whoever paid for it, so that colluders see more of it too.
+    assert said.collusion.if_all == pytest.approx(together((n - t) * m**2), rel=1e-4)
+    assert said.collusion.if_one == (None if t else pytest.approx(together(n / (n - 1) * m**2), rel=1e-4))
+    read = ReleasedModel.load(two.released_.save(tmp_path / "model.json"))
+    assert (read.guarantee.epsilon, read.guarantee.protected) == (said.certified, said.protected)
+    assert read.guarantee.collusion == said.collusion

@@ -12,6 +12,7 @@ from dpadmm import estimators
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import PrivateLogisticRegression, SimulatedNoiseWarning, ledger_data
 from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
 
 # The models of these tests score each row by itself.
@@ -214,3 +215,70 @@ def test_models_of_this_package_need_no_declaration(records):
     said = estimators.private_accuracy(model, X, y, epsilon=1.0).privacy
     assert not any("declared" in text for text in said.assumptions)
     assert str(said).splitlines()[0].startswith("Covers      the accuracy, from the rows as they were handed over")
+
+
+GROUPS = np.arange(200) % 5
+
+
+def test_under_masks_every_silo_adds_its_share_and_the_sum_is_certified(records, tmp_path):
+    X, y = records
+    path, sums = tmp_path / "sums.ledger", Protection(view=View.AGGREGATE, colluders=1)
+    Ledger.create(path, ledger_data(X, y, GROUPS), Budget(epsilon=3.0, delta=1e-6), protection=sums).close()
+    terms = {"epsilon": 1.0, "delta": 1e-6, "groups": GROUPS}
+    score = private_accuracy(Threshold(), X, y, **terms, view="aggregate", ledger=path)
+    alone = private_accuracy(Threshold(), X, y, **terms)
+    said = score.privacy
+    assert said.origin is Origin.SECURE
+    assert said.certificate == "C10 + C12"
+    assert said.protected == sums
+    assert 1.0 * (1 - 1e-5) <= said.certified <= 1.0
+    assert score.standard_error == pytest.approx(alone.standard_error * np.sqrt(5 / 4), rel=1e-5)
+    assert said.collusion.if_all == pytest.approx(2.12, abs=0.006)  # 2 m, at this delta
+    assert "a share of scale" in str(said)
+    assert "from each of 5 silos" in str(said)
+    with Ledger.open(path) as ledger:
+        assert ledger.statement().spent_epsilon == pytest.approx(said.certified, rel=1e-6)
+    two = private_accuracy(Threshold(), X, y, **terms, view="aggregate", colluders=2)
+    assert two.privacy.colluders == 2
+    assert two.standard_error == pytest.approx(alone.standard_error * np.sqrt(5 / 3), rel=1e-5)
+    error = private_absolute_error(Threshold(is_real=True), X, y, **terms, largest=2.0, view="aggregate")
+    assert error.privacy.certificate == "C10 + C12"
+
+
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+def test_the_shares_of_a_metric_add_up_to_the_noise_that_is_stated(records):
+    X, y = records
+    truth = np.mean(Threshold().predict(X) == y)
+    terms = {"epsilon": 1.0, "delta": 1e-6, "groups": GROUPS, "view": "aggregate", "colluders": 1}
+    scores = [private_accuracy(Threshold(), X, y, **terms, random_state=k) for k in range(400)]
+    found, std = np.array([score.value for score in scores]), scores[0].standard_error
+    assert stats.kstest(found, stats.norm(loc=truth, scale=std).cdf).pvalue > 1e-6
+    assert stats.kstest(found, stats.norm(loc=truth, scale=2 * std).cdf).pvalue < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"view": "aggregate", "groups": GROUPS}, "give delta too"),
+        ({"view": "aggregate", "delta": 1e-6}, "needs at least 3 silos, got 1"),
+        ({"view": "aggregate", "delta": 1e-6, "groups": GROUPS, "colluders": 4}, "needs at least 6 silos, got 5"),
+        ({"delta": 1e-6, "groups": GROUPS, "colluders": 1}, "colluders are for the view 'aggregate'"),
+        ({"view": "public", "delta": 1e-6}, "must be 'eavesdropper' or 'aggregate'"),
+        ({"view": "all"}, "view must be"),
+    ],
+    ids=["laplace", "one silo", "too many", "no sums", "public", "unknown"],
+)
+def test_metrics_that_masks_cannot_hide_are_refused(records, options, words):
+    X, y = records
+    with pytest.raises(InputError, match=words):
+        private_accuracy(Threshold(), X, y, epsilon=1.0, **options)
+
+
+def test_a_ledger_against_the_eavesdropper_refuses_a_metric_under_masks(records, tmp_path):
+    X, y = records
+    path = tmp_path / "all.ledger"
+    Ledger.create(path, ledger_data(X, y, GROUPS), Budget(epsilon=3.0, delta=1e-6)).close()
+    with pytest.raises(InputError, match="does not cover it"):
+        private_accuracy(Threshold(), X, y, 1.0, delta=1e-6, groups=GROUPS, view="aggregate", ledger=path)
+    with Ledger.open(path) as ledger:
+        assert ledger.statement().releases == 0

@@ -13,8 +13,10 @@ from dpadmm.privacy.accounting import (
     compose,
     statement,
     weakest_strength,
+    with_lookers,
     worst_person,
 )
+from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, PureCurve
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Relation, Strength, Unit, View
 from dpadmm.privacy.records import (
@@ -26,6 +28,7 @@ from dpadmm.privacy.records import (
     PoissonSampling,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
+    SummedGaussianRelease,
     objective_epsilon,
 )
 
@@ -215,3 +218,54 @@ def test_statement_names_everything():
     assert said.assumptions == ("norm <= 1", "lam <= 1/2")
     with pytest.raises(InputError):
         statement([BareRelease(reason="debug", agent=0, round=0)])
+
+
+def summed(silos, colluders, epsilon=1.0, delta=1e-5, count=1):
+    """A sum under masks that spends exactly (epsilon, delta), all `count` of them together."""
+    (std,) = calibrate_gaussian(Target(epsilon, delta), [1.0], [1.0])
+    certificate = replace(BASE, view=View.AGGREGATE, colluders=colluders)
+    noise = float(std) * math.sqrt(count)
+    return SummedGaussianRelease(certificate=certificate, noise_std=noise, silos=silos, agent=-1, round=0, count=count)
+
+
+@pytest.mark.parametrize(
+    ("silos", "colluders", "one", "everyone"), [(5, 1, None, 2.15), (5, 0, 1.13, 2.44), (2, 0, 1.47, 1.47)]
+)
+def test_more_silos_that_look_see_more(silos, colluders, one, everyone):
+    # Golden numbers: 1.13, 1.47 and 2.15 are those of the design of C12 (m sqrt(N/(N - 1)) and m sqrt(N - t)).
+    said = statement([summed(silos, colluders, count=7)])
+    assert said.curve.epsilon(1e-5) == pytest.approx(1.0, abs=1e-6)
+    assert said.if_all_collude.epsilon(1e-5) == pytest.approx(everyone, abs=0.006)
+    assert said.if_all_collude.m == pytest.approx(said.curve.m * math.sqrt(silos - colluders), rel=1e-12)
+    assert (said.if_one_looks is None) is (one is None)
+    if one is not None:
+        assert said.if_one_looks.epsilon(1e-5) == pytest.approx(one, abs=0.006)
+
+
+@quick
+@given(silos=st.integers(3, 30), data=st.data())
+def test_as_many_lookers_as_are_certified_see_what_is_certified(silos, data):
+    colluders = data.draw(st.integers(0, silos - 2))
+    own = replace(gaussian(std=3.0).certificate, view=View.AGGREGATE, colluders=colluders)
+    releases = [summed(silos, colluders), GaussianRelease(certificate=own, noise_std=3.0, agent=-1, round=1)]
+    certified = worst_person(releases)
+    assert with_lookers(releases, colluders).m == pytest.approx(certified.m, rel=1e-12)
+    alone = math.sqrt((1 / 3.0) ** 2 + (silos - colluders) * (certified.m**2 - (1 / 3.0) ** 2))
+    assert with_lookers(releases).m == pytest.approx(alone, rel=1e-12)  # a noise that nobody shares stays as it is
+    assert with_lookers(releases, silos - 1) == with_lookers(releases)
+
+
+def test_without_sums_nothing_is_said_about_lookers():
+    said = statement([gaussian()])
+    assert said.if_one_looks is said.if_all_collude is None
+
+
+def test_shares_stay_what_they_are_whatever_they_are_counted_against():
+    release = summed(6, 2)
+    for colluders in (0, 1, 2):
+        other = release.counted_for(colluders)
+        assert other.share_std == pytest.approx(release.share_std, rel=1e-12)
+        assert other.total_std == pytest.approx(release.total_std, rel=1e-12)
+        assert statement([other]).if_all_collude.m == pytest.approx(statement([release]).if_all_collude.m, rel=1e-12)
+    with pytest.raises(InputError, match="honest"):
+        _ = release.counted_for(5).share_std

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.charts import Axis, Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.facts import RoundCurve, SiloFacts, Wiring
 from dpadmm.reporting.picture import MOST_SHOWN, network_picture
@@ -64,7 +65,7 @@ def test_marks_stand_in_the_order_of_their_values():
 
 def network(number: int, **wiring) -> ET.Element:
     silos = [SiloFacts(name=f"{NASTY} {i}", records=10 + i) for i in range(number)]
-    return parsed(network_picture(silos, Wiring(words="w", **wiring), "eavesdropper"))
+    return parsed(network_picture(silos, Wiring(words="w", **wiring), Protection()))
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 8, 12, 40])

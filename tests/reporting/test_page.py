@@ -8,11 +8,12 @@ from html import unescape
 import numpy as np
 import pytest
 
-from dpadmm.privacy.protection import View
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.measurement import Basis
-from dpadmm.reporting.page import best_guess, merged, report_page
+from dpadmm.reporting.page import best_guess, report_page
+from dpadmm.reporting.statement import Collusion, merged
 from dpadmm.reporting.views import observers
 
 
@@ -116,7 +117,7 @@ def test_simulated_noise_is_called_by_its_name(model):
     assert "Not a private release" in said
     assert "protects nobody" in said
     assert "Protected:" not in said
-    rows = observers(View.EAVESDROPPER, has_coordinator=True, is_release=False, custody=Custody.FEDERATED)
+    rows = observers(Protection(), has_coordinator=True, is_release=False, custody=Custody.FEDERATED)
     assert not any(row.is_covered for row in rows)
 
 
@@ -187,7 +188,7 @@ def test_assumptions_with_braces_and_no_numbers_stay_as_they_are():
 
 
 def test_the_page_names_whom_a_view_covers():
-    listed = observers(View.PUBLIC, has_coordinator=True, is_release=True, custody=Custody.FEDERATED)
+    listed = observers(Protection(view=View.PUBLIC), has_coordinator=True, is_release=True, custody=Custody.FEDERATED)
     assert {row.name: row.is_covered for row in listed} == {
         "Somebody on the network": False,
         "The coordinator": False,
@@ -195,3 +196,55 @@ def test_the_page_names_whom_a_view_covers():
         "Whoever receives the model": True,
         "The silo that holds the record": False,
     }
+
+
+def covered(colluders: int, n_silos: int) -> dict[str, bool]:
+    sums = Protection(view=View.AGGREGATE, colluders=colluders)
+    rows = observers(sums, has_coordinator=True, is_release=True, custody=Custody.FEDERATED, n_silos=n_silos)
+    assert all("sum" in row.sees for row in rows if row.name not in ("Whoever receives the model", rows[-1].name))
+    return {row.name: row.is_covered for row in rows[:-1]}
+
+
+def test_of_sums_the_page_names_the_silos_that_are_counted_and_those_that_are_not():
+    always = {"Somebody on the network": True, "The coordinator": True, "Whoever receives the model": True}
+    assert covered(0, 5) == always | {"Another silo": False}
+    assert covered(1, 5) == always | {"Another silo": True, "More than 1 other silo together": False}
+    assert covered(2, 5) == always | {
+        "Up to 2 other silos together": True,
+        "More than 2 other silos together": False,
+    }
+
+
+def summed(model, colluders: int, collusion: Collusion, custody: Custody):
+    guarantee = replace(model.guarantee, view="aggregate", colluders=colluders, collusion=collusion)
+    return replace(model, guarantee=guarantee, custody=custody)
+
+
+def test_the_page_has_every_caveat_of_sums(model):
+    counted = Collusion(if_all=2.1547)
+    said = text(report_page(summed(model, 1, counted, Custody.FEDERATED)))
+    for words in (
+        "from the coordinator with up to 1 silo, who see sums, and from outsiders",
+        "up to 1: every silo that looks counts",
+        "all other silos and the coordinator together would see epsilon 2.15",
+        "one share from each silo, which add up in the sum",
+        "masked messages, each with its silo's share of the noise: only their sum can be read",
+        "sees the sum of all messages only",
+    ):
+        assert words in said, words
+    assert "hide nothing from that machine" not in said
+    assert "from the aggregate" not in said
+    alone = text(report_page(summed(model, 0, Collusion(if_all=2.4, if_one=1.1305), Custody.ONE_PLACE)))
+    assert "one silo that looks knows its own share of the noise, and would see epsilon 1.13" in alone
+    assert "but not from a silo that looks" in alone
+    assert "all silos were simulated in one process, which held all records: masks hide nothing" in alone
+
+
+def test_what_is_said_of_sums_survives_a_file(model, tmp_path):
+    made = summed(model, 2, Collusion(if_all=2.4, if_one=None), Custody.FEDERATED)
+    for suffix in ("json", "npz"):
+        read = type(model).load(made.save(tmp_path / f"model.{suffix}"))
+        assert read.guarantee == made.guarantee
+        assert read.statement == made.statement
+    assert "from the coordinator with up to 2 silos, who see sums" in made.statement
+    assert "would see epsilon 2.4" in made.statement

@@ -288,7 +288,10 @@ class Method:
     def summed(self) -> Self:
         """Return the method as it runs where nobody sees more of the messages than their sum."""
         if not self.about.is_sum:
-            raise InputError(f"{self.about.name} reads messages one by one, so that no masks can hide them (C12).")
+            raise InputError(
+                f"{self.about.name} reads messages one by one, so that no masks can hide them (C12). Take the view "
+                "'eavesdropper', or a method that reads their sum: leave topology and algorithm to the planner."
+            )
         return self
 
     def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:

@@ -61,7 +61,7 @@ class NoisyGradients(Method):
         units=frozenset({Unit.RECORD, Unit.USER}),
         takes_any_regulariser=True,
         longest_step=1.0,
-        free=frozenset({"step", "momentum", "mu"}),
+        free=frozenset({"step", "momentum", "mu", "smoothness"}),
         why="one noise on the sum of the gradients hides all silos at once",
     )
     inbox_rows: ClassVar[int] = 2  # x and y

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -55,6 +55,11 @@ def evaluate(
     schema: options.OutcomeSchema = None,
     split_by: options.SplitBy = None,
     header: options.Header = True,
+    view: Annotated[
+        Literal["eavesdropper", "aggregate"],
+        typer.Option(help="With --epsilon: from whom; aggregate sums the silos' parts under masks, one file a silo."),
+    ] = "eavesdropper",
+    colluders: options.Colluders = None,
     records_per_person: options.RecordsPerPerson = None,
     silos_per_person: options.SilosPerPerson = None,
     missing: options.MissingWord = "error",
@@ -99,7 +104,7 @@ def evaluate(
             words = TaskWords(
                 epsilon=epsilon or 0.0,
                 delta=delta or 0.0,
-                protection=protection_of(ledger, None, None, records_per_person, silos_per_person),
+                protection=protection_of(ledger, None, view, records_per_person, silos_per_person, colluders),
             )
             found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
         place = replace(saved, measurements=(*saved.measurements, found)).save(model) if record else None
@@ -194,12 +199,15 @@ def _private(
     words: "TaskWords",
     books: "Books",
 ) -> "Measurement":
+    import numpy as np
+
     from dpadmm.cli.scoring import private_score
     from dpadmm.reporting.measurement import Basis, Measurement
     from dpadmm.reporting.outcome import now
 
+    groups = np.repeat(np.arange(len(tables)), [len(table.frame) for table in tables.values()])
     with books.open(tables, words) as ledger:
-        name, score = private_score(model, rows, words, ledger)
+        name, score = private_score(model, rows, words, ledger, groups)
     return Measurement(
         score=name,
         value=score.value,

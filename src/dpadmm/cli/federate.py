@@ -136,16 +136,14 @@ def _finish(
     outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
     from dpadmm.engines.federation.terms import agreed_run
-    from dpadmm.privacy.protection import View
 
-    seen = agreed_run(outcome.agreement).course.setting.protection
+    observer = agreed_run(outcome.agreement).plan.statement().protection.observer
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
     for silo in outcome.silos:
         typer.echo(
             f"  {silo.name}: {silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at delta "
-            f"{silo.delta:.3g} ({silo.certificate}, {silo.strength}, against "
-            f"{seen.observer if silo.view == View.AGGREGATE.value else f'the {silo.view}'})"
+            f"{silo.delta:.3g} ({silo.certificate}, {silo.strength}, against {observer})"
         )
     if outcome.seconds_per_round:
         typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds a round")

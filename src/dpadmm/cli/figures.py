@@ -186,7 +186,7 @@ def print_figures(f: Figures) -> None:
     said = f.statement
     hidden = said.protection
     people = f"; a person has {hidden.people}" if hidden.unit is Unit.RECORD else ""
-    console.print(f"Protects {hidden} from the {hidden.view.value}{people}.", soft_wrap=True)
+    console.print(f"Protects {hidden} from {hidden.observer}{people}.", soft_wrap=True)
     console.print("Assumptions of the certified figure:")
     for assumption in said.assumptions:
         console.print(f"  - {assumption}", soft_wrap=True, markup=False)

@@ -42,6 +42,7 @@ def fit(
     ] = None,
     unit: options.UnitWord = None,
     view: options.ViewWord = None,
+    colluders: options.Colluders = None,
     records_per_person: options.RecordsPerPerson = None,
     silos_per_person: options.SilosPerPerson = None,
     loss: options.LossWord = "auto",
@@ -81,7 +82,7 @@ def fit(
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=protection_of(ledger, unit, view, records_per_person, silos_per_person),
+            protection=protection_of(ledger, unit, view, records_per_person, silos_per_person, colluders),
             loss=loss,
             method=method,
             topology=topology,
@@ -158,7 +159,8 @@ def model_json(model: "ReleasedModel") -> dict[str, Any]:
     from dpadmm.reporting.files import encode
 
     document = encode(model)
-    words = {"covers": covers("the model"), "protects": str(model.guarantee.protected)}
+    protected = model.guarantee.protected
+    words = {"covers": covers("the model"), "protects": str(protected), "observer": protected.observer}
     return words | {key: value for key, value in document.items() if key not in ("noise", "history", "schema")}
 
 
@@ -175,7 +177,9 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_column(overflow="fold")
     label = "Certified" if said.is_release else "NOT PRIVATE, would cost"
     table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.strength})")
-    table.add_row("Protects", f"{said.protected} from the {said.view}")
+    table.add_row("Protects", f"{said.protected} from {said.protected.observer}")
+    for heading, words in model.collusion_lines:
+        table.add_row(heading, words)
     table.add_row("Covers", covers("the model"))
     table.add_row("Trained on", f"{model.records} records in {len(model.silos)} silo(s), {model.wiring.words}")
     if said.profile is not None:

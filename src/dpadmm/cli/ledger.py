@@ -196,7 +196,7 @@ def _print_profiles(profiles: "tuple[KeptProfile, ...]") -> None:
     for name in ("run", "columns", "counts", "records", "noise", "protects"):
         table.add_column(name, justify="left" if name in ("run", "protects") else "right", overflow="fold")
     for kept in profiles:
-        protects = f"{kept.protection} from the {kept.protection.view.value}"
+        protects = f"{kept.protection} from {kept.protection.observer}"
         figures = (str(kept.columns), str(len(kept.counts)), str(kept.records), f"{kept.noise_std:.4g}")
         table.add_row(*map(cell, (kept.run, *figures, protects)))
     Console(highlight=False).print(table)

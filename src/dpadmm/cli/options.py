@@ -30,9 +30,18 @@ UnitWord = Annotated[
     ),
 ]
 ViewWord = Annotated[
-    Literal["eavesdropper", "coordinator", "peer", "public"] | None,
+    Literal["eavesdropper", "coordinator", "peer", "public", "aggregate"] | None,
     typer.Option(
-        help="From whom: who sees every message is the strictest view. Default: the ledger's, else eavesdropper.",
+        help="From whom: who sees every message is the strictest view; aggregate: who sees nothing but sums, of masked "
+        "messages. Default: the ledger's, else eavesdropper.",
+        rich_help_panel=_PRIVACY,
+    ),
+]
+Colluders = Annotated[
+    int | None,
+    typer.Option(
+        help="With --view aggregate: how many silos may look together with the coordinator; every silo that looks "
+        "counts. Default: the ledger's, else 1.",
         rich_help_panel=_PRIVACY,
     ),
 ]

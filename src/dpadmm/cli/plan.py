@@ -36,6 +36,7 @@ def plan(
     ] = "classes",
     unit: options.UnitWord = None,
     view: options.ViewWord = None,
+    colluders: options.Colluders = None,
     records_per_person: options.RecordsPerPerson = None,
     silos_per_person: options.SilosPerPerson = None,
     loss: options.LossWord = "auto",
@@ -69,7 +70,7 @@ def plan(
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=protection_of(None, unit, view, records_per_person, silos_per_person),
+            protection=protection_of(None, unit, view, records_per_person, silos_per_person, colluders),
             loss=loss,
             method=method,
             topology=topology,

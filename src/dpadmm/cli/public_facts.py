@@ -224,7 +224,8 @@ def _setting(method: type[Method], facts: AgentFacts) -> Setting:
     """
     is_user, is_star = Unit.USER in method.about.units, method.about.trusts_coordinator
     agents = facts.number if is_user or is_star else facts.silos_per_person
-    if is_user and facts.records is not None and is_star and facts.smoothness is None:
+    is_smooth = facts.smoothness is not None or "smoothness" in method.about.free
+    if is_user and facts.records is not None and is_star and not is_smooth:
         raise InputError("the bound for one record needs the smoothness of f_i; give it.")
     scale = agents if is_user else 1
     return Setting(

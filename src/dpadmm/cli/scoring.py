@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.privacy.ledger import ConfirmedLedger
-from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.rows import stacked
 from dpadmm.reporting.model import ReleasedModel
 
@@ -71,9 +71,12 @@ def _without_python_words() -> Iterator[None]:
 
 @_without_python_words()
 def private_score(
-    model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None
+    model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None, groups: Ints
 ) -> tuple[str, PrivateScore]:
-    """Return a noisy figure and its name: accuracy, or the mean absolute error in units of half the target's range."""
+    """Return a noisy figure and its name: accuracy, or the mean absolute error in units of half the target's range.
+
+    groups: the number of the silo of each row.
+    """
     is_real = model.schema.label.is_real
     measure = partial(private_absolute_error, largest=2.0) if is_real else private_accuracy
     return "mean absolute error (half ranges)" if is_real else "accuracy", measure(
@@ -82,6 +85,9 @@ def private_score(
         rows.labels,
         words.epsilon,
         delta=words.delta,
+        groups=groups,
+        view=words.protection.view.value,
+        colluders=words.protection.colluders,
         max_records_per_person=words.protection.records_per_person,
         max_silos_per_person=words.protection.silos_per_person,
         ledger=ledger,

@@ -108,10 +108,11 @@ def protection_of(
     view: str | None,
     records_per_person: int | None,
     silos_per_person: int | None,
+    colluders: int | None = None,
 ) -> Protection:
     """Return what the options say about people and observers; what they leave out is the ledger's, if it is there."""
     book = ledger if ledger is not None and ledger.exists() else None
-    return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person)
+    return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person, colluders)
 
 
 def loss_of(word: str, *, is_real: bool) -> Loss:

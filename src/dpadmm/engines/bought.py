@@ -17,7 +17,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Protection
-from dpadmm.privacy.records import GaussianRelease, NoisyRelease
+from dpadmm.privacy.records import GaussianRelease, NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:  # they read tables, and accounting does without
@@ -77,7 +77,7 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
     """Return what a run costs together with an earlier profile that its rows are encoded by.
 
     A model that rests on the profile tells what the profile tells, so its figure must count it, though nothing more is
-    spent. Of two views the weaker one is stated, against which both hold, and of two numbers of colluders the smaller.
+    spent. Of two observers the weaker one is stated, against whom both hold, and of two numbers of colluders the smaller.
     """
     whom = {release.certificate.protection for release in (*plan, earlier)}
     weakest = next((one for one in whom if all(one.is_covered_by(other) for other in whom)), None)
@@ -93,5 +93,7 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
 
 def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:
     """Return a release as certified against an observer who sees less."""
+    if isinstance(release, SummedGaussianRelease):
+        release = release.counted_for(who.n_colluders)
     certificate = replace(release.certificate, view=who.view, colluders=who.n_colluders)
     return replace(release, certificate=certificate)

@@ -230,7 +230,7 @@ def run_course(
     if not isinstance(problems, Sequence):
         problems = _after_round_zero(course, problems, sampler, name, books)
     for number, problem in enumerate(problems):
-        masks = masks_of(course, f"{name}, problem {number}") if is_secure else None
+        masks = masks_of(course.shares, f"{name}, problem {number}") if is_secure else None
         hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas, masks)
         witness = Witness(hook, message_scales(planned))
         try:
@@ -252,7 +252,7 @@ def _after_round_zero(
     """Release the profile, have it kept, and return the problems on rows that are encoded by it."""
     try:
         is_secure = isinstance(sampler, SecureSampler)
-        masks = masks_of(course, f"{name}, profile") if is_secure else None
+        masks = masks_of(course.shares, f"{name}, profile") if is_secure else None
         drawn = draw_profile(course.profile_plan(is_secure), rows.counts(), sampler, masks)
         if len(books) == 1:  # ledgers of single silos cannot tell whether the others' data are still the same
             keep_profile(books[0][0], rows.subject(), name, *drawn)
@@ -263,17 +263,17 @@ def _after_round_zero(
     return problems
 
 
-def masks_of(course: Course, run: str) -> Sequence[Masks] | None:
-    """Return masks for the silos of a course in which only sums are seen; None without, and for very many silos.
+def masks_of(shares: Shares | None, run: str) -> Sequence[Masks] | None:
+    """Return masks for the silos of a run in which only sums are seen; None without, and for very many silos.
 
     All silos are in this process, from which masks hide nothing: they are there so that what runs here is what runs in
     a federation. Every silo has a mask with every other one, so that more than `_MOST_MASKED` would take too long.
     """
-    if course.shares is None or course.shares.silos > _MOST_MASKED:
+    if shares is None or shares.silos > _MOST_MASKED:
         return None
     from dpadmm.noise.masks import pairwise_masks
 
-    return pairwise_masks(course.shares.silos, run.encode())
+    return pairwise_masks(shares.silos, run.encode())
 
 
 def _check_number(course: Course, problems: Sequence[Problem]) -> None:

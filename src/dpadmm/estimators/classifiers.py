@@ -101,8 +101,13 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         promises a better encoding of rows; "off" never does. It needs feature_bounds or a schema. One that the ledger
         keeps from an earlier fit is used at no further cost; the model's certified figure counts it on top of epsilon.
     profile_share: its part of the squared budget m^2, in (0, 1); None leaves it to the planner.
-    unit: "record" or "user" (a group is a user). view: "eavesdropper", "coordinator", "peer" or "public". None: the
-        ledger's, else a record and the eavesdropper.
+    unit: "record" or "user" (a group is a user). None: the ledger's, else a record.
+    view: from whom. "eavesdropper": whoever sees every message; "coordinator"; "peer"; "public": who receives what a
+        trusted coordinator publishes; "aggregate": who sees sums alone, since messages leave under masks with shares of
+        one noise (C12). None: the ledger's, else the eavesdropper. All groups are in this process, from which masks
+        hide nothing.
+    colluders: with view="aggregate", how many silos may look together with the coordinator; a silo that looks by itself
+        is one. At least two others are needed. None: the ledger's, else 1. The statement says what more would see.
     algorithm: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
     max_records_per_person, max_silos_per_person: assumed maxima; they enter noise and statement. None: the ledger's,
         else 1.

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.engines.private import masks_of
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import compared, labelled, opened, own_words
+from dpadmm.estimators.data import Layout, compared, labelled, opened, own_words
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -23,16 +25,19 @@ from dpadmm.estimators.notices import (
     warn_once,
 )
 from dpadmm.estimators.wishes import boolean, check_ledger, protection_from, protection_of, seed_of
-from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Sampler, Slot
-from dpadmm.noise.plan import check_reach
+from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
+from dpadmm.noise.plan import NoisePlan, check_reach, summed
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.planner import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import bounded_sum
+from dpadmm.privacy.certificates.masked import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
+from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import PrivacyStatement
 
@@ -71,6 +76,8 @@ def private_accuracy(
     *,
     delta: float | None = None,
     groups: Any = None,
+    view: str = "eavesdropper",
+    colluders: int | None = None,
     max_records_per_person: int | None = None,
     max_silos_per_person: int | None = None,
     ledger: Any = None,
@@ -90,6 +97,9 @@ def private_accuracy(
     X, y: the records. epsilon > 0; delta None or in (0, 1).
     ledger: path of the ledger of these records, or an open one; groups: the silo of each record, as the ledger knows
         them. max_records_per_person, max_silos_per_person: None takes the ledger's, else 1.
+    view: "eavesdropper": whoever has all records puts one noise on the sum. "aggregate": every silo of `groups` adds
+        its share of one noise to its own part, and the parts are summed under masks (C12); it needs delta.
+    colluders: for "aggregate", how many silos may look together with the coordinator; None takes the ledger's, else 1.
     random_state: not None simulates, with a warning.
     scores_rows_alone: your word that `predict` answers for each row by itself, whatever other rows stand beside it (not
         so if it centres, ranks or clusters the rows it is given). The statement keeps it as an assumption.
@@ -104,7 +114,7 @@ def private_accuracy(
     (True, True, 0.0)
     """
     labels = _labels(model, X, y)
-    people = (max_records_per_person, max_silos_per_person)
+    people = (view, max_records_per_person, max_silos_per_person, colluders)
     asked = _Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
     found, wanted = _compared(model, X, labels)
     hits = found == wanted
@@ -120,6 +130,8 @@ def private_absolute_error(
     largest: float,
     delta: float | None = None,
     groups: Any = None,
+    view: str = "eavesdropper",
+    colluders: int | None = None,
     max_records_per_person: int | None = None,
     max_silos_per_person: int | None = None,
     ledger: Any = None,
@@ -133,7 +145,7 @@ def private_absolute_error(
     """
     top = checks.positive("largest", largest)
     target = _labels(model, X, y)
-    people = (max_records_per_person, max_silos_per_person)
+    people = (view, max_records_per_person, max_silos_per_person, colluders)
     asked = _Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
     found, wanted = _compared(model, X, target)
     with own_words(model):
@@ -163,7 +175,7 @@ class _Asked:
         model: Any,
         epsilon: float,
         delta: float | None,
-        people: tuple[int | None, int | None],
+        people: tuple[Any, int | None, int | None, int | None],
         ledger: Any,
         state: Any,
         groups: Any,
@@ -173,10 +185,17 @@ class _Asked:
             check_ledger(ledger)
         if state is not None and ledger is not None:
             raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
+        protection = protection_from(protection_of(ledger), Unit.RECORD, *people)
+        if protection.view not in (View.EAVESDROPPER, View.AGGREGATE):
+            raise InputError(f"view must be 'eavesdropper' or 'aggregate' for a metric, got {shown(people[0])}.")
+        if protection.view is View.AGGREGATE and delta is None:
+            raise InputError(
+                "Shares of a noise add up to it for Gaussian noise alone: with view='aggregate' give delta too."
+            )
         return cls(
             checks.positive("epsilon", epsilon),
             None if delta is None else checks.open_unit("delta", delta),
-            protection_from(protection_of(ledger), Unit.RECORD, View.EAVESDROPPER, *people),
+            protection,
             ledger,
             seed_of(state),
             groups,
@@ -254,30 +273,47 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
         records_per_person=asked.protection.records_per_person,
         silos_per_person=asked.protection.silos_per_person,
     )
-    release, std = _release(certificate, asked)
-    sampler = asked.sampler
+    parts = _parts(whole, asked)
+    shares = None if asked.protection.view is View.EAVESDROPPER else Shares(len(parts), asked.protection.n_colluders)
+    release, std = _release(certificate, asked, shares)
+    run = f"metric-{uuid.uuid4()}"
     check_reach([release], n)
     with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
             ledger.check_protection(asked.protection)
-            ledger.reserve([release], run=f"metric-{uuid.uuid4()}", algorithm="metric", origin=Origin.SECURE)
-        # At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.
-        total = np.full((1, 1, 1), int(whole.sum()) / STEPS)
-        noisy = sampler.perturb(total, release, Draw(_SLOT, 1, Recipients.one(COORDINATOR)))
+            ledger.reserve([release], run=run, algorithm="metric", origin=Origin.SECURE)
+        masks = masks_of(shares, run) if asked.seed is None else None
+        noise = PlannedNoise(NoisePlan({(_SLOT, 1): {COORDINATOR: release}}), asked.sampler, masks=masks)
+        noisy = noise.total(_SLOT, 1, parts)
+        noise.check_drawn()
     privacy = PrivacyStatement.of(
         statement([release]),
         [release],
         delta=asked.delta or 0.0,
-        origin=noisy.origin,
+        origin=noise.origin,
         assumptions=asked.notes,
         subject=subject,
     )
-    value = float(np.clip(noisy.values.item() / n, 0.0, 1.0))
+    value = float(np.clip(noisy.item() / n, 0.0, 1.0))
     return PrivateScore(value=value, standard_error=std / n, n_records=n, privacy=privacy)
 
 
-def _release(certificate: Certificate, asked: _Asked) -> tuple[CoordinateLaplaceRelease | GaussianRelease, float]:
-    """Return the release that spends the budget, on a grid, and the standard deviation of its noise."""
+def _parts(whole: NDArray[np.int64], asked: _Asked) -> Floats:
+    """Return what is summed, (silos, 1, 1): every silo's own part where sums are all that is seen, else all at once.
+
+    At most 2^20 n is exact in a float up to n = 2^33; dividing by a power of two is exact too.
+    """
+    is_sum = asked.protection.view is View.AGGREGATE
+    layout = Layout.of(asked.groups if is_sum else None, len(whole))
+    if is_sum:
+        asked.protection.check_silos(len(layout.rows))
+    return np.array([int(whole[rows].sum()) / STEPS for rows in layout.rows])[:, None, None]
+
+
+def _release(
+    certificate: Certificate, asked: _Asked, shares: Shares | None
+) -> tuple[CoordinateLaplaceRelease | GaussianRelease, float]:
+    """Return the release that spends the budget, on a grid, and the standard deviation of the noise in its value."""
     if asked.delta is None:
         grid = grid_for(certificate.bound / asked.epsilon)
         certificate = secure_grid(certificate, grid=grid, dimension=1)
@@ -286,6 +322,14 @@ def _release(certificate: Certificate, asked: _Asked) -> tuple[CoordinateLaplace
         return laplace, scale * math.sqrt(2)
     target = Target(asked.epsilon, asked.delta)
     rough = float(calibrate_gaussian(target, [certificate.bound], [1.0])[0])
-    certificate = secure_grid(certificate, grid=grid_for(rough), dimension=1)
+    if shares is None:
+        certificate = secure_grid(certificate, grid=grid_for(rough), dimension=1)
+    else:  # nobody sees more than the noisy sum, which the certificate of the plain sum covers (C10)
+        grid, plain = grid_for(rough / math.sqrt(shares.honest)), replace(certificate, view=View.PUBLIC)
+        certificate = masked_sum(plain, shares=shares, grid=grid, dimension=1)
     std = float(calibrate_gaussian(target, [certificate.bound], [1.0])[0])
-    return GaussianRelease(certificate=certificate, noise_std=std, agent=COORDINATOR, round=1), std
+    release = GaussianRelease(certificate=certificate, noise_std=std, agent=COORDINATOR, round=1)
+    if shares is None:
+        return release, std
+    shared = summed(release, shares)
+    return shared, shared.total_std

@@ -31,7 +31,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     target_bounds: public (low, high) of y; targets outside are clipped. Without, y is clipped to (-1, 1), with a
         warning: bounds are never read off the data. A schema's label states its own.
     huber_threshold: > 0, in units of half the target range. Smaller means less noise and more weight on the median.
-    alpha, l1_ratio, and all others: as in `PrivateLogisticRegression`; l1_ratio = 1 is the lasso.
+    alpha, l1_ratio, view, colluders and all others: as in `PrivateLogisticRegression`; l1_ratio = 1 is the lasso.
 
     Attributes
     ----------

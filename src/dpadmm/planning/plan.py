@@ -210,15 +210,26 @@ class Plan(Course):
             f"{hidden.observer}",
             *self._encoding_lines(),
             f"Method    {self.method}, {self.rounds} rounds, ridge {self.mu:.3g}; the result is {self.output.value}",
-            f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; replacing "
-            f"{hidden.change_in_one_silo} moves it by at most {self.sensitivity.mean():.3g}; "
-            f"models have a norm of about {self.signal:.3g}",
+            f"Noise     {self._noise_words()}; models have a norm of about {self.signal:.3g}",
             f"Expect    {self.expected}",
             *(f"Simulated {words}" for words in [self.simulated.words(task, self.rounds)] if words),
             *(f"Because   {reason}" for reason in self.reasons),
             *(f"Warning   {warning}" for warning in self.warnings),
         ]
         return "\n".join(lines)
+
+    def _noise_words(self) -> str:
+        """Say what is added to messages, and what it hides; of shares also what they add up to."""
+        hidden, counted, moved = self.task.protection, self.noise_std.mean(), f"{self.sensitivity.mean():.3g}"
+        if self.shares is None:
+            alone = hidden.change_in_one_silo
+            return f"{counted:.3g} per coordinate of a message; replacing {alone} moves it by at most {moved}"
+        share = counted / math.sqrt(self.shares.honest)
+        total = share * math.sqrt(self.shares.silos)
+        return (
+            f"{share:.3g} per coordinate in each silo's share, {total:.3g} in the sum; {counted:.3g} of it is counted, "
+            f"that of {self.shares.honest} shares; replacing {hidden.change} moves the sum by at most {moved}"
+        )
 
     def _encoding_lines(self) -> list[str]:
         """Say how rows are encoded."""
@@ -254,6 +265,7 @@ class Plan(Course):
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "tolerance": self.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
+            "share_std": None if self.shares is None else (self.noise_std / math.sqrt(self.shares.honest)).tolist(),
             "sensitivity": self.sensitivity.tolist(),
             "signal": self.signal,
             "expected": self.expected.as_json(),
@@ -274,6 +286,7 @@ def task_json(task: Task) -> dict[str, Any]:
         "delta": task.target.delta,
         "unit": task.protection.unit.value,
         "view": task.protection.view.value,
+        "colluders": task.protection.n_colluders,
         "edges": None if task.network is None else task.network.edges.tolist(),
         "regulariser": None if task.regulariser is None else repr(task.regulariser),
         "row_norm": task.row_norm,

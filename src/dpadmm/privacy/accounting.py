@@ -22,7 +22,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.curves import Curve, GaussianCurve, InfiniteCurve, PureCurve, WorstCurve
 from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Certificate, Protection, Strength
-from dpadmm.privacy.records import KINDS, Cost, NoisyRelease, Release, SampledStep
+from dpadmm.privacy.records import KINDS, Cost, NoisyRelease, Release, SampledStep, SummedGaussianRelease
 
 _MOST_COALITIONS = 1000
 
@@ -196,15 +196,37 @@ def weakest_strength(releases: Iterable[Release]) -> Strength:
     )
 
 
+def with_lookers(releases: Iterable[Release], silos: int | None = None) -> Curve:
+    """The worst person's curve if so many silos looked together with the coordinator, whatever is certified (C12).
+
+    Of a sum with shares of one noise they know their own; the noise that hides the sum from them is that of the others'
+    shares. None: all silos but the person's own, whose share alone is left, so that m is `sqrt(N - t)` times the
+    certified one.
+    """
+
+    def seen(release: Release) -> Release:
+        if not isinstance(release, SummedGaussianRelease):
+            return release
+        return release.hidden_by(1 if silos is None else max(1, release.silos - silos))
+
+    return worst_person(map(seen, releases))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """A certified figure with everything it must name: for whom, against whom, under what, how far."""
+    """A certified figure with everything it must name: for whom, against whom, under what, how far.
+
+    Where sums with shares of one noise are released (C12), also what is *not* certified: the curves if one silo looks,
+    though none is counted, and if all silos but the person's own collude; None elsewhere.
+    """
 
     curve: Curve
     protection: Protection
     strength: Strength
     theorems: tuple[str, ...]
     assumptions: tuple[str, ...]
+    if_one_looks: Curve | None = None
+    if_all_collude: Curve | None = None
 
 
 def statement(releases: Iterable[Release]) -> Statement:
@@ -213,10 +235,13 @@ def statement(releases: Iterable[Release]) -> Statement:
     agreed, certificates = _protection(listed), _certificates(listed)
     if agreed is None:
         raise InputError("no release has a certificate, so there is nothing to state; release with noise.")
+    has_shares = any(isinstance(release, SummedGaussianRelease) for release in listed)
     return Statement(
         curve=worst_person(listed),
         protection=agreed,
         strength=weakest_strength(listed),
         theorems=tuple(dict.fromkeys(c.theorem for c in certificates)),
         assumptions=tuple(dict.fromkeys(text for c in certificates for text in c.assumptions)),
+        if_one_looks=with_lookers(listed, 1) if has_shares and agreed.n_colluders == 0 else None,
+        if_all_collude=with_lookers(listed) if has_shares else None,
     )

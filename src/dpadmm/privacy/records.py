@@ -252,9 +252,19 @@ class SummedGaussianRelease(GaussianRelease):
 
     def share(self, agent: int) -> GaussianRelease:
         """Return what one silo sends: alone, without masks, it would cost `honest` times as much m^2."""
+        return replace(self.hidden_by(1), agent=agent)
+
+    def hidden_by(self, silos: int) -> GaussianRelease:
+        """Return what is left to hide the value where all but so many silos look: the shares of these."""
+        noise_std = self.share_std * math.sqrt(checks.count("silos", silos))
         return GaussianRelease(
-            certificate=self.certificate, noise_std=self.share_std, agent=agent, round=self.round, count=self.count
+            certificate=self.certificate, noise_std=noise_std, agent=self.agent, round=self.round, count=self.count
         )
+
+    def counted_for(self, colluders: int) -> "SummedGaussianRelease":
+        """Return the same shares, counted against another number of colluders, at least two silos being honest."""
+        certificate = replace(self.certificate, colluders=colluders)
+        return replace(self, certificate=certificate, noise_std=self.hidden_by(self.silos - colluders).noise_std)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

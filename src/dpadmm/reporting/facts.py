@@ -9,7 +9,7 @@ from enum import Enum
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.statement import ProfileCost
+from dpadmm.reporting.statement import Collusion, ProfileCost
 
 
 class Custody(Enum):
@@ -83,6 +83,7 @@ class Guarantee:
     """The certified statement, and beside it what is claimed elsewhere.
 
     profile: what the column profile behind the model costs, a part of epsilon; None without one.
+    colluders, collusion: where only sums are seen, how many silos may look, and what is seen if more do (C12).
     """
 
     epsilon: float
@@ -99,6 +100,8 @@ class Guarantee:
     claims: tuple[Claim, ...] = ()
     no_claim: str | None = None
     profile: ProfileCost | None = None
+    colluders: int = 0
+    collusion: Collusion | None = None
 
     def __post_init__(self) -> None:
         """Refuse what nobody could be promised."""
@@ -123,6 +126,7 @@ class Guarantee:
             view=View(self.view),
             records_per_person=self.records_per_person,
             silos_per_person=self.silos_per_person,
+            colluders=self.colluders,
         )
 
 

@@ -19,7 +19,7 @@ from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve,
 from dpadmm.reporting.files import decode, loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
-from dpadmm.reporting.statement import ProfileCost
+from dpadmm.reporting.statement import Collusion, ProfileCost
 
 
 def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:
@@ -77,6 +77,7 @@ def _silo(silo: SiloOutcome) -> SiloFacts:
 
 def _guarantee(outcome: FederationOutcome) -> Guarantee:
     terms, worst = outcome.agreement, max(outcome.silos, key=lambda silo: silo.epsilon)
+    planned = agreed_run(terms).plan.statement()
     return Guarantee(
         epsilon=worst.epsilon,
         delta=terms.delta,
@@ -91,6 +92,8 @@ def _guarantee(outcome: FederationOutcome) -> Guarantee:
         origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
         no_claim="figures of papers are not part of a federation's terms",
         profile=_profile_cost(outcome, worst.epsilon),
+        colluders=planned.protection.n_colluders,
+        collusion=Collusion.of(planned, terms.delta),
     )
 
 

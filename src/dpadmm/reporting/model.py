@@ -175,6 +175,14 @@ class ReleasedModel:
         return self.probabilities(self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range)))
 
     @property
+    def collusion_lines(self) -> list[tuple[str, str]]:
+        """Which silos that look are counted, and what more of them would see; nothing unless only sums are seen."""
+        said = self.guarantee.collusion
+        if said is None:
+            return []
+        return said.lines(self.guarantee.protected, in_one_process=self.custody is Custody.ONE_PLACE)
+
+    @property
     def statement(self) -> str:
         """Who is protected from whom, and by how much."""
         said = self.guarantee
@@ -185,6 +193,7 @@ class ReleasedModel:
             ),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]
+        details += self.collusion_lines
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
         if self.rows.problems > 1:

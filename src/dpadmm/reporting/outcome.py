@@ -11,14 +11,14 @@ from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
 from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
-from dpadmm.reporting.statement import ProfileCost
+from dpadmm.reporting.statement import Collusion, ProfileCost
 
 NOT_ASKED = "a paper's figure is shown only where its noise was asked for by name (`dpadmm calibrate --claimed`)"
 
@@ -94,6 +94,8 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
         origin=Origin.SECURE if outcome.origin is Origin.SECURE else Origin.SIMULATED,
         no_claim=NOT_ASKED,
         profile=_profile_cost(outcome),
+        colluders=said.protection.n_colluders,
+        collusion=Collusion.of(said, delta),
     )
 
 
@@ -165,23 +167,24 @@ def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCur
     for release in outcome.noise_plan:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
     ks = tuple(each.round for each in rounds)
-    change = protected.change_in_one_silo
+    is_sum = protected.view is View.AGGREGATE
+    change, what = (protected.change, "the sum") if is_sum else (protected.change_in_one_silo, "a message")
     return (
         RoundCurve(
             name="message",
-            meaning="mean size of what was sent, noise included",
+            meaning="size of the sum, noise included" if is_sum else "mean size of what was sent, noise included",
             rounds=ks,
             values=tuple(math.fsum(each.norms) / len(each.norms) for each in rounds),
         ),
         RoundCurve(
             name="noise",
-            meaning="expected size of the noise in a message",
+            meaning=f"expected size of the noise in {what}" + (", the shares of all silos" if is_sum else ""),
             rounds=ks,
             values=tuple(each.noise_norm for each in rounds),
         ),
         RoundCurve(
             name="protected change",
-            meaning=f"the most that replacing {change} can move a message (certified sensitivity)",
+            meaning=f"the most that replacing {change} can move {what} (certified sensitivity)",
             rounds=tuple(k for k in ks if k in bounds),
             values=tuple(bounds[k] for k in ks if k in bounds),
         ),

@@ -1,24 +1,23 @@
 """The report of a trained model: one self-contained HTML page that a data-protection officer can read."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import zip_longest
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from dpadmm.privacy.protection import COVERED, View, covers
+from dpadmm.privacy.protection import View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
 from dpadmm.reporting.facts import Custody, RoundCurve, Spending
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.picture import network_picture
-from dpadmm.reporting.views import FROM_WHOM, observers
+from dpadmm.reporting.statement import merged
+from dpadmm.reporting.views import from_whom, observers
 
 
 @dataclass(frozen=True)
@@ -39,18 +38,21 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
     spending: what the ledger says now; left out, what it said when the model was trained.
     place: the model's file, as the commands on the page name it; None if there is none.
     """
-    guarantee, view = model.guarantee, View(model.guarantee.view)
+    guarantee, protected = model.guarantee, model.guarantee.protected
     now = spending if spending is not None else model.spending
     return _template().render(
         model=model,
         guarantee=guarantee,
         choice=model.choice,
-        picture=network_picture(model.silos, model.wiring, guarantee.view),
-        observers=observers(view, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)),
-        protected=guarantee.protected,
+        picture=network_picture(model.silos, model.wiring, protected),
+        observers=observers(
+            protected, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)
+        ),
+        protected=protected,
+        collusion=model.collusion_lines,
         covers=covers("the model"),
         custody=model.custody.words(len(model.silos)),
-        from_whom=FROM_WHOM[view],
+        from_whom=from_whom(protected),
         messages=_message_words(model),
         factor=math.exp(min(guarantee.epsilon, 700.0)),
         guess=best_guess(guarantee.epsilon, guarantee.delta),
@@ -86,10 +88,16 @@ _HISTORY_WORDS = (
 )
 
 
+_ENVELOPES = {
+    View.EAVESDROPPER: "noisy messages",
+    View.AGGREGATE: "masked messages, each with its silo's share of the noise: only their sum can be read",
+}
+
+
 def _message_words(model: ReleasedModel) -> str:
     """Return what the envelopes are, and where the records were."""
-    is_noisy = COVERED[View(model.guarantee.view)] == frozenset(View)
-    envelopes = "noisy messages" if is_noisy else "messages; only the published values carry noise"
+    view = model.guarantee.protected.view
+    envelopes = _ENVELOPES.get(view, "messages; only the published values carry noise")
     if model.custody is Custody.FEDERATED:
         return f"Envelopes are {envelopes}. Records stayed inside the circles."
     if len(model.silos) == 1:
@@ -131,29 +139,6 @@ def _one_in(delta: float) -> str:
 def figure_words(value: float) -> str:
     """Return a figure with four digits, an infinite one in words."""
     return f"{value:.4g}" if math.isfinite(value) else "infinite"
-
-
-_SMALL = re.compile(r"\d+(?:\.\d+)?e-\d+")
-
-
-def merged(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the assumptions with those that differ in a tiny number only put together.
-
-    >>> merged(("rounded to 1.25e-08", "rounded to 2.5e-08", "convex"))
-    ('rounded to 1.25e-08 ... 2.5e-08', 'convex')
-    """
-    groups: dict[str, list[list[str]]] = {}
-    for text in texts:
-        groups.setdefault(_SMALL.sub("\0", text), []).append(_SMALL.findall(text))
-    spans = {form: [_span(column) for column in zip(*rows, strict=True)] for form, rows in groups.items()}
-    return tuple(
-        "".join(map("".join, zip_longest(form.split("\0"), span, fillvalue=""))) for form, span in spans.items()
-    )
-
-
-def _span(numbers: Sequence[str]) -> str:
-    low, high = min(map(float, numbers)), max(map(float, numbers))
-    return f"{low:.3g}" if low == high else f"{low:.3g} ... {high:.3g}"
 
 
 def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPanel | None:

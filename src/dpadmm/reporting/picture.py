@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.facts import SiloFacts, Wiring
 
 _WIDTH, _HEIGHT = 400, 330
@@ -25,8 +26,9 @@ _ENVELOPE = Markup(
 )
 
 
-def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, view: str) -> Markup:
+def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, protection: Protection) -> Markup:
     """Return the silos, their lines and the observer that the guarantee names."""
+    view = protection.view.value
     shown = silos[:MOST_SHOWN]
     places = _places(len(shown))
     parts: list[Markup] = []
@@ -48,7 +50,7 @@ def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, view: str) -> Ma
         words = f"and {len(silos) - len(shown)} more silos"
         parts.append(Markup('<text class="label" x="200" y="325" text-anchor="middle">{}</text>').format(words))
     names = ", ".join(silo.name for silo in shown)
-    title = f"{len(silos)} silos ({names}): {wiring.words}. The guarantee holds against the {view}."
+    title = f"{len(silos)} silos ({names}): {wiring.words}. The guarantee holds against {protection.observer}."
     head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>').format(
         _WIDTH, _HEIGHT, title, title
     )
@@ -97,6 +99,7 @@ _SEES = {
     "coordinator": "the coordinator looks",
     "peer": "another silo looks",
     "public": "sees the final model only",
+    "aggregate": "sees the sum of all messages only",
 }
 
 

@@ -1,13 +1,16 @@
 """What a model, an estimator and a figure say about the privacy of a release: one text for all of them."""
 
+import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from dpadmm.noise.draws import distribution_of
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers
-from dpadmm.privacy.records import Origin, Release
+from dpadmm.privacy.records import Origin, Release, SummedGaussianRelease
 
 
 def statement_text(
@@ -28,7 +31,7 @@ def statement_text(
     lines = [
         ("Covers", covers(subject)),
         ("Certified", f"epsilon {epsilon:.6g} at delta {delta:.3g} for {subject}"),
-        ("Protects", f"{protection} from the {protection.view.value}"),
+        ("Protects", f"{protection} from {protection.observer}"),
         ("Persons", protection.people),
         ("Certificate", proof),
         *details,
@@ -38,9 +41,73 @@ def statement_text(
             *([] if is_release else ["NO PRIVATE RELEASE: simulated noise; keep the result to yourself"]),
             *(f"{heading:<11} {words}" for heading, words in lines),
             "Assumes",
-            *(f"  - {text}" for text in assumptions),
+            *(f"  - {text}" for text in merged(assumptions)),
         ]
     )
+
+
+_SMALL = re.compile(r"\d+(?:\.\d+)?e-\d+")
+
+
+def merged(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the assumptions with those that differ in a tiny number only put together.
+
+    >>> merged(("rounded to 1.25e-08", "rounded to 2.5e-08", "convex"))
+    ('rounded to 1.25e-08 ... 2.5e-08', 'convex')
+    """
+    groups: dict[str, list[list[str]]] = {}
+    for text in texts:
+        groups.setdefault(_SMALL.sub("\0", text), []).append(_SMALL.findall(text))
+    spans = {form: [_span(column) for column in zip(*rows, strict=True)] for form, rows in groups.items()}
+    return tuple(
+        "".join(map("".join, zip_longest(form.split("\0"), span, fillvalue=""))) for form, span in spans.items()
+    )
+
+
+def _span(numbers: Sequence[str]) -> str:
+    low, high = min(map(float, numbers)), max(map(float, numbers))
+    return f"{low:.3g}" if low == high else f"{low:.3g} ... {high:.3g}"
+
+
+IN_ONE_PROCESS = "all silos were simulated in one process, which held all records: masks hide nothing from that machine"
+"""About masks where silos are simulated in one place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collusion:
+    """What is *not* certified where only sums are seen (C12): the epsilon, at the same delta, if more silos look.
+
+    if_all: of all silos but a person's own. if_one: of one, where the certified figure counts none; else None.
+    """
+
+    if_all: float
+    if_one: float | None = None
+
+    @classmethod
+    def of(cls, account: Statement, delta: float) -> "Collusion | None":
+        """Return what an account says about it; None where no sums of shares were released."""
+        if account.if_all_collude is None:
+            return None
+        one = account.if_one_looks
+        return cls(if_all=account.if_all_collude.epsilon(delta), if_one=None if one is None else one.epsilon(delta))
+
+    def lines(self, protection: Protection, *, in_one_process: bool) -> list[tuple[str, str]]:
+        """Say it, with what the number of colluders counts, as details of a statement."""
+        t = protection.n_colluders
+        counted = f"up to {t}: every silo that looks counts, alone or together with the coordinator"
+        if self.if_one is not None:
+            counted = (
+                "none: the figure holds for the coordinator and outsiders only; one silo that looks knows its own "
+                f"share of the noise, and would see epsilon {self.if_one:.3g}"
+            )
+        return [
+            ("Colluders", counted),
+            (
+                "All collude",
+                f"not certified: all other silos and the coordinator together would see epsilon {self.if_all:.3g}",
+            ),
+            *([("Masks", IN_ONE_PROCESS)] if in_one_process else []),
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,32 +137,45 @@ class ProfileCost:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSummary:
-    """The noise of all releases together: its family, the least and greatest scale, and how many values got it."""
+    """The noise of all releases together: its family, the least and greatest scale, and how many values got it.
+
+    silos: how many add a share each, where values are sums (C12); the scales are those of the sum. None elsewhere.
+    """
 
     family: str
     least_scale: float
     greatest_scale: float
     releases: int
+    silos: int | None = None
 
     @classmethod
     def of(cls, releases: Iterable[Release]) -> "NoiseSummary":
         """Return the summary of what releases promise."""
         listed = list(releases)
         noises = [distribution_of(release) for release in listed]
-        scales = [noise.scale for noise in noises]
+        summed = [release for release in listed if isinstance(release, SummedGaussianRelease)]
+        scales = [release.total_std for release in summed] or [noise.scale for noise in noises]
         return cls(
             family=" and ".join(sorted({type(noise).__name__ for noise in noises})),
             least_scale=min(scales),
             greatest_scale=max(scales),
             releases=sum(release.count for release in listed),
+            silos=summed[0].silos if summed else None,
         )
 
     def __str__(self) -> str:
         """Return the summary in words."""
-        span = f"{self.least_scale:.4g}"
-        if self.greatest_scale > self.least_scale * (1 + 1e-9):
-            span += f" to {self.greatest_scale:.4g}"
-        return f"{self.family}, scale {span}, on {self.releases} release(s)"
+        if self.silos is None:
+            return f"{self.family}, scale {self._span(1.0)}, on {self.releases} release(s)"
+        share, total = self._span(math.sqrt(self.silos)), self._span(1.0)
+        return (
+            f"{self.family}, a share of scale {share} from each of {self.silos} silos, which add up to {total} in the "
+            f"sum, on {self.releases} release(s)"
+        )
+
+    def _span(self, parts: float) -> str:
+        least, greatest = self.least_scale / parts, self.greatest_scale / parts
+        return f"{least:.4g}" + (f" to {greatest:.4g}" if greatest > least * (1 + 1e-9) else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +186,8 @@ class PrivacyStatement:
     problems: how many problems share the budget (one per class for more than two classes, else 1).
     profile: which part of the figure is the column profile's, None without one.
     origin: where the noise came from; the figures are about a release only if that was secure.
+    colluders: how many silos may look together with the coordinator, where only sums are seen (C12).
+    collusion: what would be seen if more of them did, None elsewhere.
     """
 
     certified: float
@@ -123,6 +205,8 @@ class PrivacyStatement:
     problems: int = 1
     subject: str = "the model"
     profile: ProfileCost | None = None
+    colluders: int = 0
+    collusion: Collusion | None = None
 
     @classmethod
     def of(
@@ -154,6 +238,8 @@ class PrivacyStatement:
             problems=problems,
             subject=subject,
             profile=profile,
+            colluders=account.protection.n_colluders,
+            collusion=Collusion.of(account, delta),
         )
 
     @property
@@ -170,6 +256,7 @@ class PrivacyStatement:
             view=self.view,
             records_per_person=self.records_per_person,
             silos_per_person=self.silos_per_person,
+            colluders=self.colluders,
         )
 
     @property
@@ -180,6 +267,8 @@ class PrivacyStatement:
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         details = [("Noise", f"{self.noise}; from: {self.origin.source}")]
+        if self.collusion is not None:
+            details += self.collusion.lines(self.protected, in_one_process=True)
         if self.profile is not None:
             details.append(("Profile", str(self.profile)))
         if self.problems > 1:
@@ -207,6 +296,9 @@ class PrivacyStatement:
             "unit": self.unit.value,
             "relation": self.relation.value,
             "view": self.view.value,
+            "observer": self.protected.observer,
+            "colluders": self.colluders,
+            "collusion": None if self.collusion is None else vars(self.collusion) | {"masks": IN_ONE_PROCESS},
             "certificate": self.certificate,
             "strength": self.strength.value,
             "noise": {
@@ -214,6 +306,7 @@ class PrivacyStatement:
                 "least_scale": self.noise.least_scale,
                 "greatest_scale": self.noise.greatest_scale,
                 "releases": self.noise.releases,
+                "silos": self.noise.silos,
             },
             "origin": self.origin.source,
             "is_private_release": self.is_private_release,

@@ -30,7 +30,7 @@ SECONDS_OF = {
     "p-admm": 60.0, "p-admm-recycled": 37.0, "dp-dgd": 54.0, "linearised-admm": 28.0, "ps-admm": 100.0, "dp-gd": 20.0,
     "dp-sgd": 64.0, "output-perturbation": 2.0, "consensus": 100.0, "r-admm": 12.0, "dvp": 22.0, "m-admm": 20.0,
     "dp-gd (records pooled)": 22.0, "dp-sgd (records pooled)": 85.0, "fp-federated": 34.0, "fp-coordinator": 40.0,
-    "consensus-gaussian": 38.0,
+    "consensus-gaussian": 38.0, "noisy-gradients": 30.0,
 }  # fmt: skip
 """Rough processor time of each method's part."""
 TRAIN, TEST, ERROR, CERTIFIED_EPS = "training loss", "test loss", "test error", "certified eps"
@@ -175,8 +175,8 @@ def compute_reference(order: Order) -> Table:
 
 
 # Every method has a colour and a marker of its own; with a trusted coordinator it keeps those it has without.
-PALETTE = (*COLOURS, "#1B2A6B", "#66A61E", "#B2182B", "#00A6A6", "#E7298A")
-SIGNS = (*MARKERS, ">", "h", "d", "p", "H")
+PALETTE = (*COLOURS, "#1B2A6B", "#66A61E", "#B2182B", "#00A6A6", "#E7298A", "#4D4D00")
+SIGNS = (*MARKERS, ">", "h", "d", "p", "H", "8")
 TRUSTING = {"fp-coordinator": "fp-federated", "dp-gd (records pooled)": "dp-gd", "dp-sgd (records pooled)": "dp-sgd"}
 PLACES = {name: place for place, name in enumerate(e.name for e in ENTRIES if e.name not in TRUSTING)}
 LEAST_EXCESS, MOST_EXCESS = 2e-4, 0.5

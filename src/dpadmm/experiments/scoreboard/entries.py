@@ -21,6 +21,7 @@ from dpadmm.algorithms.fixed_point import CoordinatorADMM, FederatedADMM
 from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.m_admm import MADMM
 from dpadmm.algorithms.method import Method
+from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.algorithms.ps_admm import PSADMM, Averaging
@@ -88,6 +89,7 @@ class Knob:
 ETA, RHO = (Knob(name, (2e-4, 1e-3, 5e-3, 2.5e-2)) for name in ("eta", "rho"))
 GAMMA = Knob("gamma", (40.0, 200.0, 1000.0, 5000.0))
 STEP = Knob("step", (0.8, 4.0, 20.0, 100.0))
+SUM_STEP = Knob("step", (0.16, 0.8, 4.0, 20.0))  # momentum of 0.9 makes it ten times as long in the end
 BATCH = Knob("batch", (256, 1024, 4096), toy=64)
 # PS-ADMM's steps must stay below 1/(2 (L + rho)), about 1.8 here.
 INNER_STEP, INNER_BATCH = Knob("step", (0.35, 1.75), is_last_limit=True), Knob("batch", (64, 512), toy=64)
@@ -215,6 +217,7 @@ ENTRIES: tuple[ScoreboardEntry, ...] = (
     ScoreboardEntry(GaussianConsensusADMM, _ADMM, (RHO,), GaussianConsensusADMM, SHORT, equal),
     ScoreboardEntry(ConsensusDPADMM, _ADMM, (RHO,), ConsensusDPADMM, SHORT, equal),
     ScoreboardEntry(CoordinatorADMM, _ADMM, (GAMMA,), CoordinatorADMM, SHORT, average),
+    ScoreboardEntry(NoisyGradients, _GRADIENT, (SUM_STEP,), NoisyGradients, LONG, average),
     ScoreboardEntry(DPGD, _GRADIENT, (STEP,), DPGD, LONG, central),
     ScoreboardEntry(DPSGD, _GRADIENT, (STEP, BATCH), _dp_sgd, LONG, central),
 )

@@ -75,13 +75,13 @@ def masked_sum(
         view=View.AGGREGATE,
         colluders=shares.colluders,
         theorem=f"{certificate.theorem} + C12",
-        assumptions=(*kept, *mask_words(shares, width, is_on_grid=is_on_grid)),
+        assumptions=(*kept, *mask_words(shares, is_on_grid=is_on_grid)),
         grid=width,
         grid_dimension=d,
     )
 
 
-def mask_words(shares: Shares, grid: float, *, is_on_grid: bool) -> tuple[str, ...]:
+def mask_words(shares: Shares, *, is_on_grid: bool) -> tuple[str, ...]:
     """Say what the certificate rests on beyond that of the plain sum."""
     n, t = shares.silos, shares.colluders
     looks = (
@@ -90,12 +90,17 @@ def mask_words(shares: Shares, grid: float, *, is_on_grid: bool) -> tuple[str, .
         if t == 0
         else f"at most {t} of the {n} silos look, alone or together with the coordinator and outsiders"
     )
-    values = "lie on" if is_on_grid else "are rounded to"
+    grid = (
+        "counts are whole multiples of the noise's grid"
+        if is_on_grid
+        else "each silo rounds its values to multiples of the noise's grid, which the bound counts"
+    )
     return (
         looks,
         f"each silo adds its own share of the noise, 1/{n - t} of the variance that is counted, and sends nothing else "
         "about its values",
-        f"the silos' values {values} multiples of {grid!r}, and their sum is taken modulo 2^64 without wrapping (C8)",
+        f"{grid} (C8)",
+        "sums are taken modulo 2^64 and do not wrap: no silo sends a value that is too large for that",
         "observers are computationally bounded: masks come from X25519, HKDF-SHA256 and ChaCha20, with fresh keys for "
         "every run, and serve one vector each",
         "the owners of the silos have compared the fingerprints of their identity keys over another channel, so that "

@@ -59,6 +59,7 @@ class LocalFunction:
     strong_convexity: mu >= 0 of f_i, from a ridge that does not depend on the data (`mu = 2 Lambda` if the regulariser
     is written `Lambda ||x||^2`). solver_tolerance: norm of the gradient left by the local solve, None if unstated (C7).
     records_per_person: r, how many records of a person may be replaced. silos_per_person: in how many silos.
+    is_evaluated: its gradient is taken, and the tolerance is an evaluation error.
 
     >>> LocalFunction(gradient_bound=1, n_records=100, records_per_person=2, solver_tolerance=0.005).gap
     0.05
@@ -71,6 +72,7 @@ class LocalFunction:
     solver_tolerance: float | None = None
     records_per_person: int = 1
     silos_per_person: int = 1
+    is_evaluated: bool = False
 
     def __post_init__(self) -> None:
         """Check every number but the bound on the gradient, which only some certificates need (`gap`)."""
@@ -99,7 +101,7 @@ class LocalFunction:
 
     def evaluated(self) -> "LocalFunction":
         """Return the same where a gradient is taken, not a subproblem solved: exact unless told otherwise."""
-        return self if self.solver_tolerance is not None else replace(self, solver_tolerance=0.0)
+        return replace(self, is_evaluated=True, solver_tolerance=tolerance_of(self.solver_tolerance))
 
     def certify(self, bound: float, theorem: str, *assumptions: str, view: View = View.EAVESDROPPER) -> Certificate:
         """Wrap a record-level L2 bound, adding the assumptions common to all of them."""
@@ -111,7 +113,7 @@ class LocalFunction:
             assumptions=(
                 neighbour_words(self.records_per_person, self.silos_per_person),
                 *assumptions,
-                solver_words(self.solver_tolerance),
+                gradient_words(self.solver_tolerance) if self.is_evaluated else solver_words(self.solver_tolerance),
                 *PUBLIC_FACTS,
             ),
             strength=strength_of(self.solver_tolerance),
@@ -153,6 +155,14 @@ def solver_words(solver_tolerance: float | None) -> str:
     if solver_tolerance is None:
         return "local subproblems are solved exactly (their residual is not part of the bound)"
     return f"local subproblems are solved to a gradient norm of at most {solver_tolerance:g}, rounding included (C7)"
+
+
+def gradient_words(tolerance: float | None) -> str:
+    """Say in words what was assumed about a gradient that is taken."""
+    error = tolerance_of(tolerance)
+    if error == 0:
+        return "gradients are evaluated without error"
+    return f"gradients are evaluated with an error of norm at most {error:g}, rounding included (C7)"
 
 
 def adding_words(silos_per_person: int) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class ConfirmedLedger:
         if not own.is_covered_by(asked):
             raise InputError(
                 f"The ledger's budget is {own.words()}; this is asked for {asked.words()}, which does not cover it. "
-                "Leave unit, view, records and silos per person out: then the ledger's are used."
+                "Leave unit, view, colluders, records and silos per person out: then the ledger's are used."
             )
 
     def reserve(

@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import Ask, Entry
 from dpadmm.privacy.ledger.spending import Piles
 from dpadmm.privacy.protection import Protection
-from dpadmm.privacy.records import GaussianRelease, Release
+from dpadmm.privacy.records import GaussianRelease, Release, SummedGaussianRelease, seen_noise
 
 ROUND = 0
 """The round in which a profile is released."""
@@ -112,7 +112,7 @@ def check_paid(profile: KeptProfile, releases: Sequence[GaussianRelease], kept: 
             f"The ledger has no column profile of the run {profile.run!r} among its releases, so its counts are not "
             "paid for and cannot be kept. Reserve the release first."
         )
-    paid = math.sqrt(math.fsum(release.count * release.noise_std**2 for release in releases))
+    paid = math.sqrt(math.fsum(release.count * seen_noise(release) ** 2 for release in releases))
     if not math.isclose(paid, profile.noise_std, rel_tol=_ROUNDING):
         raise InputError(
             f"The profile of the run {profile.run!r} was reserved with noise of {paid:.6g} on all silos' counts "
@@ -132,4 +132,6 @@ def as_one_release(releases: Sequence[GaussianRelease], protection: Protection) 
     (merged,) = worst.gaussian()
     first = releases[0]
     certificate = replace(first.certificate, bound=merged.bound, grid=None, grid_dimension=0)
+    if isinstance(first, SummedGaussianRelease):  # one for all silos, which remembers whose shares it is made of
+        return replace(first, certificate=certificate, noise_std=1.0, count=1)
     return GaussianRelease(certificate=certificate, noise_std=1.0, agent=_EVERYONE, round=ROUND)

@@ -8,7 +8,7 @@ from dpadmm.privacy.ledger.entries import Ask, Entry, Kind
 from dpadmm.privacy.ledger.history import Account
 from dpadmm.privacy.ledger.profiles import is_profile
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Meter, Piles
-from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength
+from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,7 @@ class LedgerStatement:
             f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
             f"Left       epsilon {self.left_epsilon:.6g}",
             f"Protects   {hidden} from {self.protection.observer}",
+            *self._colluders_lines(),
             f"Assumes    {people}",
             f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
@@ -92,11 +93,21 @@ class LedgerStatement:
             ]
         return "\n".join([*lines, f"Head       {self.head} (entry {self.entries})"])
 
+    def _colluders_lines(self) -> list[str]:
+        """Say what the number of colluders counts, where only sums are seen (C12)."""
+        if self.protection.view is not View.AGGREGATE:
+            return []
+        if self.protection.n_colluders == 0:
+            return ["Colluders  none: the figure holds for the coordinator and outsiders, not for a silo that looks"]
+        counted = "every silo that looks counts, alone or together with the coordinator"
+        return [f"Colluders  up to {self.protection.n_colluders}: {counted}"]
+
     def document(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the export of a ledger: this statement with the entries that it is about."""
         return {
             "format": "dpadmm ledger export 1",
             "statement": str(self).splitlines(),
+            "protection": self.protection.content(),
             "budget": asdict(self.budget),
             "spent_epsilon": self.spent_epsilon,
             "head": self.head,

@@ -1,0 +1,71 @@
+"""`--view aggregate`: a model, its ledger, its report and a figure about it, all of sums under masks."""
+
+from pathlib import Path
+
+import pytest
+
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.protection import Protection, View
+from dpadmm.reporting.model import ReleasedModel
+
+
+@pytest.fixture(scope="module")
+def sums(cli, study, tmp_path_factory):
+    """Four silos of the study's rows, and what `fit` said about them."""
+    folder = tmp_path_factory.mktemp("sums")
+    files = []
+    for file in study.files:
+        header, *rows = Path(file).read_text().splitlines()
+        for part in range(2):
+            files.append(folder / f"silo{len(files)}.csv")
+            files[-1].write_text("\n".join([header, *rows[part::2]]) + "\n")
+    words = (*map(str, files), "--schema", study.schema, "--epsilon", "1", "--delta", "1e-5")
+    places = ("--out", str(folder / "model.json"), "--ledger", str(folder / "sums.ledger"))
+    result = cli.run("fit", *words, *places, "--budget", "3", "--view", "aggregate")
+    assert result.exit_code == 0, result.output
+    return folder, words, result.stdout
+
+
+def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(cli, sums):
+    folder, _, said = sums
+    model = ReleasedModel.load(folder / "model.json")
+    assert model.guarantee.protected == Protection(view=View.AGGREGATE, colluders=1)
+    assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert model.guarantee.collusion.if_all == pytest.approx(1.84, abs=0.006)  # sqrt(3) m
+    for words in (
+        "from the coordinator with up to 1 silo, who see sums",
+        "every silo that looks counts",
+        "would see epsilon 1.83",
+        "masks hide nothing from that machine",
+    ):
+        assert words in said, words
+    facts = cli.ask("report", str(folder / "model.json"))["guarantee"]
+    assert (facts["view"], facts["colluders"]) == ("aggregate", 1)
+
+
+def test_the_ledger_remembers_the_colluders(cli, sums):
+    folder, words, _ = sums
+    path = folder / "sums.ledger"
+    said = cli.ask("ledger", "show", str(path))
+    assert (said["view"], said["colluders"]) == ("aggregate", 1)
+    shown = " ".join(cli.run("ledger", "show", str(path)).stdout.split())
+    assert "from the coordinator with up to 1 silo, who see sums" in shown
+    for weaker in (("--view", "public"), ("--view", "aggregate", "--colluders", "0")):
+        result = cli.run("fit", *words, "--out", str(folder / "no.json"), "--ledger", str(path), *weaker)
+        assert result.exit_code == 2
+        assert "does not cover it" in result.stderr
+
+
+def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
+    folder, words, _ = sums
+    model, path, files = str(folder / "model.json"), folder / "sums.ledger", words[:4]
+    asked = ("--epsilon", "0.5", "--delta", "1e-5", "--no-record", "--view", "aggregate")
+    with Ledger.open(path) as ledger:
+        before = ledger.statement().spent_epsilon
+    found = cli.ask("evaluate", model, *files, *asked, "--ledger", str(path))
+    plain = cli.ask("evaluate", model, *files, *asked[:-1], "eavesdropper")
+    assert found["uncertainty"] == pytest.approx(plain["uncertainty"] * (4 / 3) ** 0.5, rel=1e-4)
+    with Ledger.open(path) as ledger:
+        assert ledger.statement().spent_epsilon > before
+    assert "needs at least 3 silos, got 2" in cli.run("evaluate", model, *files[:2], *asked).stderr
+    assert "colluders are for the view" in cli.run("evaluate", model, *files, *asked[:-2], "--colluders", "1").stderr

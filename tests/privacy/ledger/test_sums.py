@@ -1,0 +1,114 @@
+"""Sums under masks in a ledger: admitted where its observers are covered, counted once for all, and said so."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.accounting import statement
+from dpadmm.privacy.certificates.masked import Shares, masked_sum
+from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
+from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, open_for_reading
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
+from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin, SummedGaussianRelease
+
+BUDGET = Budget(epsilon=3.0, delta=1e-5)
+DATA = tuple(SiloColumns(name, {"x": [i + 0.5, 1.0], "y": [1, -1]}) for i, name in enumerate("abcde"))
+PLAIN = Certificate(bound=1.0, unit=Unit.RECORD, view=View.PUBLIC, theorem="C9", assumptions=("bounded",))
+
+
+def sums(colluders: int) -> Protection:
+    return Protection(view=View.AGGREGATE, colluders=colluders)
+
+
+def summed(colluders: int, noise_std: float = 5.0, k: int = 1) -> SummedGaussianRelease:
+    certificate = masked_sum(PLAIN, shares=Shares(5, colluders), grid=2.0**-30, dimension=2)
+    return SummedGaussianRelease(certificate=certificate, noise_std=noise_std, silos=5, agent=-1, round=k)
+
+
+def made(path, protection: Protection) -> Ledger:
+    return Ledger.create(path, DATA, BUDGET, protection=protection)
+
+
+def reserve(ledger: Ledger, *releases) -> None:
+    ledger.confirm(DATA).reserve(releases, run="run", algorithm="noisy-gradients", origin=Origin.SECURE)
+
+
+@pytest.mark.parametrize(
+    "protection",
+    [sums(0), sums(1), Protection(view=View.COORDINATOR), Protection(view=View.PUBLIC), Protection(view=View.PEER)],
+    ids=["none", "one", "coordinator", "public", "peer"],
+)
+def test_a_sum_against_one_colluder_is_admitted_where_it_covers_the_observer(path, protection):
+    with made(path, protection) as ledger:
+        ledger.confirm(DATA).check_protection(sums(1))
+        reserve(ledger, summed(1))
+        assert ledger.statement().spent_epsilon == pytest.approx(statement([summed(1)]).curve.epsilon(1e-5), rel=1e-9)
+        assert f"from {protection.observer}" in str(ledger.statement())
+
+
+@pytest.mark.parametrize(
+    ("protection", "colluders"),
+    [(Protection(), 1), (sums(2), 1), (sums(1), 0), (Protection(view=View.PEER), 0)],
+    ids=["eavesdropper", "two", "one", "peer"],
+)
+def test_a_sum_is_refused_where_more_is_asked_for(path, protection, colluders):
+    with made(path, protection) as ledger:
+        with pytest.raises(InputError, match="does not cover it"):
+            ledger.confirm(DATA).check_protection(sums(colluders))
+        with pytest.raises(InputError, match=f"against {protection.observer}.*does not cover it"):
+            reserve(ledger, summed(colluders))
+        assert ledger.statement().releases == 0
+
+
+def test_a_budget_for_sums_takes_noise_of_every_kind_and_says_whom_it_counts(path, tmp_path):
+    own = replace(PLAIN, view=View.EAVESDROPPER)
+    laplace = CoordinateLaplaceRelease(certificate=replace(own, norm=Norm.L1), scale=4.0, agent=0, round=1)
+    gaussian = GaussianRelease(certificate=own, noise_std=9.0, agent=0, round=2)
+    with made(path, sums(1)) as ledger:
+        reserve(ledger, summed(1, k=3), summed(2, k=4), laplace, gaussian)
+        said = ledger.statement()
+        assert said.spent_epsilon > 0.25
+        assert "from the coordinator with up to 1 silo, who see sums" in str(said)
+        assert "up to 1: every silo that looks counts" in str(said)
+    with open_for_reading(path) as read:
+        assert read.protection == sums(1)
+        assert read.statement().spent_epsilon == said.spent_epsilon
+        read.export_json(tmp_path / "export.json")
+    exported = json.loads((tmp_path / "export.json").read_text())
+    assert exported["protection"] == sums(1).content()
+    assert [each["body"]["release"].get("silos") for each in exported["entries"][1:]] == [5, 5, None, None]
+
+
+def test_a_budget_without_colluders_says_that_no_silo_may_look(path):
+    with made(path, sums(0)) as ledger:
+        assert "not for a silo that looks" in str(ledger.statement())
+
+
+def test_a_budget_for_sums_needs_two_honest_silos(path):
+    with pytest.raises(InputError, match="needs at least 6 silos, got 5"):
+        made(path, sums(4))
+    assert not path.exists()
+
+
+def test_a_kept_profile_remembers_whose_shares_it_is_made_of(path):
+    counts = column_profile(n_numeric=1, n_categorical=0, n_records=10, protection=sums(1), is_noise_shared=True)
+    shares = Shares(5, 1)
+    certificate = profile_on_grid(counts, grid=2.0**-20, n_bins=3, shares=shares)
+    release = SummedGaussianRelease(certificate=certificate, noise_std=8.0, silos=5, agent=-1, round=0)
+    subject = ProfiledColumns("form", ("x[0]",), 10, sums(1))
+    with made(path, sums(1)) as ledger:
+        reserve(ledger, release)
+        confirmed = ledger.confirm(DATA)
+        with pytest.raises(InputError, match="noise"):
+            confirmed.keep_profile(subject, "run", (1.0, 2.0, 3.0), release.noise_std)
+        confirmed.keep_profile(subject, "run", (1.0, 2.0, 3.0), release.total_std)
+        kept = confirmed.kept_profile(subject)
+        paid = confirmed.release_of(kept)
+        assert confirmed.kept_profile(replace(subject, protection=sums(2))) is None
+    found, own = statement([paid]), statement([release])
+    assert found.curve.epsilon(1e-5) == pytest.approx(own.curve.epsilon(1e-5), rel=1e-9)
+    assert found.if_all_collude.epsilon(1e-5) == pytest.approx(own.if_all_collude.epsilon(1e-5), rel=1e-9)
+    assert np.isclose(kept.noise_std, 8.0 * np.sqrt(5 / 4))
