@@ -22,7 +22,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.baselines import gradient_sum
-from dpadmm.privacy.protection import Unit
+from dpadmm.privacy.protection import Relation, Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -44,8 +44,8 @@ class NoisyGradients(Method):
     momentum: part of the last movement that is repeated, in [0, 1); 0 is plain descent.
     unit: whom the noise is calibrated for, record or user.
 
-    Guarantees: C9. A person moves the sum by at most `2 G w_i r/n_i` in each of their silos, which add up; Gaussian
-    noise composes exactly (C0). Against the public where the coordinator adds the noise, against everybody where there
+    Guarantees: C9. A person moves the sum by at most `2 G w_i r/n_i` in each of their silos, which add up, and by half
+    of that where records are added or removed and the n_i are nominal; Gaussian noise composes exactly (C0). Against the public where the coordinator adds the noise, against everybody where there
     is one silo, and with masks against coordinator, outsiders and colluding silos (C12).
     """
 
@@ -59,6 +59,7 @@ class NoisyGradients(Method):
         is_sum=True,
         hides_alone=True,
         units=frozenset({Unit.RECORD, Unit.USER}),
+        relations=frozenset(Relation),
         takes_any_regulariser=True,
         longest_step=1.0,
         free=frozenset({"step", "momentum", "mu"}),

@@ -58,7 +58,8 @@ def bought_profile(
         return None
     from dpadmm.datasets.profile import ReleasedProfile  # it reads tables; whoever has rows has loaded it
 
-    counts = ReleasedProfile.of(form, np.array(kept.counts), kept.noise_std, kept.records, kept.run)
+    is_nominal = not protection.relation.has_public_sizes
+    counts = ReleasedProfile.of(form, np.array(kept.counts), kept.noise_std, kept.records, kept.run, is_nominal)
     found = BoughtProfile(counts, ledger.release_of(kept))
     return found if 2 * found.m**2 <= m_of(target.epsilon, target.delta) ** 2 else None
 

@@ -173,10 +173,16 @@ class _Asked:
             check_ledger(ledger)
         if state is not None and ledger is not None:
             raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
+        protection = protection_from(protection_of(ledger), Unit.RECORD, View.EAVESDROPPER, *people)
+        if not protection.relation.has_public_sizes:
+            raise InputError(
+                "A private figure is a mean over a public number of records, so it is certified for replace-one "
+                f"neighbours; the ledger's budget is for {protection.relation.value}. Nothing was spent."
+            )
         return cls(
             checks.positive("epsilon", epsilon),
             None if delta is None else checks.open_unit("delta", delta),
-            protection_from(protection_of(ledger), Unit.RECORD, View.EAVESDROPPER, *people),
+            protection,
             ledger,
             seed_of(state),
             groups,

@@ -202,13 +202,14 @@ class Plan(Course):
         """Return the plan as text."""
         task = self.task
         hidden = task.protection
+        number = task.n_records if hidden.relation.has_public_sizes else f"nominally {task.n_records}"
         lines = [
-            f"Task      {task.n_silos} silo(s), {task.n_records} records, d = {task.dimension}, {task.loss}",
+            f"Task      {task.n_silos} silo(s), {number} records, d = {task.dimension}, {task.loss}",
             f"Budget    epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}, for {hidden}, against "
             f"{hidden.observer}",
             *self._encoding_lines(),
             f"Method    {self.method}, {self.rounds} rounds, ridge {self.mu:.3g}; the result is {self.output.value}",
-            f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; replacing "
+            f"Noise     {self.noise_std.mean():.3g} per coordinate of a message; {hidden.relation.changing} "
             f"{hidden.change_in_one_silo} moves it by at most {self.sensitivity.mean():.3g}; "
             f"models have a norm of about {self.signal:.3g}",
             f"Expect    {self.expected}",
@@ -271,6 +272,7 @@ def task_json(task: Task) -> dict[str, Any]:
         "epsilon": task.target.epsilon,
         "delta": task.target.delta,
         "unit": task.protection.unit.value,
+        "relation": task.protection.relation.value,
         "view": task.protection.view.value,
         "edges": None if task.network is None else task.network.edges.tolist(),
         "regulariser": None if task.regulariser is None else repr(task.regulariser),
@@ -338,7 +340,10 @@ class _Encoded:
     def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
         form = self.rows.form
         assert form is not None
-        self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records)
+        has_sizes = self.plan.task.protection.relation.has_public_sizes
+        self.profile = ReleasedProfile.of(
+            form, pooled, noise_std, self.subject().records, is_nominal=not has_sizes
+        )
         return self.encoded()
 
     def encoded(self) -> Sequence[Problem]:
