@@ -158,7 +158,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         notes = [f"before training, {rows.description}; this map is public", *rows.notes]
         if wishes.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
-        raw, n_silos = wishes.shown(rows.raw), len(rows.raw.parts)
+        raw, n_silos = wishes.public_rows(rows.raw), len(rows.raw.parts)
         if not wishes.protection.relation.has_public_sizes and n_silos > 1:
             notes.append("which silos there are was read off groups and is taken to be public")
         with opened(self.ledger, *rows.known) as ledger:

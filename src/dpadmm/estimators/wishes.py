@@ -126,7 +126,7 @@ class Wishes:
         """The source of noise."""
         return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
 
-    def shown(self, rows: RawSilos) -> RawSilos:
+    def public_rows(self, rows: RawSilos) -> RawSilos:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
         return with_public_sizes(rows, self.nominal_records)
 

@@ -48,6 +48,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         picture=network_picture(model.silos, model.wiring, guarantee.view),
         observers=observers(view, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)),
         protected=guarantee.protected,
+        has_sizes=guarantee.protected.relation.has_public_sizes,
         covers=covers("the model"),
         custody=model.custody.words(len(model.silos)),
         from_whom=FROM_WHOM[view],
