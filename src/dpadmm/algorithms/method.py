@@ -225,6 +225,7 @@ class WorstCase:
     """Neighbouring problems that hurt a method: in words what differs and why, and the method as it runs on them.
 
     is_inside: the audit reads the noisy values inside the local step, which is more than travels.
+    protection: whom the noise is planned for.
     """
 
     pair: str
@@ -232,6 +233,7 @@ class WorstCase:
     problems: tuple[Problem, Problem]
     rounds: int
     is_inside: bool = False
+    protection: Protection = ONE_RECORD
 
 
 class Method:

@@ -22,7 +22,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.baselines import gradient_sum
-from dpadmm.privacy.protection import Relation, Unit
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -116,13 +116,15 @@ class NoisyGradients(Method):
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A Huber regression, a margin loss, and all of a user's records."""
+        """A Huber regression, a margin loss, all of a user's records, and a record that is there or not."""
         method = cls(step=0.1)
         user = neighbours.saturated(3, records=2, changed=2)
+        added = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
         return (
             WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
             WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
+            WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
         )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:

@@ -20,7 +20,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.claims import ClaimedEpsilon
-from dpadmm.privacy.protection import View
+from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +70,12 @@ class MethodSubject(Subject):
     rounds: int
     network: Network | None = None
     schedule: Schedule | None = None
+    protection: Protection = ONE_RECORD
 
     @property
     def setting(self) -> Setting:
         """The public facts of the method's run, the same in both worlds."""
-        return Setting(self.worlds[0], self.rounds, TOLERANCE, self.network)
+        return Setting(self.worlds[0], self.rounds, TOLERANCE, self.network, self.protection)
 
     @property
     def is_pure(self) -> bool:
@@ -93,7 +94,8 @@ class MethodSubject(Subject):
             self.network,
             self.schedule,
             engine,
-            is_secure=is_secure,
+            self.protection,
+            is_secure,
         )
 
     def stage(self, plan: NoisePlan, replicas: int) -> RunSetup:

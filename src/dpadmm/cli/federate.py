@@ -137,9 +137,10 @@ def _finish(
 ) -> None:
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
+    nominal = "" if outcome.agreement.has_public_sizes else "nominally "
     for silo in outcome.silos:
         typer.echo(
-            f"  {silo.name}: {silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at delta "
+            f"  {silo.name}: {nominal}{silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at delta "
             f"{silo.delta:.3g} ({silo.certificate}, {silo.strength}, against the {silo.view})"
         )
     if outcome.seconds_per_round:

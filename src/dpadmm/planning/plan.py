@@ -184,6 +184,7 @@ class Plan(Course):
             l1=l1,
             tolerance=self.setting.tolerance,
             tail_power=self.schedule.power if isinstance(self.schedule, Tail) else 0.0,
+            relation=task.protection.relation.value,
             records_per_person=task.protection.records_per_person,
             silos_per_person=task.protection.silos_per_person,
             noise=noise,
