@@ -62,8 +62,16 @@ def test_a_second_fit_takes_the_relation_from_the_ledger_but_needs_the_number(cl
     assert not is_told(other.stderr)
 
 
-def test_a_plan_counts_no_rows(cli, study, done):
+def test_private_figures_are_refused(cli, done):
     place, words, _ = done
+    budget = ("--epsilon", "0.1", "--delta", "1e-5", "--ledger", str(place / "l"))
+    result = cli.run("evaluate", str(place / "m.json"), *words[:2], *budget)
+    assert "certified for replace-one neighbours" in " ".join(result.stderr.split())
+    assert not is_told(result.stderr)
+
+
+def test_a_plan_counts_no_rows(cli, study, done):
+    _, words, _ = done
     said = cli.ask("plan", *words, "--no-curve")
     assert (said["task"]["relation"], said["task"]["sizes"]) == ("add-or-remove", [214, 213, 213])
     same = ("plan", "--sizes", "320,320", "--dimension", "4", *study.words[4:], *ADDED, "--no-curve")

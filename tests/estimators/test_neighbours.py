@@ -127,9 +127,7 @@ class TestSecrecy:
         private = {"time", "key_check", "silos", "columns", "run", "data", "counts", "detail"}
         kept = [[{k: v for k, v in e["body"].items() if k not in private} for e in entries] for *_, entries in both]
         assert kept[0] == kept[1]
-        shapes = [
-            [(len(s["columns"]), len(s["label"])) for s in entries[0]["body"]["silos"]] for *_, entries in both
-        ]
+        shapes = [[(len(s["columns"]), len(s["label"])) for s in entries[0]["body"]["silos"]] for *_, entries in both]
         assert shapes[0] == shapes[1]
 
     def test_every_statement_names_the_relation(self, both):

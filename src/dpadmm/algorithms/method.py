@@ -136,7 +136,8 @@ class About:
     hides_alone: whether one silo by itself adds the coordinator's noise, before anything leaves.
     is_curator: whether all data lie with one party, and only the last model leaves.
     is_federated: whether silos can run it by themselves.
-    units: whom it can hide. relations: between which neighbours it is certified. takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
+    units: whom it can hide. relations: between which neighbours it is certified.
+    takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
     longest_step: of a planned round, in units of 1/L; explicit gradient steps have one, proximal ones do not.
     why: what speaks for it, where the planner chooses it.
     noised: what the noise is added to. free: its numbers, and facts of its setting, that no certificate depends on.

@@ -140,8 +140,8 @@ def _finish(
     nominal = "" if outcome.agreement.has_public_sizes else "nominally "
     for silo in outcome.silos:
         typer.echo(
-            f"  {silo.name}: {nominal}{silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at delta "
-            f"{silo.delta:.3g} ({silo.certificate}, {silo.strength}, against the {silo.view})"
+            f"  {silo.name}: {nominal}{silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at "
+            f"delta {silo.delta:.3g} ({silo.certificate}, {silo.strength}, against the {silo.view})"
         )
     if outcome.seconds_per_round:
         typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds a round")

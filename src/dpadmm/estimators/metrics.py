@@ -174,11 +174,7 @@ class _Asked:
         if state is not None and ledger is not None:
             raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
         protection = protection_from(protection_of(ledger), Unit.RECORD, View.EAVESDROPPER, *people)
-        if not protection.relation.has_public_sizes:
-            raise InputError(
-                "A private figure is a mean over a public number of records, so it is certified for replace-one "
-                f"neighbours; the ledger's budget is for {protection.relation.value}. Nothing was spent."
-            )
+        check_sizes(protection)
         return cls(
             checks.positive("epsilon", epsilon),
             None if delta is None else checks.open_unit("delta", delta),
@@ -192,6 +188,15 @@ class _Asked:
     @property
     def sampler(self) -> Sampler:
         return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
+
+
+def check_sizes(protection: Protection) -> None:
+    """Refuse neighbours for which the number of records, over which a figure is the mean, is secret."""
+    if not protection.relation.has_public_sizes:
+        raise InputError(
+            "A private figure is a mean over a public number of records, so it is certified for replace-one "
+            f"neighbours; the ledger's budget is for {protection.relation.value}. Nothing was spent."
+        )
 
 
 def _labels(model: Any, X: Any, y: Any) -> NDArray[Any]:

@@ -12,7 +12,8 @@ Gaussian noise K rounds multiply it by sqrt(K), and after a total time `T = K t`
     shares of it under masks     the same times sqrt(N/(N - t))   t colluders (C12)
     spherical noise (pure)       tau = 2 G q sqrt(N) s sqrt(K d)/epsilon
 
-r records and s silos per person; where records are added or removed, 2 G is G and n is nominal. A prediction then carries `R tau T`, R the row norm, whatever the dimension.
+r records and s silos per person; where records are added or removed, 2 G is G and n is nominal. A prediction
+then carries `R tau T`, R the row norm, whatever the dimension.
 Descending longer learns finer directions, down to curvatures of about 1/T; shorter keeps predictions cleaner. The
 best T leaves noise of the order of the loss's own scale S (1 for margins; for Huber its threshold):
 `T = c S/(R tau)`, with c from 1/2 to 8 depending on the data. Simulations choose c.

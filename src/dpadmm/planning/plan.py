@@ -342,9 +342,7 @@ class _Encoded:
         form = self.rows.form
         assert form is not None
         has_sizes = self.plan.task.protection.relation.has_public_sizes
-        self.profile = ReleasedProfile.of(
-            form, pooled, noise_std, self.subject().records, is_nominal=not has_sizes
-        )
+        self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, is_nominal=not has_sizes)
         return self.encoded()
 
     def encoded(self) -> Sequence[Problem]:

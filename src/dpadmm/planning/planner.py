@@ -392,7 +392,11 @@ def warnings(task: Task, method: type[Method], is_hopeless: bool, expected: Fore
 def hopeless_words(task: Task, expected: Forecast) -> str:
     """Say that nothing is to be expected, and what would help."""
     nominal = "" if task.protection.relation.has_public_sizes else "nominally "
-    unit = f"{nominal}{min(task.sizes)} records per silo" if task.protection.unit is Unit.RECORD else f"{task.n_silos} users"
+    unit = (
+        f"{nominal}{min(task.sizes)} records per silo"
+        if task.protection.unit is Unit.RECORD
+        else f"{task.n_silos} users"
+    )
     return (
         f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {expected.simplest}; "
         "pool silos, lower d, or raise eps."

@@ -25,7 +25,11 @@ def checked_counts(counts: Floats, agreement: Agreement, records: int, source: s
     A record is counted once in each column, so bare counts have at most the norm `records sqrt(columns)`. Where records
     are a nominal number, there may be many times as many.
     """
-    most = records * (1 if agreement.has_public_sizes else MOST_PER_NOMINAL) * math.sqrt(agreement.n_numeric + agreement.n_categorical)
+    most = (
+        records
+        * (1 if agreement.has_public_sizes else MOST_PER_NOMINAL)
+        * math.sqrt(agreement.n_numeric + agreement.n_categorical)
+    )
     return _checked(counts, agreement.n_counts, agreement.largest + most, source)
 
 

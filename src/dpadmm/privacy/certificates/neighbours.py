@@ -168,9 +168,7 @@ def edge_curvature(*, edge_penalty: float, degree: int) -> float:
     return 2 * checks.positive("edge_penalty", edge_penalty) * checks.count("degree", degree)
 
 
-def neighbour_words(
-    records_per_person: int, silos_per_person: int, relation: Relation = Relation.REPLACE_ONE
-) -> str:
+def neighbour_words(records_per_person: int, silos_per_person: int, relation: Relation = Relation.REPLACE_ONE) -> str:
     """Say in words which data are neighbours.
 
     >>> neighbour_words(3, 2)
