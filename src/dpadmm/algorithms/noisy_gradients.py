@@ -45,8 +45,8 @@ class NoisyGradients(Method):
     unit: whom the noise is calibrated for, record or user.
 
     Guarantees: C9. A person moves the sum by at most `2 G w_i r/n_i` in each of their silos, which add up, and by half
-    of that where records are added or removed and the n_i are nominal; Gaussian noise composes exactly (C0). Against the
-    public where the coordinator adds the noise, against everybody where there is one silo, and with masks against
+    of that where records are added or removed and the n_i are nominal; Gaussian noise composes exactly (C0). Against
+    the public where the coordinator adds the noise, against everybody where there is one silo, and with masks against
     coordinator, outsiders and colluding silos (C12).
     """
 

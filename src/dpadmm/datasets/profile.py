@@ -254,13 +254,7 @@ class ReleasedProfile:
 
     @classmethod
     def of(
-        cls,
-        form: ProfileForm,
-        pooled: Floats,
-        noise_std: float,
-        records: int,
-        run: str = "",
-        is_nominal: bool = False,
+        cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int, run: str = "", is_nominal: bool = False
     ) -> "ReleasedProfile":
         """Return the profile from noisy weighted counts (size,) summed over the silos, with this noise in all."""
         if pooled.shape != (form.size,):
@@ -281,9 +275,8 @@ class ReleasedProfile:
     def counted(self) -> int:
         """Of how many records shares are taken: the public number, or what the noisy counts say if that is nominal.
 
-        Every column counts all records, so the columns' totals, weighted by how little noise they have, estimate their
-        number. The nominal number stays unless the estimate differs by more than three deviations of its noise. Error
-        bars of shares do not count that of the estimate.
+        Every column counts all records. Unless the mean of these counts, weighted by how little noise they have, is
+        more than three deviations off, the nominal number stays. Error bars of shares do not count its own error.
         """
         if not self.is_nominal:
             return self.records

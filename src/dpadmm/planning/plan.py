@@ -369,6 +369,7 @@ def carry_out(
     problems: Sequence[Problem] | Unencoded
     raw = None
     if isinstance(silos, RawSilos):
+        silos = _with_public_sizes(silos, plan.task)
         if plan.profile is not None:
             plan.profile.check(silos.form, silos.sizes, plan.setting)
         raw = _Encoded(plan, silos, None if bought is None else bought.counts)
@@ -391,6 +392,15 @@ def carry_out(
         profile_epsilon=_profile_epsilon(plan, bought, is_secure=isinstance(sampler, SecureSampler)),
         encoding=None if raw is None else raw.encoding,
     )
+
+
+def _with_public_sizes(rows: RawSilos, task: Task) -> RawSilos:
+    """Return rows that are told by the plan's nominal sizes where their own are secret."""
+    if task.protection.relation.has_public_sizes:
+        return rows
+    if len(rows.parts) != task.n_silos:
+        raise InputError(f"The plan is for {task.n_silos} silos, got {len(rows.parts)}. Plan again.")
+    return replace(rows, nominal=task.sizes)
 
 
 def _profile_epsilon(plan: Plan, bought: BoughtProfile | None, *, is_secure: bool) -> float | None:
