@@ -36,6 +36,26 @@ LOSS, ACCURACY, RISK = "log-loss", "accuracy", "mean risk / base rate"
 METRICS = tuple(f"{rows} {score}" for rows in (TRAINING, HELD_OUT) for score in (LOSS, ACCURACY, RISK))
 
 
+@dataclass(frozen=True)
+class Trust:
+    """Who is trusted: what a fit is asked for, and whether its rows are in silos at all."""
+
+    words: dict[str, Any]
+    has_silos: bool = True
+
+
+EAVESDROPPER, PUBLIC, ALONE = "nobody, no masks", "the coordinator", "one silo has all records"
+UNWATCHED, MASKED = "masks, no silo looks (t = 0)", "masks, one silo may look (t = 1)"
+TRUST = {
+    EAVESDROPPER: Trust({}),
+    PUBLIC: Trust({"view": "public"}),
+    ALONE: Trust({}, has_silos=False),
+    UNWATCHED: Trust({"view": "aggregate", "colluders": 0}),
+    MASKED: Trust({"view": "aggregate", "colluders": 1}),
+}
+"""By whom they trust; what is fitted is the same."""
+
+
 class Fit(NamedTuple):
     """Rows to train on, and rows to score, by what they are called."""
 
@@ -126,18 +146,19 @@ def _loaded(name: str) -> tuple[pd.DataFrame, NDArray[Any]]:
     return table, SETS[name].silos(table)
 
 
-def measure(name: str, epsilon: float, run: int) -> dict[str, float]:
+def measure(name: str, trust: str, epsilon: float, run: int) -> dict[str, float]:
     """Fit with the planner's defaults and simulated noise; return the scores, by the names in METRICS."""
     (table, silo), chosen = _loaded(name), SETS[name]
     schema = schema_of(chosen.known)
     labels, found = table[schema.label.name], {}
     positive = schema.label.read(labels).values > 0
     for train, scored in chosen.fits(silo, run):
-        model = PrivateLogisticRegression(epsilon, DELTA, schema=schema, random_state=FIRST_SEED + run)
+        asked = {"schema": schema, "random_state": FIRST_SEED + run} | TRUST[trust].words
+        model = PrivateLogisticRegression(epsilon, DELTA, **asked)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SimulatedNoiseWarning)
             warnings.simplefilter("ignore", HopelessPlanWarning)  # the planner warns at the smallest budgets
-            model.fit(table.iloc[train], labels.iloc[train], groups=silo[train])
+            model.fit(table.iloc[train], labels.iloc[train], groups=silo[train] if TRUST[trust].has_silos else None)
         for called, rows in scored.items():
             risk = model.predict_proba(table.iloc[rows])[:, 1]
             found[f"{called} {LOSS}"] = float(log_loss(positive[rows], risk))

@@ -34,7 +34,20 @@ def sets(accuracy):
 
 def bench(folder: Path, runs: int) -> str:
     """Run the benchmark on the set that comes with scikit-learn; return what it prints."""
-    words = ["--sets", "breast", "--epsilons", "5", "--runs", str(runs), "--workers", "1", "--results", str(folder)]
+    trust = ["--trust", "nobody, no masks", "the coordinator"]
+    words = [
+        "--sets",
+        "breast",
+        *trust,
+        "--epsilons",
+        "5",
+        "--runs",
+        str(runs),
+        "--workers",
+        "1",
+        "--results",
+        str(folder),
+    ]
     env = {**os.environ, "PYTHONWARNINGS": "error"}
     done = subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stderr
@@ -49,8 +62,9 @@ def test_runs_at_toy_size_and_goes_on(tmp_path, accuracy):
     second = bench(tmp_path, 2)
     assert file.read_text().startswith(kept), "the first run is not measured again"
     runs = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [run[:3] for run in runs] == [["breast", 5.0, 0], ["breast", 5.0, 1]]
-    assert all(run[3]["training accuracy"] > 0.75 for run in runs)
+    first_runs = [["breast", trust, 5.0, 0] for trust in ("nobody, no masks", "the coordinator")]
+    assert [run[:4] for run in runs] == [*first_runs, *([*run[:3], 1] for run in first_runs)]
+    assert all(run[4]["training accuracy"] > 0.75 for run in runs)
     for printed in (first, second):
         assert all(metric in printed for metric in accuracy.METRICS)
         assert "3edf231" in printed

@@ -42,7 +42,7 @@ RULE_OF_THUMB = 2.0
 """The value of c to begin with, and to keep unless another is clearly better."""
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
-_LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 50, 200, 0.9
+_LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 16, 200, 0.9
 _PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
 _MOST_GRADIENTS = 4000
 _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
@@ -114,7 +114,7 @@ def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
         least = unit_noise(task, method) / aim  # the noise of a minimiser is tau/mu
         return Settings(method, 1, 1.0, mu if task.regulariser is not None else max(mu, least))
     if method is NoisyGradients:
-        return gradient_rule(task, mu)
+        return gradient_rule(task, mu, ratio)
     smoothness = task.functions(mu).constants.smoothness
     rounds = _PURE_ROUNDS if method.about.is_pure else _LEAST_ROUNDS
     time = aim / unit_noise(task, method, rounds)
@@ -136,16 +136,16 @@ def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
     return Settings(method, rounds, time / rounds, mu)
 
 
-def gradient_rule(task: Task, mu: float) -> Settings:
-    """Return the settings of noisy gradients: full steps, a ridge of half the noise, rounds until it has settled.
+def gradient_rule(task: Task, mu: float, ratio: float) -> Settings:
+    """Return the settings of noisy gradients: full steps, and a ridge in place of stopping early.
 
-    With momentum beta a direction of curvature mu settles in about `1/(mu t)` times `1 - beta` rounds of length t.
+    A ridge tau/c leaves noise of about c on a prediction, as descending for a time c/tau does. With momentum beta a
+    direction of curvature mu settles in about `1.5 (1 - beta)/(mu t)` rounds of length t.
     """
-    tau = unit_noise(task, NoisyGradients)
-    ridge = mu if task.regulariser is not None else max(mu, 0.5 * task.row_norm * tau / margin_scale(task.loss))
+    drag = max(mu, unit_noise(task, NoisyGradients) * task.row_norm / (ratio * margin_scale(task.loss)))
+    ridge = mu if task.regulariser is not None else drag
     step = 1.0 / task.functions(ridge).constants.smoothness
-    drag = max(ridge, 0.5 * task.row_norm * tau / margin_scale(task.loss))
-    rounds = math.ceil((1 - _MOMENTUM) / (drag * step))
+    rounds = math.ceil(1.5 * (1 - _MOMENTUM) / (drag * step))
     return Settings(NoisyGradients, min(max(rounds, _LEAST_GRADIENTS), _MOST_STEPS), step, ridge)
 
 
