@@ -1,5 +1,6 @@
 """Counts of a column profile, and the encoding that follows from noisy ones."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -221,3 +222,34 @@ def test_other_columns_or_counts_are_another_form():
     assert ProfileForm(COLUMNS).digest == FORM.digest
     with pytest.raises(InputError, match="counts"):
         profile_of(FORM, np.zeros(3), 1.0, 10)
+
+
+class TestNominalNumbers:
+    """Where the number of records is secret, shares are taken of what the noisy counts say it is."""
+
+    COLUMNS = (Numeric("a", -1.0, 1.0), Categorical("b", ("u", "v")))
+
+    def released(self, nominal, noise_std=3.0, number=5000):
+        form, rng = ProfileForm(self.COLUMNS), np.random.default_rng(1)
+        counts = np.concatenate([np.full(n, number / n) for n in (form.bins[0].number, form.bins[1].number)])
+        noisy = counts * form.weights + rng.normal(0, noise_std, form.size)
+        return ReleasedProfile.of(form, noisy, noise_std, nominal, is_nominal=True)
+
+    def test_a_nominal_number_stays_unless_the_counts_clearly_say_another(self):
+        assert self.released(5000).counted == 5000
+        assert self.released(5010, noise_std=30.0).counted == 5010
+        for nominal in (1000, 9000):
+            assert self.released(nominal).counted == pytest.approx(5000, abs=60)
+
+    def test_the_encoding_hardly_depends_on_the_nominal_number(self):
+        near, far = (self.released(nominal).scales(self.COLUMNS) for nominal in (5000, 500))
+        assert near[0].centre == pytest.approx(far[0].centre, abs=0.02)
+        assert near[0].scale == pytest.approx(far[0].scale, rel=0.02)
+
+    def test_a_public_number_is_taken_as_it_is(self):
+        assert replace(self.released(1000), is_nominal=False).counted == 1000
+
+    def test_an_empty_table_has_a_profile(self):
+        released = self.released(5000, number=0)
+        assert released.counted >= 1
+        assert len(released.table()) == 2

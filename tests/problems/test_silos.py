@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dpadmm.algorithms.anatomy import Agents
+from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.errors import InputError
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos, row_norms
 
 KINDS = [np.asarray, sparse.csr_array, sparse.csr_matrix, sparse.coo_array]
@@ -208,3 +212,43 @@ class TestRefusals:
     def test_labels_that_are_not_finite(self, bad):
         with pytest.raises(InputError, match="silo 1: labels hold NaN or infinite"):
             Silos.from_parts([np.eye(2)] * 2, [np.ones(2), np.array([1.0, bad])], 1.0)
+
+
+class TestNominalSizes:
+    PARTS = ([np.eye(2), np.zeros((0, 2)), np.eye(2)[:1]], [np.array([1.0, -1.0]), np.zeros(0), np.ones(1)])
+
+    def silos(self, nominal=(4, 5, 6)):
+        return Silos.from_parts(*self.PARTS, row_norm=1.0, nominal=nominal)
+
+    def test_they_stand_for_the_true_ones(self):
+        silos = self.silos()
+        assert silos.sizes.tolist() == [4, 5, 6]
+        assert silos.take(np.array([2, 1])).sizes.tolist() == [6, 5]
+        assert silos.part(1)[0].shape == (0, 2)
+
+    def test_a_silo_without_records_is_refused_where_sizes_are_public(self):
+        with pytest.raises(InputError, match="no records"):
+            Silos.from_parts(*self.PARTS, row_norm=1.0)
+
+    @pytest.mark.parametrize(("nominal", "words"), [((4, 5), "one nominal number"), ((4, 0, 6), "at least 1")])
+    def test_bad_ones_are_refused(self, nominal, words):
+        with pytest.raises(InputError, match=words):
+            self.silos(nominal)
+
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+    def test_sums_are_divided_by_them(self, kind):
+        """Values, gradients and Hessians, dense and sparse, by hand."""
+        features, labels = self.PARTS
+        silos = Silos.from_parts([kind(part) for part in features], labels, row_norm=1.0, nominal=(4, 5, 6))
+        risk, w = EmpiricalRisk(silos, Logistic(), mu=0.5), np.array([0.3, -0.2])
+        points = np.tile(w[:, None], (3, 1, 1))
+        for i, n in enumerate((4, 5, 6)):
+            margins = labels[i] * (features[i] @ w)
+            slopes = -labels[i] / (1 + np.exp(margins))
+            value = np.log1p(np.exp(-margins)).sum() / n + 0.25 * w @ w
+            gradient = features[i].T @ slopes / n + 0.5 * w
+            assert risk.value(points)[i, 0] == pytest.approx(value)
+            np.testing.assert_allclose(risk.gradient(points)[i, :, 0], gradient, rtol=1e-12)
+            agents = Agents.of(Problem.of(risk), None, 1e-9, 1)
+            np.testing.assert_allclose(whole_gradients(agents, points)[i, :, 0], gradient * n / 15, rtol=1e-12)
+        assert risk.hessian(1, w).tolist() == [[0.5, 0.0], [0.0, 0.5]]

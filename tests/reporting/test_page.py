@@ -104,6 +104,16 @@ def test_the_headline_counts_a_persons_records(model, facts, headline, unit):
     assert "not steps fitted on these rows before" in said
 
 
+def test_where_records_are_added_or_removed_their_number_is_nominal(model):
+    added = replace(model, guarantee=replace(model.guarantee, relation="add-or-remove"))
+    said = text(report_page(added))
+    assert "Protected: one record (add-or-remove)" in said
+    assert "adding or removing it changes its probability" in said
+    assert "toss a coin whether it is there" in said
+    assert "a secret number of records (nominally 456) in 3 silos" in said
+    assert "their nominal number of records" in said
+
+
 def test_the_majority_class_of_synthetic_data_is_not_shown_as_that_of_the_records(model):
     said = text(report_page(model))
     assert "constant answer 0.6" not in said

@@ -157,7 +157,7 @@ def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
     out = np.empty_like(x)
     for i in range(functions.n_agents):
         part = slice(int(offsets[i]), int(offsets[i + 1]))
-        out[i] = passes.slope_sum(rows, shifts, part, x[i], functions.loss.form) / (part.stop - part.start)
+        out[i] = passes.slope_sum(rows, shifts, part, x[i], functions.loss.form) / functions.sizes[i]
     return out + functions.mu * x
 
 

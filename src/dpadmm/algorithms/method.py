@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates import LocalFunction
-from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 
@@ -99,6 +99,7 @@ class Setting:
             solver_tolerance=self.tolerance if tolerance is None else tolerance,
             records_per_person=self.protection.records_per_person,
             silos_per_person=self.protection.silos_per_person,
+            relation=self.protection.relation,
         )
 
     def degree(self, agent: int) -> int:
@@ -135,7 +136,8 @@ class About:
     hides_alone: whether one silo by itself adds the coordinator's noise, before anything leaves.
     is_curator: whether all data lie with one party, and only the last model leaves.
     is_federated: whether silos can run it by themselves.
-    units: whom it can hide. takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
+    units: whom it can hide. relations: between which neighbours it is certified.
+    takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
     longest_step: of a planned round, in units of 1/L; explicit gradient steps have one, proximal ones do not.
     why: what speaks for it, where the planner chooses it.
     noised: what the noise is added to. free: its numbers, and facts of its setting, that no certificate depends on.
@@ -152,6 +154,7 @@ class About:
     is_curator: bool = False
     is_federated: bool = True
     units: frozenset[Unit] = frozenset({Unit.RECORD})
+    relations: frozenset[Relation] = frozenset({Relation.REPLACE_ONE})
     takes_any_regulariser: bool = False
     needs_ridge: bool = False
     longest_step: float = math.inf
@@ -192,6 +195,16 @@ class About:
             return frozenset(View)
         return frozenset({View.PUBLIC, View.AGGREGATE} if self.is_sum else {View.PUBLIC})
 
+    def why_not(self, protection: Protection) -> str | None:
+        """Return why it is not certified for these neighbours and units, None if it is."""
+        if protection.relation not in self.relations:
+            return f"{self.name} is not certified for {protection.relation.value} neighbours"
+        if protection.unit not in self.units:
+            return f"{self.name} is not certified for the unit {protection.unit.value}"
+        if protection.unit is Unit.USER and not protection.relation.has_public_sizes:
+            return f"{self.name} is not certified for users that are added or removed"
+        return None
+
     @property
     def least_silos(self) -> int:
         """How many silos it needs: on a graph somebody must be there to talk to."""
@@ -213,6 +226,7 @@ class WorstCase:
     """Neighbouring problems that hurt a method: in words what differs and why, and the method as it runs on them.
 
     is_inside: the audit reads the noisy values inside the local step, which is more than travels.
+    protection: whom the noise is planned for.
     """
 
     pair: str
@@ -220,6 +234,7 @@ class WorstCase:
     problems: tuple[Problem, Problem]
     rounds: int
     is_inside: bool = False
+    protection: Protection = ONE_RECORD
 
 
 class Method:

@@ -22,7 +22,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.baselines import gradient_sum
-from dpadmm.privacy.protection import Unit
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -44,9 +44,10 @@ class NoisyGradients(Method):
     momentum: part of the last movement that is repeated, in [0, 1); 0 is plain descent.
     unit: whom the noise is calibrated for, record or user.
 
-    Guarantees: C9. A person moves the sum by at most `2 G w_i r/n_i` in each of their silos, which add up; Gaussian
-    noise composes exactly (C0). Against the public where the coordinator adds the noise, against everybody where there
-    is one silo, and with masks against coordinator, outsiders and colluding silos (C12).
+    Guarantees: C9. A person moves the sum by at most `2 G w_i r/n_i` in each of their silos, which add up, and by half
+    of that where records are added or removed and the n_i are nominal; Gaussian noise composes exactly (C0). Against
+    the public where the coordinator adds the noise, against everybody where there is one silo, and with masks against
+    coordinator, outsiders and colluding silos (C12).
     """
 
     about: ClassVar[About] = About(
@@ -59,6 +60,7 @@ class NoisyGradients(Method):
         is_sum=True,
         hides_alone=True,
         units=frozenset({Unit.RECORD, Unit.USER}),
+        relations=frozenset(Relation),
         takes_any_regulariser=True,
         longest_step=1.0,
         free=frozenset({"step", "momentum", "mu", "smoothness"}),
@@ -115,13 +117,15 @@ class NoisyGradients(Method):
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A Huber regression, a margin loss, and all of a user's records."""
+        """A Huber regression, a margin loss, all of a user's records, and a record that is there or not."""
         method = cls(step=0.1)
         user = neighbours.saturated(3, records=2, changed=2)
+        added = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
         return (
             WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
             WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
+            WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
         )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:

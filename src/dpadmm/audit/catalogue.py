@@ -77,6 +77,7 @@ def _subject(name: str, case: WorstCase) -> MethodSubject:
         algorithm=algorithm,
         rounds=case.rounds,
         network=complete(case.problems[0].n_agents) if case.algorithm.needs_network else None,
+        protection=case.protection,
     )
 
 

@@ -85,6 +85,7 @@ def evaluate(
         from dpadmm.cli.training import Books, TaskWords, protection_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import read_silos
+        from dpadmm.estimators.metrics import check_sizes
         from dpadmm.reporting.files import check_apart, check_writable, encode
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)
@@ -101,10 +102,12 @@ def evaluate(
         else:
             books = Books(path=ledger, budget=budget)
             books.check()
+            protection = protection_of(ledger, None, view, records_per_person, silos_per_person, colluders)
+            check_sizes(protection)
             words = TaskWords(
                 epsilon=epsilon or 0.0,
                 delta=delta or 0.0,
-                protection=protection_of(ledger, None, view, records_per_person, silos_per_person, colluders),
+                protection=protection,
             )
             found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
         place = replace(saved, measurements=(*saved.measurements, found)).save(model) if record else None

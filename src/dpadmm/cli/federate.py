@@ -140,10 +140,11 @@ def _finish(
     observer = agreed_run(outcome.agreement).plan.statement().protection.observer
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
+    nominal = "" if outcome.agreement.has_public_sizes else "nominally "
     for silo in outcome.silos:
         typer.echo(
-            f"  {silo.name}: {silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at delta "
-            f"{silo.delta:.3g} ({silo.certificate}, {silo.strength}, against {observer})"
+            f"  {silo.name}: {nominal}{silo.records} records, {silo.releases} releases, epsilon {silo.epsilon:.6g} at "
+            f"delta {silo.delta:.3g} ({silo.certificate}, {silo.strength}, against {observer})"
         )
     if outcome.seconds_per_round:
         typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds a round")

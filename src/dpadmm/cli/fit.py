@@ -45,6 +45,8 @@ def fit(
     colluders: options.Colluders = None,
     records_per_person: options.RecordsPerPerson = None,
     silos_per_person: options.SilosPerPerson = None,
+    neighbours: options.NeighboursWord = None,
+    nominal_records: options.NominalRecords = None,
     loss: options.LossWord = "auto",
     method: options.MethodWord = "auto",
     topology: options.TopologyWord = "auto",
@@ -82,13 +84,14 @@ def fit(
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=protection_of(ledger, unit, view, records_per_person, silos_per_person, colluders),
+            protection=protection_of(ledger, unit, view, records_per_person, silos_per_person, colluders, neighbours),
             loss=loss,
             method=method,
             topology=topology,
             alpha=alpha,
             l1_ratio=l1_ratio,
             profile=ProfileRule.of(profile, profile_share),
+            nominal_records=nominal_records,
         )
         filled = _schema(schema, target, files)
         if report is not None:
@@ -181,7 +184,7 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     for heading, words in model.collusion_lines:
         table.add_row(heading, words)
     table.add_row("Covers", covers("the model"))
-    table.add_row("Trained on", f"{model.records} records in {len(model.silos)} silo(s), {model.wiring.words}")
+    table.add_row("Trained on", f"{model.records_words} in {len(model.silos)} silo(s), {model.wiring.words}")
     if said.profile is not None:
         table.add_row("Profile", cell(said.profile))
     table.add_row("Tables", model.custody.words(len(model.silos)))

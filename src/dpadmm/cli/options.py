@@ -45,6 +45,20 @@ Colluders = Annotated[
         rich_help_panel=_PRIVACY,
     ),
 ]
+NeighboursWord = Annotated[
+    Literal["replace-one", "add-remove"] | None,
+    typer.Option(
+        help="Neighbouring data: a record replaced (sizes are public), or added or removed (sizes are secret). "
+        "Default: the ledger's, else replace-one.",
+        rich_help_panel=_PRIVACY,
+    ),
+]
+NominalRecords = Annotated[
+    int | None,
+    typer.Option(
+        help="With add-remove: the public number that stands for that of all records.", rich_help_panel=_PRIVACY
+    ),
+]
 RecordsPerPerson = Annotated[
     int | None,
     typer.Option(help="Most records of one person in a silo. Default: the ledger's, else 1.", rich_help_panel=_PRIVACY),

@@ -39,6 +39,8 @@ def plan(
     colluders: options.Colluders = None,
     records_per_person: options.RecordsPerPerson = None,
     silos_per_person: options.SilosPerPerson = None,
+    neighbours: options.NeighboursWord = None,
+    nominal_records: options.NominalRecords = None,
     loss: options.LossWord = "auto",
     method: options.MethodWord = "auto",
     topology: options.TopologyWord = "auto",
@@ -70,17 +72,18 @@ def plan(
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=protection_of(None, unit, view, records_per_person, silos_per_person, colluders),
+            protection=protection_of(None, unit, view, records_per_person, silos_per_person, colluders, neighbours),
             loss=loss,
             method=method,
             topology=topology,
             alpha=alpha,
             l1_ratio=l1_ratio,
             profile=ProfileRule.of(profile, profile_share),
+            nominal_records=nominal_records,
         )
         if plot is not None:
             _check_plot(plot, force)
-        counts = _sizes(files or [], sizes, split_by, has_header=header)
+        counts = _sizes(files or [], sizes, split_by, nominal_records, has_header=header)
         task = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
@@ -107,14 +110,23 @@ def _task(
     return words.task(counts, Schema.load(schema))
 
 
-def _sizes(files: list[Path], sizes: str | None, split_by: str | None, *, has_header: bool) -> tuple[int, ...]:
+def _sizes(
+    files: list[Path], sizes: str | None, split_by: str | None, nominal: int | None, *, has_header: bool
+) -> tuple[int, ...]:
     from dpadmm.datasets.tables import read_silos
+    from dpadmm.planning.task import nominal_sizes
 
     if (sizes is None) is (not files):
         raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")
+    counts = _counts(sizes) if sizes is not None else ()
+    if nominal is not None and sizes is not None and sum(counts) != nominal:
+        raise InputError(f"--sizes must add up to --nominal-records {nominal}: with add-remove they are nominal, too.")
     if sizes is not None:
-        return _counts(sizes)
-    return tuple(len(table.frame) for table in read_silos(files, split_by, has_header=has_header).values())
+        return counts
+    tables = read_silos(files, split_by, has_header=has_header)
+    if nominal is not None:
+        return nominal_sizes(nominal, len(tables))
+    return tuple(len(table.frame) for table in tables.values())
 
 
 def _counts(sizes: str) -> tuple[int, ...]:

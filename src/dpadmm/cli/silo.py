@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -46,6 +46,10 @@ def init(
     colluders: Annotated[
         int | None, typer.Option(help="Least number of silos that may look with the coordinator, for --view aggregate.")
     ] = None,
+    neighbours: Annotated[
+        Literal["replace-one", "add-remove"],
+        typer.Option(help="What the budget counts: a record replaced, or one more or less (its size stays secret)."),
+    ] = "replace-one",
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory."""
     with clear_federation_failures():
@@ -53,6 +57,7 @@ def init(
         from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
         from dpadmm.engines.federation.silo_files import SiloFiles
         from dpadmm.engines.flower.tls import create_node_key
+        from dpadmm.estimators.wishes import relation_of
 
         is_summed = _is_summed(view, colluders)
         policy = Policy(
@@ -65,6 +70,7 @@ def init(
             trusts_coordinator=trust_coordinator,
             screening=Screening.of(missing, unlisted, out_of_range),
             records_per_person=records_per_person,
+            relation=relation_of(neighbours),
             has_header=header,
             colluders=1 if colluders is None else colluders,
         )
@@ -224,9 +230,11 @@ def _print_participant(directory: Path) -> None:
     from dpadmm.engines.federation.silo import Silo
 
     silo = Silo(directory)
+    is_public = silo.policy.relation.has_public_sizes
+    records = f"records = {silo.records}" if is_public else "# records = its part of the agreed nominal number"
     typer.echo(
         f"\n[[participants]]\nname = {json.dumps(silo.policy.name, ensure_ascii=False)}\n"
-        f'records = {silo.records}\nkey = "{silo.public_key}"'
+        f'{records}\nkey = "{silo.public_key}"'
     )
     typer.echo(f"# fingerprint for the other owners, past the coordinator: {fingerprint(silo.public_key)}")
     schema = Schema.load(silo.files.schema)

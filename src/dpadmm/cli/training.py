@@ -14,7 +14,14 @@ from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, screen_cells
 from dpadmm.engines.bought import BoughtProfile, bought_profile
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators.wishes import method_name, network_of, penalty_of, protection_from
+from dpadmm.estimators.wishes import (
+    method_name,
+    network_of,
+    nominal_number,
+    penalty_of,
+    protection_from,
+    with_public_sizes,
+)
 from dpadmm.estimators.wishes import protection_of as kept_in
 from dpadmm.networks.graph import Network
 from dpadmm.noise.secure import SecureSampler
@@ -36,6 +43,8 @@ def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
     """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
     seen: dict[frozenset[bytes], str] = {}
     for silo in ledger_data(tables):
+        if silo.rows == 0:
+            continue  # holds nobody
         where = tables[silo.name].where
         first = seen.setdefault(frozenset(silo.digests.values()), where)
         if first != where:
@@ -63,6 +72,7 @@ class TaskWords:
     alpha: float | None = None
     l1_ratio: float = 0.0
     profile: ProfileRule = AUTO
+    nominal_records: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
@@ -70,6 +80,7 @@ class TaskWords:
         checks.open_unit("--delta", self.delta)
         penalty_of(self.alpha, self.l1_ratio)
         self.method_name()
+        nominal_number(self.protection.relation, self.nominal_records)
 
     def method_name(self) -> str | None:
         """Return the registry's name of the method, None where the planner chooses."""
@@ -109,10 +120,11 @@ def protection_of(
     records_per_person: int | None,
     silos_per_person: int | None,
     colluders: int | None = None,
+    neighbours: str | None = None,
 ) -> Protection:
     """Return what the options say about people and observers; what they leave out is the ledger's, if it is there."""
     book = ledger if ledger is not None and ledger.exists() else None
-    return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person, colluders)
+    return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person, colluders, neighbours)
 
 
 def loss_of(word: str, *, is_real: bool) -> Loss:
@@ -183,15 +195,22 @@ class Books:
 
 
 def prepare(
-    schema: Schema, tables: Mapping[str, SiloTable], screening: Screening, names: Sequence[str] | None = None
+    schema: Schema,
+    tables: Mapping[str, SiloTable],
+    screening: Screening,
+    names: Sequence[str] | None = None,
+    nominal_records: int | None = None,
 ) -> Prepared:
     """Read every table; faults name file, row and column. `names`: what silos are called, where not as the tables."""
+    may_be_empty = nominal_records is not None
     parts = [
-        screen_cells(schema.columns, schema.label, table.frame, table.where, screening) for table in tables.values()
+        screen_cells(schema.columns, schema.label, table.frame, table.where, screening, may_be_empty=may_be_empty)
+        for table in tables.values()
     ]
     names = list(tables) if names is None else names
     sources = tuple(f"{name}[0]" for name in schema.column_names)  # as `SiloColumns.of_frame` has them
     rows = RawSilos(schema, parts, [[part.labels for part in parts]], names, sources=sources)
+    rows = with_public_sizes(rows, nominal_records)
     return Prepared(rows, tuple(note for part in parts for note in part.notes))
 
 
@@ -252,7 +271,7 @@ class Training:
 
     def _prepared(self) -> Prepared:
         names = public_names(list(self.tables), self.words.protection.unit)
-        return prepare(self.schema, self.tables, self.screening, names)
+        return prepare(self.schema, self.tables, self.screening, names, self.words.nominal_records)
 
     def _check_words(self) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""

@@ -238,20 +238,24 @@ class ColumnCounts:
 class ReleasedProfile:
     """All columns' noisy counts over `records` records (users, where a user's rows count as one).
 
-    run: name of the run that released them.
+    run: name of the run that released them. is_nominal: the number of records is a nominal one and the true one secret,
+    of which the counts tell what `counted` makes of them.
     """
 
     columns: tuple[ColumnCounts, ...]
     records: int
     form: str
     run: str = ""
+    is_nominal: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a profile of nobody."""
         checks.count("records of a profile", self.records)
 
     @classmethod
-    def of(cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int, run: str = "") -> "ReleasedProfile":
+    def of(
+        cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int, run: str = "", is_nominal: bool = False
+    ) -> "ReleasedProfile":
         """Return the profile from noisy weighted counts (size,) summed over the silos, with this noise in all."""
         if pooled.shape != (form.size,):
             raise InputError(f"A profile of this form has {form.size} counts, got {pooled.shape}.")
@@ -264,7 +268,22 @@ class ReleasedProfile:
             records=records,
             form=form.digest,
             run=run,
+            is_nominal=is_nominal,
         )
+
+    @property
+    def counted(self) -> int:
+        """Of how many records shares are taken: the public number, or what the noisy counts say if that is nominal.
+
+        Every column counts all records. Unless the mean of these counts, weighted by how little noise they have, is
+        more than three deviations off, the nominal number stays. Error bars of shares do not count its own error.
+        """
+        if not self.is_nominal:
+            return self.records
+        totals = np.array([math.fsum(column.counts) for column in self.columns])
+        trust = np.array([1 / (len(column.counts) * column.noise_std**2) for column in self.columns])
+        found, deviation = float(trust @ totals / trust.sum()), 1 / math.sqrt(trust.sum())
+        return self.records if abs(found - self.records) <= 3 * deviation else max(round(found), 1)
 
     def by(self, run: str) -> "ReleasedProfile":
         """Return it as released by this run, unless an earlier one has released it."""
@@ -276,7 +295,7 @@ class ReleasedProfile:
         if found is None:
             known = ", ".join(column.name for column in self.columns)
             raise InputError(f"The profile has no column {name!r}; it has {known}.")
-        return found.statistics(self.records)
+        return found.statistics(self.counted)
 
     def table(self) -> "pd.DataFrame":
         """Return mean, quartiles, most frequent category and share of empty cells of every column, with their errors.
@@ -290,7 +309,8 @@ class ReleasedProfile:
 
     def scales(self, columns: Sequence[Column]) -> tuple[ColumnScale, ...]:
         """Return how the columns are encoded, by what is visible above the noise."""
-        return tuple(_scale(column, counts, self.records) for column, counts in zip(columns, self.columns, strict=True))
+        records = self.counted
+        return tuple(_scale(column, counts, records) for column, counts in zip(columns, self.columns, strict=True))
 
 
 def _named(column: Column, bins: NumberBins | CategoryBins, counts: Floats, noise_std: float) -> ColumnCounts:

@@ -76,6 +76,7 @@ class RawSilos:
     parts: one per silo. labels: for every problem on these rows, the encoded labels of every silo.
     own: how rows are encoded where the user has decided that; None leaves it to the plan.
     sources: what the data shown to a ledger call the columns, in order; none where a profile cannot be kept.
+    nominal: public numbers that stand for those of the silos' rows where these are secret.
     """
 
     encoder: Encoder
@@ -84,6 +85,7 @@ class RawSilos:
     names: Sequence[str] | None = None
     own: RowEncoding | None = None
     sources: tuple[str, ...] = ()
+    nominal: tuple[int, ...] | None = None
 
     @property
     def form(self) -> ProfileForm | None:
@@ -92,8 +94,8 @@ class RawSilos:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Records per silo, public."""
-        return tuple(part.number for part in self.parts)
+        """Records per silo, public, or the nominal numbers in their place."""
+        return tuple(part.number for part in self.parts) if self.nominal is None else self.nominal
 
     def subject(self, protection: Protection) -> ProfiledColumns:
         """Return what a profile of these rows is about; where each silo is a user, users are counted."""
@@ -119,4 +121,5 @@ class RawSilos:
     def silos(self, encoding: RowEncoding) -> list[Silos]:
         """Return the encoded rows of all silos, with the labels of each problem."""
         features = [part.rows(encoding) for part in self.parts]
-        return [Silos.from_parts(features, each, self.encoder.row_norm, self.names) for each in self.labels]
+        norm = self.encoder.row_norm
+        return [Silos.from_parts(features, each, norm, self.names, self.nominal) for each in self.labels]

@@ -309,10 +309,21 @@ class ScreenedCells:
 
 
 def screen_cells(
-    columns: Sequence[Column], label: Label | None, frame: pd.DataFrame, where: str, screening: Screening
+    columns: Sequence[Column],
+    label: Label | None,
+    frame: pd.DataFrame,
+    where: str,
+    screening: Screening,
+    *,
+    may_be_empty: bool = False,
 ) -> ScreenedCells:
-    """Read every column, and the label if there is one, and apply the policies for awkward cells."""
+    """Read every column, and the label if there is one, and apply the policies for awkward cells.
+
+    `may_be_empty`: a table without rows will do, since nobody may learn how many there are.
+    """
     _check_columns([*(each.name for each in columns), *([label.name] if label else [])], frame, where)
+    if len(frame) == 0 and not may_be_empty:
+        raise InputError(f"{where} has a header but no rows. Leave it out, or give it at least one record.")
     findings = _Findings(where, _row_numbers(frame))
     cells = [column.read(frame[column.name]) for column in columns]
     blank = np.zeros(len(frame), dtype=bool)
@@ -325,7 +336,7 @@ def screen_cells(
         # A row without features: a real target of 0 has no residual, a sign no gradient either way.
         labels = np.where(blank, 0.0 if label.is_real else 1.0, read.values)
     findings.check()
-    if blank.all():
+    if len(blank) and blank.all():
         raise InputError(f"{where}: every row would be blanked, so nothing is left to learn from. Repair the table.")
     if blank.any():
         findings.notes.append(f"{where}: {blank.sum()} of {len(blank)} row(s) blanked: counted, but all features 0")
@@ -346,8 +357,6 @@ def _check_columns(needed: Sequence[str], frame: pd.DataFrame, where: str) -> No
     twice = [name for name in needed if (frame.columns == name).sum() > 1]
     if twice:
         raise InputError(f"{where} has more than one column named {', '.join(map(repr, twice))}. Rename all but one.")
-    if len(frame) == 0:
-        raise InputError(f"{where} has a header but no rows. Leave it out, or give it at least one record.")
 
 
 def _apply(column: Column | Label, found: Cells, screening: Screening, findings: _Findings, *, is_label: bool) -> Mask:

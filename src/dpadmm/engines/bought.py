@@ -58,7 +58,8 @@ def bought_profile(
         return None
     from dpadmm.datasets.profile import ReleasedProfile  # it reads tables; whoever has rows has loaded it
 
-    counts = ReleasedProfile.of(form, np.array(kept.counts), kept.noise_std, kept.records, kept.run)
+    is_nominal = not protection.relation.has_public_sizes
+    counts = ReleasedProfile.of(form, np.array(kept.counts), kept.noise_std, kept.records, kept.run, is_nominal)
     found = BoughtProfile(counts, ledger.release_of(kept))
     return found if 2 * found.m**2 <= m_of(target.epsilon, target.delta) ** 2 else None
 
@@ -77,7 +78,8 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
     """Return what a run costs together with an earlier profile that its rows are encoded by.
 
     A model that rests on the profile tells what the profile tells, so its figure must count it, though nothing more is
-    spent. Of two observers the weaker one is stated, against whom both hold, and of two numbers of colluders the smaller.
+    spent. Of two observers the weaker one is stated, against whom both hold, and of two numbers of colluders the
+    smaller.
     """
     whom = {release.certificate.protection for release in (*plan, earlier)}
     weakest = next((one for one in whom if all(one.is_covered_by(other) for other in whom)), None)

@@ -29,6 +29,7 @@ from dpadmm.noise.sums import Masks
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates.masked import Shares
+from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.privacy.records import (
@@ -103,8 +104,14 @@ class Course:
             self.setting, is_pooled=self.is_pooled, is_secure=is_secure, shares=self.shares
         )
         if is_secure:
-            check_reach(planned, int(self.setting.problem.functions.sizes.sum()))
+            check_reach(planned, self.most_records)
         return planned
+
+    @property
+    def most_records(self) -> int:
+        """How many records there can be, as a public fact: where their number is secret, many times the nominal one."""
+        known = int(self.setting.problem.functions.sizes.sum())
+        return known if self.setting.protection.relation.has_public_sizes else MOST_PER_NOMINAL * known
 
     def whole_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return every release of all problems, round 0 included."""
@@ -133,7 +140,7 @@ class Course:
             shares=self.shares,
         )
         if is_secure:
-            check_reach(planned, int(setting.problem.functions.sizes.sum()))
+            check_reach(planned, self.most_records)
             check_solvable(planned, setting.problem.dimension, setting.tolerance)
         return planned
 
@@ -143,7 +150,12 @@ class Course:
 
 
 def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise, ...]:
-    """Return what the method will release, or refuse one that does not say."""
+    """Return what the method will release, or refuse one that does not say, or not for these neighbours."""
+    if not setting.protection.relation.has_public_sizes:
+        about = algorithm.about if isinstance(algorithm, Method) else None
+        problem = f"{type(algorithm).__name__} does not say" if about is None else about.why_not(setting.protection)
+        if problem is not None:
+            raise InputError(f"{problem}. Use noisy-gradients, or replace-one neighbours. Nothing was spent.")
     found = algorithm.promises(setting) if hasattr(algorithm, "promises") else ()
     if not found:
         raise InputError(
@@ -221,7 +233,7 @@ def run_course(
         _load_kernels()
         engine = replace(engine, recording=Recording(every=0))
     everything = course.whole_plan(is_secure)
-    books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes))
+    books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes), setting.protection)
     if books and not is_secure:
         raise InputError("Simulated noise cannot be recorded as a release: use SecureSampler(), or leave ledgers out.")
     name = name if name is not None else f"{label}-{uuid.uuid4()}"
@@ -375,16 +387,18 @@ def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
 
 
 def _books(
-    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None, sizes: tuple[int, ...]
+    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None, sizes: tuple[int, ...], protection: Protection
 ) -> list[tuple[ConfirmedLedger, range]]:
     """Return each ledger with the silos whose releases it records."""
     if ledgers is None:
         return []
     if isinstance(ledgers, ConfirmedLedger):
-        return [(ledgers.for_run(sizes), range(len(sizes)))]
+        return [(ledgers.for_run(sizes, protection.relation), range(len(sizes)))]
     if len(ledgers) != len(sizes):
         raise InputError(f"Give one ledger for all silos, or one for each of the {len(sizes)}; got {len(ledgers)}.")
-    return [(ledger.for_run(sizes[i : i + 1]), range(i, i + 1)) for i, ledger in enumerate(ledgers)]
+    return [
+        (ledger.for_run(sizes[i : i + 1], protection.relation), range(i, i + 1)) for i, ledger in enumerate(ledgers)
+    ]
 
 
 def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, label: str, name: str) -> Iterator[Receipt]:

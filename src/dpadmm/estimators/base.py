@@ -81,6 +81,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     max_records_per_person: int | None
     max_silos_per_person: int | None
     colluders: int | None
+    neighbours: str | None
+    nominal_records: int | None
     ledger: Any
     random_state: Any
 
@@ -156,25 +158,27 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         notes = [f"before training, {rows.description}; this map is public", *rows.notes]
         if wishes.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
-        sizes = rows.layout.sizes
+        raw, n_silos = wishes.public_rows(rows.raw), len(rows.raw.parts)
+        if not wishes.protection.relation.has_public_sizes and n_silos > 1:
+            notes.append("which silos there are was read off groups and is taken to be public")
         with opened(self.ledger, *rows.known) as ledger:
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
             bought = None
             if ledger is not None and wishes.profile.is_wanted:
-                bought = bought_profile(ledger, rows.raw, wishes.protection, wishes.target)
-            plan = wishes.plan(loss, rows.raw, rows.schema.dimension, bought)
+                bought = bought_profile(ledger, raw, wishes.protection, wishes.target)
+            plan = wishes.plan(loss, raw, rows.schema.dimension, bought)
             self._warn(wishes, rows, plan)
-            done = carry_out(plan, rows.raw, wishes.sampler, ledger, progress=False, bought=bought)
+            done = carry_out(plan, raw, wishes.sampler, ledger, progress=False, bought=bought)
             spending = None if ledger is None else self._spending(ledger)
-        names = [f"silo {i}" for i in range(1, len(sizes) + 1)]  # those of groups may be people's
-        title = f"{rows.schema.label.name} from {len(sizes)} silo(s)"
+        names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
+        title = f"{rows.schema.label.name} from {n_silos} silo(s)"
         model = released_model(done, rows.schema, names, title, spending, notes)
         self.plan_ = plan
         self.history_ = done.histories
         self.privacy_ = PrivacyStatement.of(
             done.statement,
-            tuple(done.noise_plan.by(range(len(sizes)))),
+            tuple(done.noise_plan.by(range(n_silos))),
             delta=wishes.target.delta,
             origin=done.origin,
             assumptions=notes,
@@ -199,7 +203,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _warn(self, wishes: Wishes, rows: TrainingRows, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""
-        n_records, has_groups = sum(rows.layout.sizes), rows.known[2] is not None
+        n_records, has_groups = plan.task.n_records, rows.known[2] is not None
         if wishes.is_simulated:
             self._notify(
                 "random_state is set, so the noise is simulated and anyone with the seed can take it off. THE RESULT "

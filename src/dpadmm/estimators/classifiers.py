@@ -111,6 +111,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     algorithm: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
     max_records_per_person, max_silos_per_person: assumed maxima; they enter noise and statement. None: the ledger's,
         else 1.
+    neighbours: "replace-one" (neighbouring data have one other record; sizes are public) or "add-remove" (one record
+        more or less; sizes stay secret). None: the ledger's, else "replace-one". The two are not comparable.
+    nominal_records: with "add-remove", the public number that stands for that of all records; choose it without
+        counting them, rather too large than too small.
     classes: all classes, public; None reads them off y, which the statement then says.
     ledger: path of a ledger, or an open one: checks that it is that of these data, records the release and refuses it
         beyond its budget. Copies and worker processes open the same file.
@@ -173,6 +177,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         max_records_per_person: int | None = None,
         max_silos_per_person: int | None = None,
         colluders: int | None = None,
+        neighbours: str | None = None,
+        nominal_records: int | None = None,
         classes: Any = None,
         ledger: Any = None,
         random_state: Any = None,
@@ -228,6 +234,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         max_records_per_person: int | None = None,
         max_silos_per_person: int | None = None,
         colluders: int | None = None,
+        neighbours: str | None = None,
+        nominal_records: int | None = None,
         classes: Any = None,
         ledger: Any = None,
         random_state: Any = None,

@@ -15,7 +15,6 @@ _SAFE = tuple(
         rf"Found array with \d+ (?:sample|feature)\(s\) \(shape={_SHAPE}\) while a minimum of \d+ is required"
         rf"(?: by {_CLASS})?\.",
         rf"Found array with dim \d+, while dim <= 2 is required(?: by {_CLASS})?\.",
-        r"Found input variables with inconsistent numbers of samples: \[(?:\d+(?:, )?)*\]",
         rf"X has \d+ features, but {_CLASS} is expecting \d+ features as input\.?",
         rf"y should be a 1d array, got an array of shape {_SHAPE} instead\.",
         r"y must be real numbers, got values of type [a-z0-9<>U]+\.",
@@ -54,6 +53,7 @@ _TOLD = (
         "X must be a table with two dimensions, (records, features). Reshape your data, or pass a DataFrame.",
     ),
     ("Input should have at least 1 dimension", "X and y must be arrays, got a single value."),
+    ("inconsistent numbers of samples", "X, y and what stands beside them must have equally many rows."),
     ("Singleton array", "X and y must be arrays, got a single value."),
     (
         "The feature names should match those that were passed during fit",

@@ -92,14 +92,12 @@ class Layout:
         """Return the layout that `groups` (n,) names; without groups there is one silo."""
         if groups is None:
             return cls((np.arange(n_records),), ("silo 0",))
-        with told_as(f"groups must name the silo of each of the {n_records} records, in one list."):
+        with told_as("groups must name the silo of each record, in one list."):
             labels = np.asarray(groups)
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.shape != (n_records,):
-            raise InputError(
-                f"groups must name the silo of each of the {n_records} records, got an array of shape {labels.shape}."
-            )
+            raise InputError("groups must name the silo of each record: one list, as long as X has rows.")
         if labels.dtype.kind not in "biufUSOM":
             raise InputError(f"groups must be numbers or text, got values of type {labels.dtype}.")
         if np.any(pd.isna(labels)):
@@ -220,7 +218,7 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFra
     if y is None:
         raise InputError(f"{name} requires y to be passed, but the target y is None.")
     table = counted(X)
-    with told_as(f"y must be one label for each of the {len(table)} rows of X."):
+    with told_as("y must be one label for each row of X."):
         if isinstance(y, list | tuple):  # cell by cell: as one array, one person's label would change how others read
             values = pd.Series(list(y), dtype=object)
         else:

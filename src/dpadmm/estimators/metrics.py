@@ -186,6 +186,7 @@ class _Asked:
         if state is not None and ledger is not None:
             raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
         protection = protection_from(protection_of(ledger), Unit.RECORD, *people)
+        check_sizes(protection)
         if protection.view not in (View.EAVESDROPPER, View.AGGREGATE):
             raise InputError(f"view must be 'eavesdropper' or 'aggregate' for a metric, got {shown(people[0])}.")
         if protection.view is View.AGGREGATE and delta is None:
@@ -205,6 +206,15 @@ class _Asked:
     @property
     def sampler(self) -> Sampler:
         return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
+
+
+def check_sizes(protection: Protection) -> None:
+    """Refuse neighbours for which the number of records, over which a figure is the mean, is secret."""
+    if not protection.relation.has_public_sizes:
+        raise InputError(
+            "A private figure is a mean over a public number of records, so it is certified for replace-one "
+            f"neighbours; the ledger's budget is for {protection.relation.value}. Nothing was spent."
+        )
 
 
 def _labels(model: Any, X: Any, y: Any) -> NDArray[Any]:

@@ -52,7 +52,11 @@ def no_ledger_words(epsilon: float, delta: float | None, protection: Protection,
         "and nobody counts. Create a ledger once, with the most that these data may ever spend:",
         "    from dpadmm import ledger_data",
         "    from dpadmm.privacy.ledger import Budget, Ledger",
-        *(["    from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View"] if changed else []),
+        *(
+            ["    from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View"]
+            if changed
+            else []
+        ),
         f"    Ledger.create('data.ledger', ledger_data(X, y{', groups' if has_groups else ''}), {budget}"
         f"{f', protection=Protection({listed})' if changed else ''}).close()",
         "and give ledger='data.ledger' from then on. (Said once.)",

@@ -72,6 +72,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         max_records_per_person: int | None = None,
         max_silos_per_person: int | None = None,
         colluders: int | None = None,
+        neighbours: str | None = None,
+        nominal_records: int | None = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:

@@ -24,14 +24,15 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule, TableShape, Task
+from dpadmm.planning.task import ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, open_for_reading
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
+_NEIGHBOURS = {"replace-one": Relation.REPLACE_ONE, "add-remove": Relation.ADD_OR_REMOVE}
 _AUTO = "auto"
 _STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
@@ -69,7 +70,10 @@ class TableRules:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user asked for, as types; all of it public."""
+    """What the user asked for, as types; all of it public.
+
+    nominal_records: the number that stands for that of all records where this is secret, None where it is not.
+    """
 
     target: Target
     protection: Protection
@@ -79,6 +83,7 @@ class Wishes:
     seed: int | None
     rules: TableRules | None
     profile: ProfileRule
+    nominal_records: int | None = None
 
     @classmethod
     def of(cls, parameters: dict[str, Any], usual: Protection) -> "Wishes":
@@ -88,24 +93,27 @@ class Wishes:
                 "delta must be given: there is none that suits every data set. A common choice is well below 1/n for n "
                 "people, for instance delta=1e-6."
             )
+        protection = protection_from(
+            usual,
+            parameters["unit"],
+            parameters["view"],
+            parameters["max_records_per_person"],
+            parameters["max_silos_per_person"],
+            parameters["colluders"],
+            parameters["neighbours"],
+        )
         return cls(
             target=Target(
                 checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
             ),
-            protection=protection_from(
-                usual,
-                parameters["unit"],
-                parameters["view"],
-                parameters["max_records_per_person"],
-                parameters["max_silos_per_person"],
-                parameters["colluders"],
-            ),
+            protection=protection,
             method=method_name(parameters["algorithm"]),
             topology=parameters["topology"],
             penalty=penalty_of(parameters["alpha"], parameters["l1_ratio"]),
             seed=seed_of(parameters["random_state"]),
             rules=TableRules.of(parameters),
             profile=ProfileRule.of(parameters["profile"], parameters["profile_share"]),
+            nominal_records=nominal_number(protection.relation, parameters["nominal_records"]),
         )
 
     @property
@@ -117,6 +125,10 @@ class Wishes:
     def sampler(self) -> Sampler:
         """The source of noise."""
         return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
+
+    def public_rows(self, rows: RawSilos) -> RawSilos:
+        """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
+        return with_public_sizes(rows, self.nominal_records)
 
     def plan(self, loss: Loss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
         """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
@@ -136,8 +148,45 @@ class Wishes:
         return make_plan(task, method=self.method, problems=len(rows.labels))
 
 
+def with_public_sizes(rows: RawSilos, nominal_records: int | None) -> RawSilos:
+    """Return rows whose silos are told by their nominal sizes, if there is a nominal number of records."""
+    if nominal_records is None:
+        return rows
+    return replace(rows, nominal=nominal_sizes(nominal_records, len(rows.parts)))
+
+
+def nominal_number(relation: Relation, nominal_records: Any) -> int | None:
+    """Return the nominal number of records, which add-remove neighbours need and others do not take."""
+    if relation.has_public_sizes:
+        if nominal_records is not None:
+            raise InputError(
+                "nominal_records stands for a secret number of records, which replace-one neighbours do not have. "
+                "Leave it out, or take neighbours 'add-remove'."
+            )
+        return None
+    if nominal_records is None:
+        raise InputError(
+            "add-remove neighbours keep the number of records secret, so that nominal_records must be given: one "
+            "public number of about that size, known without counting the records. It decides weights, steps and noise."
+        )
+    return checks.count("nominal_records", nominal_records)
+
+
+def relation_of(neighbours: Any) -> Relation:
+    """Return the relation that a word names."""
+    if not isinstance(neighbours, str) or neighbours not in _NEIGHBOURS:
+        raise InputError(f"neighbours must be 'replace-one' or 'add-remove', got {shown(neighbours)}.")
+    return _NEIGHBOURS[neighbours]
+
+
 def protection_from(
-    usual: Protection, unit: Any, view: Any, records: Any, silos: Any, colluders: Any = None
+    usual: Protection,
+    unit: Any,
+    view: Any,
+    records: Any,
+    silos: Any,
+    colluders: Any = None,
+    neighbours: Any = None,
 ) -> Protection:
     """Return the protection that words and numbers name; None stands for the usual one, which is the ledger's."""
     seen_by = usual.view if view is None else checks.member("view", view, View)
@@ -145,6 +194,7 @@ def protection_from(
     return replace(
         usual,
         unit=usual.unit if unit is None else checks.member("unit", unit, Unit),
+        relation=usual.relation if neighbours is None else relation_of(neighbours),
         view=seen_by,
         colluders=counted if colluders is None else checks.count("colluders", colluders, least=0),
         records_per_person=(

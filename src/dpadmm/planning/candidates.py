@@ -12,7 +12,8 @@ Gaussian noise K rounds multiply it by sqrt(K), and after a total time `T = K t`
     shares of it under masks     the same times sqrt(N/(N - t))   t colluders (C12)
     spherical noise (pure)       tau = 2 G q sqrt(N) s sqrt(K d)/epsilon
 
-r records and s silos per person. A prediction then carries `R tau T`, R the row norm, whatever the dimension.
+r records and s silos per person; where records are added or removed, 2 G is G and n is nominal. A prediction
+then carries `R tau T`, R the row norm, whatever the dimension.
 Descending longer learns finer directions, down to curvatures of about 1/T; shorter keeps predictions cleaner. The
 best T leaves noise of the order of the loss's own scale S (1 for margins; for Huber its threshold):
 `T = c S/(R tau)`, with c from 1/2 to 8 depending on the data. Simulations choose c.
@@ -30,7 +31,7 @@ from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import STANDARD, RowForm
 from dpadmm.privacy.certificates.profile import column_profile
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.protection import Unit, View
+from dpadmm.privacy.protection import Relation, Unit, View
 from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
 from dpadmm.problems.regularisers import Regulariser
 
@@ -84,7 +85,7 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
     """
     exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
     # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
-    is_noisy = room(task, NoisyGradients) < _NOISELESS
+    is_noisy = room(task, NoisyGradients) < _NOISELESS or why_not(task, exact) is not None
     summed = tuple(each for each in ((NoisyGradients, exact) if is_noisy else (exact,)) if why_not(task, each) is None)
     if summed and task.network is None:
         return summed
@@ -184,7 +185,8 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
         if task.protection.unit is Unit.RECORD
         else max(task.sizes) / task.n_records
     )
-    slope = 2.0 * task.loss.slope_bound * task.row_norm * share
+    moved = 2.0 if task.protection.relation is Relation.REPLACE_ONE else 1.0
+    slope = moved * task.loss.slope_bound * task.row_norm * share
     silos = task.protection.silos_per_person
     if method.about.is_pure:
         reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
@@ -208,8 +210,9 @@ def why_not(task: Task, method: type[Method]) -> str | None:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
     if task.protection.view not in about.views(task.n_silos):
         return f"{about.name} is not certified against {task.protection.observer}"
-    if task.protection.unit not in about.units:
-        return f"{about.name} is not certified for the unit {task.protection.unit.value}"
+    uncertified = about.why_not(task.protection)
+    if uncertified is not None:
+        return uncertified
     if about.needs_ridge and own_ridge(task) == 0:
         return f"{about.name} needs a ridge, a weight alpha above 0"
     penalty = left_regulariser(task)

@@ -184,6 +184,7 @@ class Plan(Course):
             l1=l1,
             tolerance=self.setting.tolerance,
             tail_power=self.schedule.power if isinstance(self.schedule, Tail) else 0.0,
+            relation=task.protection.relation.value,
             records_per_person=task.protection.records_per_person,
             silos_per_person=task.protection.silos_per_person,
             noise=noise,
@@ -204,8 +205,9 @@ class Plan(Course):
         """Return the plan as text."""
         task = self.task
         hidden = task.protection
+        number = task.n_records if hidden.relation.has_public_sizes else f"nominally {task.n_records}"
         lines = [
-            f"Task      {task.n_silos} silo(s), {task.n_records} records, d = {task.dimension}, {task.loss}",
+            f"Task      {task.n_silos} silo(s), {number} records, d = {task.dimension}, {task.loss}",
             f"Budget    epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}, for {hidden}, against "
             f"{hidden.observer}",
             *self._encoding_lines(),
@@ -221,14 +223,15 @@ class Plan(Course):
     def _noise_words(self) -> str:
         """Say what is added to messages, and what it hides; of shares also what they add up to."""
         hidden, counted, moved = self.task.protection, self.noise_std.mean(), f"{self.sensitivity.mean():.3g}"
+        change = hidden.relation.changing
         if self.shares is None:
             alone = hidden.change_in_one_silo
-            return f"{counted:.3g} per coordinate of a message; replacing {alone} moves it by at most {moved}"
+            return f"{counted:.3g} per coordinate of a message; {change} {alone} moves it by at most {moved}"
         share = counted / math.sqrt(self.shares.honest)
         total = share * math.sqrt(self.shares.silos)
         return (
             f"{share:.3g} per coordinate in each silo's share, {total:.3g} in the sum; {counted:.3g} of it is counted, "
-            f"that of {self.shares.honest} shares; replacing {hidden.change} moves the sum by at most {moved}"
+            f"that of {self.shares.honest} shares; {change} {hidden.change} moves the sum by at most {moved}"
         )
 
     def _encoding_lines(self) -> list[str]:
@@ -285,6 +288,7 @@ def task_json(task: Task) -> dict[str, Any]:
         "epsilon": task.target.epsilon,
         "delta": task.target.delta,
         "unit": task.protection.unit.value,
+        "relation": task.protection.relation.value,
         "view": task.protection.view.value,
         "colluders": task.protection.n_colluders,
         "edges": None if task.network is None else task.network.edges.tolist(),
@@ -353,7 +357,8 @@ class _Encoded:
     def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
         form = self.rows.form
         assert form is not None
-        self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records)
+        has_sizes = self.plan.task.protection.relation.has_public_sizes
+        self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, is_nominal=not has_sizes)
         return self.encoded()
 
     def encoded(self) -> Sequence[Problem]:
@@ -380,6 +385,7 @@ def carry_out(
     problems: Sequence[Problem] | Unencoded
     raw = None
     if isinstance(silos, RawSilos):
+        silos = _with_public_sizes(silos, plan.task)
         if plan.profile is not None:
             plan.profile.check(silos.form, silos.sizes, plan.setting)
         raw = _Encoded(plan, silos, None if bought is None else bought.counts)
@@ -402,6 +408,15 @@ def carry_out(
         profile_epsilon=_profile_epsilon(plan, bought, is_secure=isinstance(sampler, SecureSampler)),
         encoding=None if raw is None else raw.encoding,
     )
+
+
+def _with_public_sizes(rows: RawSilos, task: Task) -> RawSilos:
+    """Return rows that are told by the plan's nominal sizes where their own are secret."""
+    if task.protection.relation.has_public_sizes:
+        return rows
+    if len(rows.parts) != task.n_silos:
+        raise InputError(f"The plan is for {task.n_silos} silos, got {len(rows.parts)}. Plan again.")
+    return replace(rows, nominal=task.sizes)
 
 
 def _profile_epsilon(plan: Plan, bought: BoughtProfile | None, *, is_secure: bool) -> float | None:

@@ -113,7 +113,7 @@ def plan(
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
-    methods = methods_for(task) if method is None else (_fitting(task, method),)
+    methods = _methods(task) if method is None else (_fitting(task, method),)
     whole, task = task.target, replace(task, target=_left(task, methods[0]))
     made: Plan | None = None
     share = _worthwhile_share(task, methods[0], problems)
@@ -327,6 +327,15 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
+def _methods(task: Task) -> tuple[type[Method], ...]:
+    found = methods_for(task)
+    if not found:
+        raise InputError(
+            f"No method is certified for {task.protection} against {task.protection.observer} with this penalty."
+        )
+    return found
+
+
 def _fitting(task: Task, name: str) -> type[Method]:
     known = plannable()
     if name not in known:
@@ -382,7 +391,12 @@ def warnings(task: Task, method: type[Method], is_hopeless: bool, expected: Fore
 
 def hopeless_words(task: Task, expected: Forecast) -> str:
     """Say that nothing is to be expected, and what would help."""
-    unit = f"{min(task.sizes)} records per silo" if task.protection.unit is Unit.RECORD else f"{task.n_silos} users"
+    nominal = "" if task.protection.relation.has_public_sizes else "nominally "
+    unit = (
+        f"{nominal}{min(task.sizes)} records per silo"
+        if task.protection.unit is Unit.RECORD
+        else f"{task.n_silos} users"
+    )
     return (
         f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {expected.simplest}; "
         "pool silos, lower d, or raise eps."

@@ -11,7 +11,7 @@ from dpadmm.datasets.profile import CategoryBins, ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions
 from dpadmm.problems.regularisers import Regulariser
@@ -100,7 +100,8 @@ class Task:
 
     Parameters
     ----------
-    sizes: records per silo, each at least 1. dimension: d, at least 1 (an intercept column counts).
+    sizes: records per silo, each at least 1; nominal ones where records are added or removed (`nominal_sizes`).
+    dimension: d, at least 1 (an intercept column counts).
     loss: a loss with a bounded slope (`Logistic`, `Huber`, `SmoothedHinge`).
     target: the whole budget (epsilon, delta). protection: who is protected from whom; the unit is record or user.
     network: who talks to whom; None lets the planner choose (a complete graph of peers, or a coordinator).
@@ -162,8 +163,24 @@ class Task:
         self.protection.check_silos(len(self.sizes))
         if self.protection.unit is Unit.FUNCTION:
             raise InputError("unit must be Unit.RECORD or Unit.USER; the function unit is for the consensus methods.")
+        self._check_relation()
         if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
             raise InputError(f"regulariser must be a regulariser such as Ridge(0.01), got {shown(self.regulariser)}.")
+
+    def _check_relation(self) -> None:
+        """Refuse what nothing is certified for where records are added or removed."""
+        hidden = self.protection
+        if hidden.relation.has_public_sizes:
+            return
+        if hidden.unit is not Unit.RECORD:
+            raise InputError("add-remove neighbours are certified for records, not for users. Use unit 'record'.")
+        if self.n_silos > 1 and hidden.view not in (View.PUBLIC, View.AGGREGATE):
+            raise InputError(
+                f"add-remove neighbours among several silos are certified where one noise hides the sum of all: use "
+                f"the view 'aggregate' or 'public', got {hidden.view.value!r}."
+            )
+        if self.network is not None:
+            raise InputError("add-remove neighbours are certified for sums, not for messages over a graph of silos.")
 
     def _check_network(self) -> None:
         if self.network is None:
@@ -190,9 +207,12 @@ class Task:
 
     def risk(self, silos: Silos, mu: float) -> EmpiricalRisk:
         """Return the functions of these silos; refuse silos that are not the task's."""
+        if not self.protection.relation.has_public_sizes and silos.n_agents == self.n_silos:
+            silos = silos.with_nominal(self.sizes)  # how many rows there are decides nothing
         sizes = tuple(silos.sizes.tolist())
         if sizes != self.sizes:
-            raise InputError(f"The plan is for silos of {self.sizes} records, got {sizes}. Plan again.")
+            found = f"{sizes}" if self.protection.relation.has_public_sizes else f"{silos.n_agents} silos"
+            raise InputError(f"The plan is for silos of {self.sizes} records, got {found}. Plan again.")
         if silos.dimension != self.dimension:
             raise InputError(f"The plan is for dimension {self.dimension}, got {silos.dimension}. Plan again.")
         if silos.row_norm > self.row_norm * (1 + ROW_NORM_SLACK):
@@ -200,6 +220,17 @@ class Task:
                 f"The plan is for rows of norm {self.row_norm:g}, the silos allow {silos.row_norm:g}. Plan again."
             )
         return EmpiricalRisk(silos, self.loss, mu)
+
+
+def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
+    """Return the nominal sizes of silos whose true ones are secret: one public number, dealt out evenly.
+
+    >>> nominal_sizes(1000, 3)
+    (334, 333, 333)
+    """
+    if checks.count("nominal_records", n_records) < n_silos:
+        raise InputError(f"nominal_records must be at least the {n_silos} silos there are, got {n_records}.")
+    return tuple(n_records // n_silos + (i < n_records % n_silos) for i in range(n_silos))
 
 
 def _moderate(name: str, value: float) -> None:

@@ -30,6 +30,16 @@ class Relation(Enum):
     REPLACE_ONE = "replace-one"
     ADD_OR_REMOVE = "add-or-remove"
 
+    @property
+    def has_public_sizes(self) -> bool:
+        """Whether neighbours have equally many records, so that their number may be told."""
+        return self is Relation.REPLACE_ONE
+
+    @property
+    def changing(self) -> str:
+        """What is done to a record, before its name: 'replacing' or 'adding or removing'."""
+        return "replacing" if self is Relation.REPLACE_ONE else "adding or removing"
+
 
 class View(Enum):
     """Who is looking."""
@@ -89,6 +99,8 @@ class Protection:
         """Refuse people without records, and words instead of kinds."""
         if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
             raise InputError(f"unit and view must be a Unit and a View, got {shown(self.unit)} and {shown(self.view)}.")
+        if not isinstance(self.relation, Relation):
+            raise InputError(f"relation must be a Relation, got {shown(self.relation)}.")
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
         if self.colluders is None:

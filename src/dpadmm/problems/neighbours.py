@@ -25,6 +25,7 @@ NEARLY_OPPOSITE = "two badly misclassified records, nearly opposite (logistic)"
 HINGE = "two records below the margin, nearly opposite (smoothed hinge)"
 HIDDEN = "high curvature, hidden state (smoothed hinge)"
 USER = "a user who pulls the other way"
+ADDED = "the only record of a silo, there or not (saturated Huber; add-or-remove)"
 
 FAR = 1e4
 """A label no run comes near: the Huber slope stays at its bound. Small enough for rounding not to matter."""
@@ -54,6 +55,21 @@ def saturated(
         return Problem.of(EmpiricalRisk(silos, Huber(1.0), mu=mu), weighting)
 
     return world(1.0), world(-1.0)
+
+
+def added(nominal: int = 2) -> Pair:
+    """Return Huber regressions in one dimension: agent 0 holds a record that pulls to FAR in P, and none in Q.
+
+    Sums are divided by the nominal number of records in both, so the gradient moves by exactly `G/nominal`, everywhere.
+    """
+    others, labels = np.ones((3, 1)), np.linspace(-1.0, 1.0, 3)
+
+    def world(number: int) -> Problem:
+        mine, pulled = np.ones((number, 1)), np.full(number, FAR)
+        silos = Silos.from_parts([mine, others], [pulled, labels], row_norm=1.0, nominal=(nominal, nominal))
+        return Problem.of(EmpiricalRisk(silos, Huber(1.0)))
+
+    return world(1), world(0)
 
 
 def misclassified(loss: Loss = _LOGISTIC, records: int = 1, weight: float = 1.0) -> Pair:

@@ -1,6 +1,7 @@
 """The problem that all methods solve: minimise `sum_i w_i f_i(x) + g(x)`.
 
-For records `f_i` is an empirical risk, `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m) + (mu/2) ||w||^2`.
+For records `f_i` is an empirical risk, `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m) + (mu/2) ||w||^2`. Where the number
+of records is secret, n_i is a nominal number, and the sum goes over the records there are.
 """
 
 from dataclasses import dataclass, replace
@@ -95,20 +96,20 @@ class EmpiricalRisk:
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""
-        if self._is_one_record_each:
+        if self.is_one_record_each:
             return self.loss.value(self._one_each(w)) + 0.5 * self.mu * (w * w).sum(axis=1)
         out = np.empty((self.n_agents, w.shape[2]))
         for i, rows, shifts, wi in self._agents(w):
-            out[i] = self.loss.value(rows @ wi - shifts[:, None]).mean(axis=0)
+            out[i] = self.loss.value(rows @ wi - shifts[:, None]).sum(axis=0) / self.sizes[i]
         return out + 0.5 * self.mu * (w * w).sum(axis=1)
 
     def gradient(self, w: Floats) -> Floats:
         """Return grad f_i(w_i)."""
-        if self._is_one_record_each and not self.silos.is_sparse:
+        if self.is_one_record_each and not self.silos.is_sparse:
             return self.rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
         out = np.empty((self.n_agents, self.dimension, w.shape[2]))
         for i, rows, shifts, wi in self._agents(w):
-            out[i] = rows.T @ self.loss.slope(rows @ wi - shifts[:, None]) / len(shifts)
+            out[i] = rows.T @ self.loss.slope(rows @ wi - shifts[:, None]) / self.sizes[i]
         return out + self.mu * w
 
     def hessian(self, agent: int, w: Floats) -> Floats:
@@ -116,11 +117,12 @@ class EmpiricalRisk:
         part = slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
         rows = self.rows[part]
         weight = self.loss.curvature(rows @ w - self.shifts[part])
-        return gram(rows, weight) / len(weight) + self.mu * np.eye(self.dimension)
+        return gram(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
     @property
-    def _is_one_record_each(self) -> bool:
-        return self.n_agents == self.silos.features.shape[0]
+    def is_one_record_each(self) -> bool:
+        """Whether every agent holds one record, as a public fact."""
+        return self.silos.nominal is None and self.n_agents == self.silos.features.shape[0]
 
     def _one_each(self, w: Floats) -> Floats:
         """Return `a_i'w_i - shift_i` (N, R) for agents with one record each, without a loop over a million of them."""

@@ -1,7 +1,7 @@
 """Silos: the records of all agents, stacked, with the public promise about their size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ class Silos:
     row_norm: the public bound on a row's norm. It is a promise made without looking at the data; data that
         break it are refused, because every privacy constant rests on it.
     names: one name per agent.
+    nominal: (N,) public numbers that stand for the numbers of rows wherever these are secret; None where they are not.
+        A silo may then have any number of rows, none included.
 
     >>> silos = Silos.from_parts([np.eye(2), np.eye(2)[:1]], [np.ones(2), -np.ones(1)], row_norm=1.0)
     >>> silos.n_agents, silos.sizes.tolist(), silos.dimension
@@ -43,6 +45,16 @@ class Silos:
     offsets: Ints = field(repr=False)
     row_norm: float
     names: tuple[str, ...] = field(repr=False)
+    nominal: Ints | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the nominal numbers."""
+        if self.nominal is None:
+            return
+        if len(self.nominal) != self.n_agents:
+            raise InputError(f"Each silo needs one nominal number: got {self.n_agents} silos, {len(self.nominal)}.")
+        numbers = [checks.count("every nominal number of records", int(number)) for number in self.nominal]
+        object.__setattr__(self, "nominal", np.array(numbers, dtype=np.int64))
 
     @classmethod
     def from_parts(
@@ -51,6 +63,7 @@ class Silos:
         labels: Sequence[Any],
         row_norm: float,
         names: Sequence[str] | None = None,
+        nominal: Sequence[int] | None = None,
     ) -> "Silos":
         """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo."""
         checks.positive("row_norm", row_norm)
@@ -61,13 +74,21 @@ class Silos:
         names = tuple(names) if names is not None else tuple(f"silo {i}" for i in range(len(features)))
         if len(names) != len(features):
             raise InputError(f"Each silo needs one name: got {len(features)} silos and {len(names)} names.")
-        parts = [_checked_features(name, part) for name, part in zip(names, features, strict=True)]
+        parts = [
+            _checked_features(name, part, may_be_empty=nominal is not None)
+            for name, part in zip(names, features, strict=True)
+        ]
         targets = [_checked_labels(n, y, p.shape[0]) for n, y, p in zip(names, labels, parts, strict=True)]
         widths = sorted({part.shape[1] for part in parts})
         if len(widths) > 1:
             raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
         offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
-        return cls._of_stacked(stacked(parts), np.concatenate(targets), offsets, float(row_norm), names)
+        made = cls._of_stacked(stacked(parts), np.concatenate(targets), offsets, float(row_norm), names)
+        return made if nominal is None else made.with_nominal(nominal)
+
+    def with_nominal(self, sizes: Sequence[int]) -> "Silos":
+        """Return the same rows with public numbers in the place of their secret ones."""
+        return replace(self, nominal=np.array(sizes, dtype=np.int64))
 
     @classmethod
     def one_record_each(cls, features: Any, labels: Any, row_norm: float) -> "Silos":
@@ -106,8 +127,8 @@ class Silos:
 
     @property
     def sizes(self) -> Ints:
-        """Records per agent, n_i."""
-        return np.diff(self.offsets)
+        """Records per agent, n_i, or the nominal numbers in their place: what sums are divided by."""
+        return np.diff(self.offsets) if self.nominal is None else self.nominal
 
     @property
     def is_sparse(self) -> bool:
@@ -126,10 +147,11 @@ class Silos:
         if len(agents) == 0:
             raise InputError("At least one silo is needed; got none.")
         index = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in agents])
-        offsets = np.concatenate([[0], np.cumsum(self.sizes[agents])]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[agents])]).astype(np.int64)
         features = _as_kernels_need(self.features[index])
         names = tuple(self.names[int(i)] for i in agents)
-        return Silos(features, self.labels[index], offsets, self.row_norm, names)
+        nominal = None if self.nominal is None else self.nominal[agents]
+        return Silos(features, self.labels[index], offsets, self.row_norm, names, nominal)
 
 
 class _Numbered(Sequence[str]):
@@ -150,11 +172,11 @@ def row_norms(features: Matrix) -> Floats:
     return np.sqrt(row_squares(features))
 
 
-def _checked_features(name: str, table: Any) -> Matrix:
+def _checked_features(name: str, table: Any, *, may_be_empty: bool = False) -> Matrix:
     features = _as_matrix(name, table)
     if features.ndim != 2:
         raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimension(s).")
-    if features.shape[0] == 0:
+    if features.shape[0] == 0 and not may_be_empty:
         raise InputError(f"{name} has no records. Leave it out, or give it at least one.")
     if features.shape[1] == 0:
         raise InputError(f"{name} has no columns; at least one feature is needed.")

@@ -50,7 +50,7 @@ class SiloCost:
 
 @dataclass(frozen=True, kw_only=True)
 class SiloFacts:
-    """One holder of records; the number of records is public (neighbouring data sets have equally many).
+    """One holder of records; their number is public where neighbouring data sets have equally many, else nominal.
 
     cost: what the silo's own ledger was charged, where every silo keeps one (a federation).
     """

@@ -82,7 +82,7 @@ def _guarantee(outcome: FederationOutcome) -> Guarantee:
         epsilon=worst.epsilon,
         delta=terms.delta,
         unit="record",
-        relation="replace-one",
+        relation=terms.relation,
         view=worst.view,
         strength=worst.strength,
         certificates=(worst.certificate,),

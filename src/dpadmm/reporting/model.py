@@ -82,8 +82,15 @@ class ReleasedModel:
 
     @property
     def records(self) -> int:
-        """Number of records of all silos together."""
+        """Number of records of all silos together; nominal where the true one is secret."""
         return sum(silo.records for silo in self.silos)
+
+    @property
+    def records_words(self) -> str:
+        """How many records there are, as far as that is public."""
+        if self.guarantee.protected.relation.has_public_sizes:
+            return f"{self.records} records"
+        return f"a secret number of records (nominally {self.records})"
 
     @property
     def has_ledgers_of_silos(self) -> bool:
@@ -189,7 +196,7 @@ class ReleasedModel:
         details = [
             (
                 "Trained on",
-                f"{self.records} records in {len(self.silos)} silo(s); {self.custody.words(len(self.silos))}",
+                f"{self.records_words} in {len(self.silos)} silo(s); {self.custody.words(len(self.silos))}",
             ),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]

@@ -184,7 +184,7 @@ def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCur
         ),
         RoundCurve(
             name="protected change",
-            meaning=f"the most that replacing {change} can move {what} (certified sensitivity)",
+            meaning=f"the most that {protected.relation.changing} {change} can move {what} (certified sensitivity)",
             rounds=tuple(k for k in ks if k in bounds),
             values=tuple(bounds[k] for k in ks if k in bounds),
         ),

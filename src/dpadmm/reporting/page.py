@@ -49,6 +49,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
             protected, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)
         ),
         protected=protected,
+        has_sizes=protected.relation.has_public_sizes,
         collusion=model.collusion_lines,
         covers=covers("the model"),
         custody=model.custody.words(len(model.silos)),

@@ -165,7 +165,7 @@ def _(functions: EmpiricalRisk, weights: Floats, tolerance: float = DEFAULT_TOLE
     from dpadmm.solvers.closed_forms import RankOneSolver, SquaredSolver
     from dpadmm.solvers.majoriser import MajoriserSolver
 
-    if np.all(functions.sizes == 1):
+    if functions.is_one_record_each:
         return RankOneSolver(functions, weights, tolerance, threads)
     if functions.loss == Squared():
         return SquaredSolver(functions, weights, tolerance, threads)

@@ -155,9 +155,10 @@ def make(
     budget: tuple[float, float] = (2.0, 1e-5),
     policy: dict | None = None,
     approves: bool = True,
+    nominal: int | None = None,
     **terms,
 ) -> World:
-    """Make a federation on a path of silos."""
+    """Make a federation on a path of silos; `nominal`: what the terms say instead of each silo's records."""
     place.mkdir(parents=True, exist_ok=True)
     SCHEMA.save(place / "schema.json")
     silos, people, is_masked = {}, [], terms.get("aggregation") is Aggregation.MASKED
@@ -170,7 +171,7 @@ def make(
         )
         SiloFiles(place / name).create(mine, *budget, is_summed=is_masked)
         silos[name] = Silo(place / name)
-        people.append(Participant(name, len(table), silos[name].public_key))
+        people.append(Participant(name, nominal or len(table), silos[name].public_key))
     key = SigningKey.create(place / "coordinator.key")
     standard = {"run": "test", "rounds": 4, "epsilon": 1.0, "delta": 1e-5, "mu": 0.01, "seed": 5}
     agreement = Agreement(

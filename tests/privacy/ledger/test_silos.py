@@ -12,10 +12,10 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.ledger import Ledger, SiloColumns
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
 from dpadmm.privacy.ledger.silos import KnownData, KnownSilo
 from dpadmm.privacy.ledger.store import new_key, read_key
-from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.privacy.protection import Protection, Relation, Unit
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)
 KEY = bytes(range(32))
@@ -247,3 +247,45 @@ def test_changed_data_and_wrong_key_are_told_apart(tmp_path, tools):
         (tmp_path / "a.key").unlink()
         with pytest.raises(LedgerError, match="restore it from a backup"):
             ledger.confirm(tools.data)
+
+
+class TestSecretSizes:
+    """Ledgers for records that are added or removed."""
+
+    HIDDEN = Protection(relation=Relation.ADD_OR_REMOVE)
+
+    def silos(self, rows):
+        return [SiloColumns("a", {"x": [1.0, 2.0][:rows], "y": [1.0, 2.0][:rows], "z": ["u", "v"][:rows]})]
+
+    def test_the_log_does_not_show_a_silo_without_rows(self, tmp_path):
+        """Its columns are all equal, as are two of those of the silo with rows."""
+        shapes = []
+        for rows in (0, 2):
+            with Ledger.create(
+                tmp_path / str(rows), self.silos(rows), Budget(epsilon=1.0, delta=1e-5), protection=self.HIDDEN
+            ) as ledger:
+                ledger.confirm(self.silos(rows))
+                created = next(iter(store.read_entries(ledger._connection))).content()
+            shapes.append((len(created["columns"]), [len(silo["columns"]) for silo in created["silos"]]))
+        assert shapes == [(3, [3]), (3, [3])]
+
+    def test_a_part_of_the_columns_is_still_known_and_other_data_are_not(self, tmp_path):
+        with Ledger.create(
+            tmp_path / "l", self.silos(2), Budget(epsilon=1.0, delta=1e-5), protection=self.HIDDEN
+        ) as ledger:
+            for names in ("xz", "y", "yx"):
+                columns = self.silos(2)[0].columns
+                ledger.confirm([SiloColumns("a", {name: columns[name] for name in names})])
+            for other in (self.silos(1), self.silos(0), [SiloColumns("a", {n: [1.0, 2.0] for n in "uvw"})]):
+                with pytest.raises(LedgerError, match="other data"):
+                    ledger.confirm(other)
+
+    def test_a_run_of_other_nominal_sizes_is_known_by_its_number_of_silos(self, tmp_path):
+        data = [SiloColumns(name, {"x": values}) for name, values in (("a", [1.0, 2.0, 5.0]), ("b", [3.0]))]
+        with Ledger.create(tmp_path / "l", data, Budget(epsilon=1.0, delta=1e-5), protection=self.HIDDEN) as ledger:
+            confirmed = ledger.confirm(data)
+            assert confirmed.for_run((50, 50), Relation.ADD_OR_REMOVE).names == ("a", "b")
+            for sizes, relation in (((9,), Relation.ADD_OR_REMOVE), ((3, 1), Relation.REPLACE_ONE)):
+                with pytest.raises(InputError, match="The ledger") as refused:
+                    confirmed.for_run(sizes, relation)
+                assert "rows" not in str(refused.value)

@@ -58,7 +58,7 @@ class LassoADMM(BlockADMM):
             isinstance(functions, EmpiricalRisk)
             and functions.loss == Squared()
             and functions.mu == 0
-            and bool(np.all(functions.sizes == 1))
+            and functions.is_one_record_each
             and isinstance(problem.regulariser, L1)
         )
         if not is_lasso:

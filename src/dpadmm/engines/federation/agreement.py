@@ -17,6 +17,7 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.privacy.protection import Relation
 
 FORMAT = 1
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
@@ -24,6 +25,7 @@ REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
 _ADDED = {
     "slope_bound": 1.0,
     "tail_power": 0.0,
+    "relation": "replace-one",
     "reach": 0.0,
     "profile_share": 0.0,
     "n_numeric": 0,
@@ -59,7 +61,10 @@ class NoiseOrigin(Enum):
 
 @dataclass(frozen=True)
 class Participant:
-    """One silo: its name, how many records it holds (public), and the public key its messages are signed with."""
+    """One silo: its name, how many records it holds, and the public key its messages are signed with.
+
+    The number of records is public, or nominal where the terms' relation is add-or-remove.
+    """
 
     name: str
     records: int
@@ -85,6 +90,8 @@ class Agreement:
     loss, mu, weighting, ridge, l1: the problem `sum w_i f_i + g`; loss by name.
     slope_bound: greatest slope of the loss, where it can be chosen (huber's threshold, capped-logistic's cap).
     tail_power: how the noise grows in the second half of the rounds (`noise.Tail`); 0 leaves it to the method.
+    relation: replace-one, or add-or-remove: the participants' records are then nominal numbers, and no silo tells how
+        many it holds.
     schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies.
     reach: the radius to which rows are shortened, in units of a usual row (`Schema.encoding`); 0 encodes plainly by
         bounds and categories (`Schema.by_bounds`).
@@ -132,6 +139,7 @@ class Agreement:
     spent_epsilon: float = 0.0
     slope_bound: float = 1.0
     tail_power: float = 0.0
+    relation: str = "replace-one"
     reach: float = 0.0
     profile_share: float = 0.0
     n_numeric: int = 0
@@ -198,7 +206,20 @@ class Agreement:
                 "`dpadmm silo show` prints them."
             )
 
+    @property
+    def neighbours(self) -> Relation:
+        """What makes two data sets neighbours."""
+        return Relation(self.relation)
+
+    @property
+    def has_public_sizes(self) -> bool:
+        """Whether participants tell how many records they hold; else their numbers are nominal."""
+        return self.neighbours.has_public_sizes
+
     def _check_people(self) -> None:
+        if self.relation not in [each.value for each in Relation]:
+            words = " or ".join(each.value for each in Relation)
+            raise InputError(f"relation must be {words}, got {self.relation!r}.")
         names = [participant.name for participant in self.participants]
         keys = [participant.key for participant in self.participants]
         if len(names) < 2:

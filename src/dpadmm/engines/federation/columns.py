@@ -52,7 +52,8 @@ def released_profile(terms: AgreedRun, schema: "Schema", counts: Floats | None) 
         return None
     people, run = terms.agreement.participants, terms.agreement.paid_run
     noise_std, records = pooled_noise(terms.plan, len(people)), sum(each.records for each in people)
-    return ReleasedProfile.of(ProfileForm(schema.columns), counts, noise_std, records, run)
+    is_nominal = not terms.agreement.has_public_sizes
+    return ReleasedProfile.of(ProfileForm(schema.columns), counts, noise_std, records, run, is_nominal)
 
 
 def encoding_of(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "RowEncoding":

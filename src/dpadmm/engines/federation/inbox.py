@@ -10,6 +10,7 @@ from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Step, Stepped
 from dpadmm.engines.federation.refusal import MessageError, Refusal
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun
+from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.problems.arrays import Floats
 
 
@@ -21,9 +22,14 @@ def checked_vector(vector: Floats, agreement: Agreement, source: str) -> Floats:
 def checked_counts(counts: Floats, agreement: Agreement, records: int, source: str) -> Floats:
     """Return counts of the agreed number, finite and no larger than those of so many records with noise can be.
 
-    A record is counted once in each column, so bare counts have at most the norm `records sqrt(columns)`.
+    A record is counted once in each column, so bare counts have at most the norm `records sqrt(columns)`. Where records
+    are a nominal number, there may be many times as many.
     """
-    most = records * math.sqrt(agreement.n_numeric + agreement.n_categorical)
+    most = (
+        records
+        * (1 if agreement.has_public_sizes else MOST_PER_NOMINAL)
+        * math.sqrt(agreement.n_numeric + agreement.n_categorical)
+    )
     return _checked(counts, agreement.n_counts, agreement.largest + most, source)
 
 

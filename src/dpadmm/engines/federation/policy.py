@@ -14,6 +14,7 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
+from dpadmm.privacy.protection import Relation
 from dpadmm.privacy.records import (
     Release,
 )
@@ -56,6 +57,7 @@ class Policy:
     trusts_coordinator: whether bare messages may go to the coordinator (noise is then the coordinator's).
     colluders: how many silos must be allowed to look together with the coordinator, at least, where messages leave
         under masks; 1 counts every single silo that is curious.
+    relation: between which neighbours the budget counts; under add-or-remove the number of records stays secret.
     noise: secure; a silo made for rehearsals uses test noise, has a ledger of its own, and stays a rehearsal.
     records_per_person, silos_per_person: what terms must allow for at least.
     """
@@ -69,6 +71,7 @@ class Policy:
     trusts_coordinator: bool = False
     screening: Screening = field(default_factory=Screening)
     noise: NoiseOrigin = NoiseOrigin.SECURE
+    relation: Relation = Relation.REPLACE_ONE
     records_per_person: int = 1
     silos_per_person: int = 1
     has_header: bool = True
@@ -91,7 +94,7 @@ class Policy:
 
     def save(self, path: Path) -> None:
         """Write the policy as TOML, for people to read and edit."""
-        plain = asdict(self) | {"noise": self.noise.value}
+        plain = asdict(self) | {"noise": self.noise.value, "relation": self.relation.value}
         plain |= {name: policy.value for name, policy in plain.pop("screening").items()}
         path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in plain.items()), encoding="utf-8")
 
@@ -108,6 +111,7 @@ class Policy:
                 "methods": tuple(plain["methods"]),
                 "coordinators": tuple(plain["coordinators"]),
                 "noise": NoiseOrigin(plain["noise"]),
+                "relation": Relation(plain.get("relation", Relation.REPLACE_ONE.value)),
             }
             return cls(**values)
         except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
@@ -121,6 +125,10 @@ class Policy:
             raise Refusal(f"{self.name} does not allow the method {terms.method!r}.")
         if self.coordinators and terms.coordinator not in self.coordinators:
             raise Refusal(f"{self.name} does not work with the coordinator {terms.coordinator[:16]}...")
+        if terms.neighbours is not self.relation:
+            raise Refusal(
+                f"{self.name} works with {self.relation.value} neighbours only, the terms say {terms.relation}."
+            )
         if terms.noise is not self.noise:
             raise Refusal(f"{self.name} works with {self.noise.value} noise only, asked for {terms.noise.value} noise.")
         asked = ("records_per_person", "silos_per_person", *(("colluders",) if terms.is_masked else ()))

@@ -34,7 +34,7 @@ from dpadmm.engines.federation.masking import answer_of
 from dpadmm.engines.federation.messages import Join, Joined, Keyed, Message, Refused, Step
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import MessageError, Refusal, printable
-from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, read_records
+from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.errors import BudgetError, DpadmmError, ResumeError
@@ -95,7 +95,7 @@ class Silo:
 
     @property
     def records(self) -> int:
-        """How many records it holds: public in every agreement."""
+        """How many records it holds: public where the policy's neighbours have equally many."""
         return self._records().number
 
     def close(self) -> None:
@@ -286,7 +286,8 @@ class Silo:
         me = agreement.participants[agent]
         if me.key != self.public_key:
             raise Refusal(f"The terms name another key for {me.name}.")
-        if me.records != records.number:
+        # Where sizes are secret the terms' number is nominal: to compare it would tell who asks the true one.
+        if agreement.has_public_sizes and me.records != records.number:
             raise Refusal(f"The terms say {me.records} records for {me.name}, which is not the number it holds.")
         facts, schema = (agreement.schema, agreement.dimension, agreement.row_norm), records.schema
         if facts != (schema.digest, schema.dimension, schema.row_norm):
@@ -414,7 +415,7 @@ class Silo:
         except OSError as problem:
             raise Refusal(f"The table of {self.policy.name} cannot be read.") from problem
         if self._read is None or self._read[0] != stamp:
-            self._read = stamp, read_records(data, schema, self.policy.screening, self.policy.has_header)
+            self._read = stamp, policy_records(self.policy, schema)
             self._seated.clear()
         return self._read[1]
 

@@ -80,7 +80,7 @@ class SiloFiles:
         budget = Budget(epsilon=epsilon, delta=delta)
         if self.directory.exists() and any(self.directory.iterdir()):
             raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
-        records = read_records(Path(policy.data), Path(policy.schema), policy.screening, policy.has_header)
+        records = policy_records(policy, Path(policy.schema))
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)  # also one that was there already: logs and Flower's files are in it
         shutil.copyfile(policy.schema, self.schema)
@@ -88,6 +88,7 @@ class SiloFiles:
         # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
         protection = Protection(
             view=View.AGGREGATE if is_summed else usual,
+            relation=policy.relation,
             records_per_person=policy.records_per_person,
             colluders=policy.colluders if is_summed else None,
         )
@@ -142,7 +143,15 @@ def schema_digest(path: Path) -> str:
     return Schema.load(path).digest
 
 
-def read_records(data: Path, schema: Path, screening: "Screening", has_header: bool = True) -> Records:
+def policy_records(policy: Policy, schema: Path) -> Records:
+    """Read the table of a silo by its owner's rules; one of a secret size may be empty."""
+    may_be_empty = not policy.relation.has_public_sizes
+    return read_records(Path(policy.data), schema, policy.screening, policy.has_header, may_be_empty=may_be_empty)
+
+
+def read_records(
+    data: Path, schema: Path, screening: "Screening", has_header: bool = True, *, may_be_empty: bool = False
+) -> Records:
     """Read and screen the table by its public schema."""
     from dpadmm.datasets.schema import Schema
     from dpadmm.datasets.tables import read_table, screen_cells
@@ -150,5 +159,5 @@ def read_records(data: Path, schema: Path, screening: "Screening", has_header: b
 
     public = Schema.load(schema)
     frame = read_table(data, has_header=has_header)
-    cells = screen_cells(public.columns, public.label, frame, str(data), screening)
+    cells = screen_cells(public.columns, public.label, frame, str(data), screening, may_be_empty=may_be_empty)
     return Records(public, cells, SiloColumns.of_frame("this silo", frame))

@@ -24,7 +24,8 @@ def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) 
     agreement = terms.agreement
     name = agreement.participants[agent].name
     features = records.features(encoding)
-    silos = Silos.from_parts([features], [records.labels], records.schema.row_norm, [name])
+    nominal = None if agreement.has_public_sizes else [agreement.participants[agent].records]
+    silos = Silos.from_parts([features], [records.labels], records.schema.row_norm, [name], nominal)
     functions, weights = EmpiricalRisk(silos, loss_of(agreement), agreement.mu), terms.problem.weights[[agent]]
     return Agents(
         functions=functions,

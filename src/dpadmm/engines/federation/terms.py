@@ -230,7 +230,8 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
         colluders=agreement.colluders,
     )
     network, tolerance = graph if algorithm.needs_network else None, agreement.tolerance
-    setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, people)
+    hidden = replace(people, relation=agreement.neighbours)
+    setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, hidden)
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
     course = Course(algorithm, setting, _target(agreement), schedule)
     if agreement.profile_share:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpadmm import checks
+from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.neighbours import TRUSTED_SUM, LocalFunction, adding_words, bounded, tolerance_of
 from dpadmm.privacy.certificates.ps_admm import FRESH_BATCH, NOISY_STATE, sampled_term
 from dpadmm.privacy.protection import Certificate, Unit, View
@@ -28,6 +29,7 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
     """Bound the sum `sum_i w_i grad f_i(x)` of all silos' gradients at a public point x, released with one noise.
 
         D = the s largest of `w_i 2G r/n_i + 2 tol`; of users, all of whose records change: `w_i 2G + 2 tol`
+        D = the s largest of `w_i G r/n_i + 2 tol` where records are added or removed and the n_i are nominal
 
     A person's changes in s silos add up, since one noise hides them all. With several silos the noise is that of
     whoever adds them up, who is trusted; a silo alone adds it itself.
@@ -37,6 +39,8 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
     (0.004, 1.6)
     """
     exact = [each.evaluated() for each in silos]
+    if unit is Unit.USER and any(not each.relation.has_public_sizes for each in exact):
+        raise InputError("The sum of gradients is certified for records that are added or removed, not for users.")
     if unit is Unit.USER:  # a user is a silo, and all of its records may be others
         exact = [replace(each, n_records=1, records_per_person=1) for each in exact]
     first, people = exact[0], silos[0].silos_per_person
@@ -50,6 +54,7 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
         *(() if alone else (TRUSTED_SUM,)),
         *adding_words(people),
         view=View.EAVESDROPPER if alone else View.PUBLIC,
+        is_for_additions=True,
     )
     if unit is Unit.RECORD:
         return certificate

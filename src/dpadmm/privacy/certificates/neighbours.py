@@ -4,7 +4,8 @@ With local function `w f(x) = (w/n) sum_m loss(x; a_m) + (w mu/2)||x||^2`, per-r
 r records of one person and a subproblem solved to a gradient of norm at most tol, two neighbouring runs behave
 like exact solutions of subproblems whose gradients differ, at every point, by at most
 
-    gap = w 2G min(r, n)/n + 2 tol.
+    gap = w 2G min(r, n)/n + 2 tol        records are replaced by others
+    gap = w G r/n + 2 tol                 records are added or removed; n is a nominal number
 
 The last term is certificate C7: a residual *is* a perturbation of the gradient, so it passes through every
 recursion in the same way as the data do. See `docs/proofs/c7.md`.
@@ -15,12 +16,23 @@ from dataclasses import dataclass, replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Certificate, Strength, Unit, View
+from dpadmm.privacy.protection import Certificate, Relation, Strength, Unit, View
 
 PUBLIC_FACTS = (
     "the sizes n_i, the graph, the weights, the penalties and the schedule are public and fixed in advance",
     "the starting point does not depend on the data",
 )
+
+MOST_PER_NOMINAL = 1024
+"""How many times its nominal number of records a silo may hold: up to here sums are exact enough (C9)."""
+
+NOMINAL_FACTS = (
+    "how many records a silo has is secret and decides nothing: the nominal numbers of records, the weights, the "
+    "steps and the schedule are public and fixed in advance, and sums are divided by nominal numbers",
+    f"no silo has more than {MOST_PER_NOMINAL} times its nominal number of records",
+    "the starting point does not depend on the data",
+)
+"""What takes the place of `PUBLIC_FACTS` where records are added or removed."""
 
 
 TRUSTED_SUM = "whoever adds up the silos' values is trusted, and nobody else sees more than their noisy sum"
@@ -60,9 +72,12 @@ class LocalFunction:
     is written `Lambda ||x||^2`). solver_tolerance: norm of the gradient left by the local solve, None if unstated (C7).
     records_per_person: r, how many records of a person may be replaced. silos_per_person: in how many silos.
     is_evaluated: its gradient is taken, and the tolerance is an evaluation error.
+    relation: where records are added or removed, n_records is nominal, and the number there is does not count.
 
     >>> LocalFunction(gradient_bound=1, n_records=100, records_per_person=2, solver_tolerance=0.005).gap
     0.05
+    >>> LocalFunction(gradient_bound=1, n_records=100, relation=Relation.ADD_OR_REMOVE).gap
+    0.01
     """
 
     gradient_bound: float
@@ -73,6 +88,7 @@ class LocalFunction:
     records_per_person: int = 1
     silos_per_person: int = 1
     is_evaluated: bool = False
+    relation: Relation = Relation.REPLACE_ONE
 
     def __post_init__(self) -> None:
         """Check every number but the bound on the gradient, which only some certificates need (`gap`)."""
@@ -85,14 +101,19 @@ class LocalFunction:
 
     @property
     def replaced(self) -> int:
-        """How many of the agent's records can differ between neighbours, `min(r, n)`."""
-        return min(self.records_per_person, self.n_records)
+        """How many of the agent's records can differ between neighbours: `min(r, n)`, r where they may be added."""
+        if self.relation is Relation.REPLACE_ONE:
+            return min(self.records_per_person, self.n_records)
+        return self.records_per_person
 
     @property
     def gap(self) -> float:
-        """Bound the gradient distance between two neighbouring functions: `w 2G min(r, n)/n + 2 tol`."""
-        data = self.weight * 2 * bounded("gradient_bound", self.gradient_bound) * self.replaced / self.n_records
-        return data + 2 * tolerance_of(self.solver_tolerance)
+        """Bound the gradient distance between two neighbouring functions: `w 2G min(r, n)/n + 2 tol`.
+
+        A record that is added or removed leaves no other in its place: `w G r/n + 2 tol`.
+        """
+        moved = (2 if self.relation is Relation.REPLACE_ONE else 1) * bounded("gradient_bound", self.gradient_bound)
+        return self.weight * moved * self.replaced / self.n_records + 2 * tolerance_of(self.solver_tolerance)
 
     @property
     def curvature(self) -> float:
@@ -103,19 +124,36 @@ class LocalFunction:
         """Return the same where a gradient is taken, not a subproblem solved: exact unless told otherwise."""
         return replace(self, is_evaluated=True, solver_tolerance=tolerance_of(self.solver_tolerance))
 
-    def certify(self, bound: float, theorem: str, *assumptions: str, view: View = View.EAVESDROPPER) -> Certificate:
-        """Wrap a record-level L2 bound, adding the assumptions common to all of them."""
+    def certify(
+        self,
+        bound: float,
+        theorem: str,
+        *assumptions: str,
+        view: View = View.EAVESDROPPER,
+        is_for_additions: bool = False,
+    ) -> Certificate:
+        """Wrap a record-level L2 bound, adding the assumptions common to all of them.
+
+        `is_for_additions`: the theorem is proved for records that are added or removed as well.
+        """
+        has_sizes = self.relation.has_public_sizes
+        if not (has_sizes or is_for_additions):
+            raise InputError(
+                f"{theorem} is proved for records that are replaced, not for {self.relation.value}. Use "
+                "noisy-gradients, or replace-one neighbours."
+            )
         return Certificate(
             bound=bound,
             unit=Unit.RECORD,
             view=view,
             theorem=theorem,
             assumptions=(
-                neighbour_words(self.records_per_person, self.silos_per_person),
+                neighbour_words(self.records_per_person, self.silos_per_person, self.relation),
                 *assumptions,
                 gradient_words(self.solver_tolerance) if self.is_evaluated else solver_words(self.solver_tolerance),
-                *PUBLIC_FACTS,
+                *(PUBLIC_FACTS if has_sizes else NOMINAL_FACTS),
             ),
+            relation=self.relation,
             strength=strength_of(self.solver_tolerance),
             records_per_person=self.records_per_person,
             silos_per_person=self.silos_per_person,
@@ -132,14 +170,15 @@ def edge_curvature(*, edge_penalty: float, degree: int) -> float:
     return 2 * checks.positive("edge_penalty", edge_penalty) * checks.count("degree", degree)
 
 
-def neighbour_words(records_per_person: int, silos_per_person: int) -> str:
+def neighbour_words(records_per_person: int, silos_per_person: int, relation: Relation = Relation.REPLACE_ONE) -> str:
     """Say in words which data are neighbours.
 
     >>> neighbour_words(3, 2)
     'neighbours differ in at most 3 record(s) in each of at most 2 silos, replaced by others'
     """
     where = "of one silo" if silos_per_person == 1 else f"in each of at most {silos_per_person} silos"
-    return f"neighbours differ in at most {records_per_person} record(s) {where}, replaced by others"
+    change = "replaced by others" if relation is Relation.REPLACE_ONE else "added or removed"
+    return f"neighbours differ in at most {records_per_person} record(s) {where}, {change}"
 
 
 def for_silos(certificate: Certificate, *, bound: float, silos: int) -> Certificate:

@@ -13,7 +13,7 @@ from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_
 from dpadmm.privacy.ledger.silos import SiloMatch
 from dpadmm.privacy.ledger.spending import admitted
 from dpadmm.privacy.ledger.statement import Receipt
-from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.privacy.protection import Protection, Relation, Unit
 from dpadmm.privacy.records import GaussianRelease, NoisyRelease, Origin, Release
 
 if TYPE_CHECKING:
@@ -39,11 +39,19 @@ class ConfirmedLedger:
         """The silos as the ledger knows them, in the order in which the data came."""
         return self.match.names
 
-    def for_run(self, sizes: Sequence[int]) -> "ConfirmedLedger":
+    def for_run(self, sizes: Sequence[int], relation: Relation = Relation.REPLACE_ONE) -> "ConfirmedLedger":
         """Return what reserves for a run over agents with so many records; they must be the confirmed silos.
 
-        A single silo may be split between several agents.
+        A single silo may be split between several agents. Where records are added or removed, the sizes are nominal:
+        only the number of the agents is compared.
         """
+        own = self.ledger.protection.relation
+        if relation is not own:
+            raise InputError(f"The ledger's budget is for {own.value} neighbours, the run is for {relation.value}.")
+        if not relation.has_public_sizes:
+            if len(self.sizes) not in (1, len(sizes)):
+                raise InputError(f"The ledger was shown {len(self.sizes)} silo(s), the run has {len(sizes)}.")
+            return replace(self, is_pooled=len(sizes) > len(self.sizes))
         if tuple(sizes) == self.sizes:
             return self
         if len(self.sizes) > 1 or sum(sizes) != self.sizes[0]:
@@ -59,7 +67,7 @@ class ConfirmedLedger:
         if not own.is_covered_by(asked):
             raise InputError(
                 f"The ledger's budget is {own.words()}; this is asked for {asked.words()}, which does not cover it. "
-                "Leave unit, view, colluders, records and silos per person out: then the ledger's are used."
+                "Leave unit, view, colluders, neighbours, records and silos per person out: then the ledger's are used."
             )
 
     def reserve(

@@ -49,7 +49,12 @@ def create(
     key = store.new_key(store.key_path(path))
     made = [store.key_path(path)]
     try:
-        known = KnownData.of(data, key, are_names_public=are_names_public)
+        known = KnownData.of(
+            data,
+            key,
+            are_names_public=are_names_public,
+            tells_copies_apart=not protection.relation.has_public_sizes,
+        )
         writer = Writer(0, GENESIS)
         said = {"budget": asdict(budget), "key_check": store.key_check(key)}
         first = {**said, **protection.content(), **known.content()}  # `Account.opened_by` reads it

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.privacy.protection import Relation
 
 _MARK_BYTES = 8
 _EXACT = 2**53
@@ -83,12 +84,15 @@ class KnownSilo:
     columns: frozenset[str]
 
     @classmethod
-    def of(cls, data: SiloColumns, key: bytes, shown_as: str | None = None) -> "KnownSilo":
+    def of(
+        cls, data: SiloColumns, key: bytes, shown_as: str | None = None, *, tells_copies_apart: bool = False
+    ) -> "KnownSilo":
         """Return the marks of a silo's data under the ledger's key."""
+        contents = _apart(data.digests) if tells_copies_apart else data.digests
         return cls(
             name=data.name if shown_as is None else shown_as,
             label=_mark(data.name.encode(), key, b"dpadmm silo"),
-            columns=frozenset(_mark(digest, key, b"dpadmm column") for digest in data.digests.values()),
+            columns=frozenset(_mark(content, key, b"dpadmm column") for content in contents.values()),
         )
 
     def content(self) -> dict[str, Any]:
@@ -114,19 +118,32 @@ class KnownData:
     """What a ledger keeps of its data: its silos, and marks of the columns that go through all of them.
 
     A silo's own marks say which silo it is; the common columns say that the data are the same, also where silos are so
-    small that their columns look alike.
+    small that their columns look alike. `tells_copies_apart`: equal columns of a silo have marks of their own, where
+    sizes are secret, so that the number of marks does not show a silo without rows.
     """
 
     silos: tuple[KnownSilo, ...]
     common: frozenset[str]
+    tells_copies_apart: bool = False
 
     @classmethod
-    def of(cls, data: Sequence[SiloColumns], key: bytes, *, are_names_public: bool = True) -> "KnownData":
+    def of(
+        cls,
+        data: Sequence[SiloColumns],
+        key: bytes,
+        *,
+        are_names_public: bool = True,
+        tells_copies_apart: bool = False,
+    ) -> "KnownData":
         """Return the marks of the silos; names that are not public are replaced by numbers."""
         _check_names(data)
         shown = [None if are_names_public else f"user {i + 1}" for i in range(len(data))]
-        silos = tuple(KnownSilo.of(each, key, name) for each, name in zip(data, shown, strict=True))
-        return cls(silos, frozenset(_common(data, key).values()))
+        silos = tuple(
+            KnownSilo.of(each, key, name, tells_copies_apart=tells_copies_apart)
+            for each, name in zip(data, shown, strict=True)
+        )
+        common = _common(data, key, tells_copies_apart=tells_copies_apart)
+        return cls(silos, frozenset(common.values()), tells_copies_apart)
 
     def content(self) -> dict[str, Any]:
         """Return it as plain values for the log."""
@@ -136,7 +153,9 @@ class KnownData:
     def read(cls, content: Mapping[str, Any]) -> "KnownData":
         """Return what `content` wrote; earlier formats kept nothing of the kind."""
         return cls(
-            tuple(KnownSilo.read(each) for each in content.get("silos", ())), frozenset(content.get("columns", ()))
+            tuple(KnownSilo.read(each) for each in content.get("silos", ())),
+            frozenset(content.get("columns", ())),
+            content.get("relation") == Relation.ADD_OR_REMOVE.value,
         )
 
     def match(self, data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
@@ -151,7 +170,7 @@ class KnownData:
                 f"The ledger was made for {len(self.silos)} silo(s), but {len(data)} came. Give all silos as they "
                 "were, split as they were: a person must be counted in the same silo every time."
             )
-        marks = [KnownSilo.of(each, key) for each in data]
+        marks = [self._marked(each, key) for each in data]
         strange = [place for place, mark in enumerate(marks, start=1) if not self._fitting(mark)]
         if strange:
             raise _other_data(" ".join(self._overlap(place, marks[place - 1]) for place in strange[:3]))
@@ -159,15 +178,19 @@ class KnownData:
         by_name = dict(zip(found, data, strict=True))
         if len(by_name) < len(self.silos):
             raise _other_data("Two of the silos given are the same one.")
-        common = _common([by_name[silo.name] for silo in self.silos], key)
+        ordered = [by_name[silo.name] for silo in self.silos]
+        common = _common(ordered, key, tells_copies_apart=self.tells_copies_apart)
         if not common or not self.common.issuperset(common.values()):
             raise _other_data("Each silo's columns are known, but not together.")
         return SiloMatch(tuple(found), common)
 
     def is_like(self, data: SiloColumns, key: bytes) -> bool:
         """Return whether half of the columns or more are those of one of the recorded silos."""
-        given = KnownSilo.of(data, key)
+        given = self._marked(data, key)
         return any(2 * len(given.columns & silo.columns) >= len(given.columns) for silo in self.silos)
+
+    def _marked(self, data: SiloColumns, key: bytes) -> KnownSilo:
+        return KnownSilo.of(data, key, tells_copies_apart=self.tells_copies_apart)
 
     def _fitting(self, given: KnownSilo) -> list[KnownSilo]:
         return [silo for silo in self.silos if given.columns <= silo.columns]
@@ -189,10 +212,23 @@ class KnownData:
         return fitting[0].name
 
 
-def _common(data: Sequence[SiloColumns], key: bytes) -> dict[str, str]:
+def _common(data: Sequence[SiloColumns], key: bytes, *, tells_copies_apart: bool) -> dict[str, str]:
     """Return the marks of the columns that all silos have, by name, each taken through the silos in this order."""
     names = set.intersection(*(set(each.digests) for each in data))
-    return {name: _mark(b"".join(each.digests[name] for each in data), key, b"dpadmm common") for name in names}
+    contents: Mapping[str, bytes] = {name: b"".join(each.digests[name] for each in data) for name in names}
+    contents = _apart(contents) if tells_copies_apart else contents
+    return {name: _mark(content, key, b"dpadmm common") for name, content in contents.items()}
+
+
+def _apart(contents: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return contents by name of which no two are equal: copies, in the order of their names, are numbered."""
+    seen: Counter[bytes] = Counter()
+    found = {}
+    for name in sorted(contents):
+        content = contents[name]
+        found[name] = content + b" copy %d" % seen[content] if seen[content] else content
+        seen[content] += 1
+    return found
 
 
 def _check_names(data: Sequence[SiloColumns]) -> None:

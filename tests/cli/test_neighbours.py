@@ -1,0 +1,102 @@
+"""`--neighbours add-remove`: sizes stay secret from the plan to the saved model, and empty tables take part."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+
+from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Relation
+from dpadmm.reporting.model import ReleasedModel
+
+ADDED = ("--neighbours", "add-remove", "--nominal-records", "640", "--view", "public")
+
+
+def is_told(text):
+    """Return whether the size of a silo, 287 or 193, or of both, stands in a text, paths left out."""
+    return re.search(r"(?<![\w.])(287|193|480)(?![\w.])", re.sub(r"\S*/\S*", "", text)) is not None
+
+
+@pytest.fixture(scope="module")
+def done(cli, study, tmp_path_factory):
+    """Train with a new ledger, with an empty third silo, and return the folder and what was said."""
+    place = tmp_path_factory.mktemp("added")
+    for name, file, size in zip(
+        ("north", "south", "empty"), (*study.files, study.files[0]), (287, 193, 0), strict=True
+    ):
+        pd.read_csv(file).iloc[:size].to_csv(place / f"{name}.csv", index=False)
+    words = (*(str(place / f"{name}.csv") for name in ("north", "south", "empty")), *study.words[2:], *ADDED)
+    result = cli.run("fit", *words, "--out", str(place / "m.json"), "--ledger", str(place / "l"), "--budget", "3")
+    assert result.exit_code == 0, result.output
+    return place, words, result
+
+
+def test_the_model_and_its_ledger_name_the_relation_and_tell_no_size(cli, done):
+    place, _, result = done
+    model = ReleasedModel.load(place / "m.json")
+    assert (model.guarantee.relation, model.records) == ("add-or-remove", 640)
+    assert "a secret number of records (nominally 640) in 3 silo(s)" in " ".join(result.stdout.split())
+    assert not is_told(result.stdout)
+    assert not is_told(model.statement)
+    public = {name: value for name, value in json.loads((place / "m.json").read_text()).items() if name != "schema"}
+    assert not is_told(json.dumps(public))
+    shown = cli.run("ledger", "show", str(place / "l")).stdout
+    assert "add-or-remove" in shown
+    assert not is_told(shown)
+    with open_for_reading(place / "l") as ledger:
+        assert ledger.protection.relation is Relation.ADD_OR_REMOVE
+
+
+def test_a_second_fit_takes_the_relation_from_the_ledger_but_needs_the_number(cli, done):
+    place, words, _ = done
+    ledger = ("--ledger", str(place / "l"), "--out", str(place / "other.json"))
+    asked = [word for word in words if word not in ADDED]
+    refused = cli.run("fit", *asked, *ledger)
+    assert refused.exit_code != 0
+    assert "nominal_records must be given" in refused.stderr
+    again = cli.run("fit", *asked, *ledger, "--nominal-records", "640", "--view", "public")
+    assert again.exit_code == 0, again.output
+    other = cli.run("fit", *asked, *ledger, "--neighbours", "replace-one", "--force")
+    assert other.exit_code != 0
+    assert not is_told(other.stderr)
+
+
+def test_private_figures_are_refused(cli, done):
+    place, words, _ = done
+    budget = ("--epsilon", "0.1", "--delta", "1e-5", "--ledger", str(place / "l"))
+    result = cli.run("evaluate", str(place / "m.json"), *words[:2], *budget)
+    assert "certified for replace-one neighbours" in " ".join(result.stderr.split())
+    assert not is_told(result.stderr)
+
+
+def test_a_plan_counts_no_rows(cli, study, done):
+    _, words, _ = done
+    said = cli.ask("plan", *words, "--no-curve")
+    assert (said["task"]["relation"], said["task"]["sizes"]) == ("add-or-remove", [214, 213, 213])
+    same = ("plan", "--sizes", "320,320", "--dimension", "4", *study.words[4:], *ADDED, "--no-curve")
+    assert cli.ask(*same)["task"]["sizes"] == [320, 320]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--neighbours", "add-remove"), "nominal_records must be given"),
+        (("--nominal-records", "100"), "Leave it out"),
+        (("--neighbours", "add-remove", "--nominal-records", "100"), "'aggregate' or 'public'"),
+        ((*ADDED, "--method", "p-admm"), "not certified"),
+        ((*ADDED, "--unit", "user"), "not for users"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_spent(cli, study, tmp_path, words, message):
+    place = tmp_path / "m.json"
+    result = cli.run("fit", *study.words, *words, "--out", str(place), "--ledger", str(tmp_path / "l"), "--budget", "3")
+    assert result.exit_code != 0
+    assert message in " ".join(result.stderr.split())
+    assert not is_told(result.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nominal_sizes_must_add_up(cli, study):
+    result = cli.run("plan", "--sizes", "10,20", "--dimension", "4", *study.words[4:], *ADDED)
+    assert "must add up" in result.stderr

@@ -1,0 +1,247 @@
+"""Add-remove neighbours: what is asked for, what is refused, and that no true size shows or decides anything."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from dpadmm.datasets.columns import Numeric, ThresholdLabel
+from dpadmm.datasets.profile import ProfileForm
+from dpadmm.datasets.raw import NumberRows, RawSilos
+from dpadmm.datasets.schema import Schema
+from dpadmm.errors import BudgetError, DpadmmError, InputError
+from dpadmm.estimators import PrivateLogisticRegression, private_accuracy
+from dpadmm.estimators.data import ledger_data
+from dpadmm.estimators.notices import LargeDeltaWarning
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.planning import Task, carry_out, plan, planner
+from dpadmm.planning.simulations import Reference, SimulatedScores
+from dpadmm.planning.task import TableShape, nominal_sizes
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.problems.losses import Logistic
+from dpadmm.reporting.files import encode
+
+ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
+NOMINAL = 1200
+SIZES = ((457, 881), (1319, 509))  # true ones, of two data sets
+
+
+@pytest.fixture(autouse=True)
+def _instant_forecasts(monkeypatch):
+    scores = SimulatedScores(
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
+    )
+    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+
+
+def rows(sizes):
+    """Return X, y and groups of silos with so many records."""
+    X = np.random.default_rng(sum(sizes)).uniform(-1, 1, (sum(sizes), 3))
+    return X, (X[:, 0] > 0).astype(int), np.repeat(np.arange(len(sizes)), sizes)
+
+
+def estimator(**asked):
+    usual = {"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1, 1), "classes": (0, 1)}
+    return PrivateLogisticRegression(**(usual | {"neighbours": "add-remove", "nominal_records": NOMINAL} | asked))
+
+
+def is_told(text, sizes):
+    """Return whether one of the sizes, or their sum, stands in a text as a number of its own."""
+    return any(re.search(rf"(?<![\w.]){n}(?:\.0)?(?![\w.])", text) for n in (*sizes, sum(sizes)))
+
+
+def test_the_search_for_sizes_finds_them():
+    assert is_told("457 records", SIZES[0])
+    assert is_told('{"sizes": [1338.0]}', SIZES[0])
+    assert not is_told("0.457 f457 4570", SIZES[0])
+
+
+def fitted(sizes, place):
+    """Fit with a ledger, and return the estimator, everything that may be told of it, and the ledger's entries."""
+    X, y, groups = rows(sizes)
+    with (
+        warnings.catch_warnings(record=True) as seen,
+        Ledger.create(place, ledger_data(X, y, groups), Budget(epsilon=1.5, delta=1e-5), protection=ADDED) as ledger,
+    ):
+        warnings.simplefilter("always")
+        model = estimator(delta=2e-6, ledger=ledger).fit(X, y, groups)  # neighbours could be left out: the ledger's
+        ledger.export_json(place.with_suffix(".json"))
+        with pytest.raises(BudgetError) as dear:
+            estimator(epsilon=1.4, ledger=ledger).fit(X, y, groups)
+        with pytest.raises(InputError) as other:
+            estimator(neighbours="replace-one", nominal_records=None, ledger=ledger).fit(X, y, groups)
+        with pytest.raises(InputError) as figure:
+            private_accuracy(model, X, y, 0.1, groups=groups, ledger=ledger)
+        said = ledger.statement()
+    entries = json.loads(place.with_suffix(".json").read_text())["entries"]
+    texts = {
+        "plan": model.plan_.describe(),
+        "plan json": json.dumps(model.plan_.as_json()),
+        "statement": str(model.privacy_),
+        "statement json": json.dumps(model.privacy_.as_json()),
+        "model's statement": model.released_.statement,
+        "ledger": str(said).split("Head")[0],
+        "errors": f"{dear.value} {other.value} {figure.value}",
+        "warnings": " ".join(str(one.message) for one in seen),
+    }
+    files = {
+        "model": json.dumps(encode(model.released_)),
+        "repr": f"{model!r} {model.plan_!r} {model.history_!r} {model.released_!r}",
+        "ledger file": place.with_suffix(".json").read_text(),
+    }
+    return model, texts, files, entries
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Return fits of two data sets of other sizes, with the same nominal number."""
+    patch = pytest.MonkeyPatch()
+    scores = SimulatedScores(
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
+    )
+    patch.setattr(planner, "run_simulation", lambda *_: scores)
+    place = tmp_path_factory.mktemp("ledgers")
+    found = [fitted(sizes, place / f"{i}.ledger") for i, sizes in enumerate(SIZES)]
+    patch.undo()
+    return found
+
+
+class TestSecrecy:
+    def test_no_true_size_is_told_anywhere(self, both):
+        for sizes, (_, texts, files, _) in zip(SIZES, both, strict=True):
+            told = [name for name, text in (texts | files).items() if is_told(text, sizes)]
+            assert not told
+            assert str(NOMINAL) in texts["plan"]
+            assert "nominally" in texts["model's statement"]
+
+    def test_data_of_other_sizes_give_the_same_words(self, both):
+        (_, first, _, _), (_, second, _, _) = both
+        assert first == second
+
+    def test_ledgers_of_data_of_other_sizes_have_the_same_entries(self, both):
+        """But for times, keyed marks of the data, names of runs and the noisy counts."""
+        private = {"time", "key_check", "silos", "columns", "run", "data", "counts", "detail"}
+        kept = [[{k: v for k, v in e["body"].items() if k not in private} for e in entries] for *_, entries in both]
+        assert kept[0] == kept[1]
+        shapes = [[(len(s["columns"]), len(s["label"])) for s in entries[0]["body"]["silos"]] for *_, entries in both]
+        assert shapes[0] == shapes[1]
+
+    def test_every_statement_names_the_relation(self, both):
+        for name in ("plan", "statement", "model's statement", "ledger"):
+            assert "add-or-remove" in both[0][1][name]
+        said = both[0][1]["statement"]
+        assert "sizes n_i" not in said
+        assert "number of records is public" not in said
+
+    def test_the_profile_is_kept_and_used_again(self, both):
+        model, *_ = both[0]
+        assert model.profile_ is not None
+        assert model.profile_.is_nominal
+        assert model.profile_.records == NOMINAL
+
+    @pytest.mark.filterwarnings("default")
+    def test_the_delta_warning_is_about_the_nominal_number(self):
+        X, y, _ = rows((300,))
+        with pytest.warns(LargeDeltaWarning, match="1/n = 0.0005"):
+            estimator(delta=1e-3, nominal_records=2000, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"nominal_records": None}, "nominal_records must be given"),
+        ({"neighbours": "replace-one"}, "Leave it out"),
+        ({"neighbours": None}, "Leave it out"),
+        ({"neighbours": "add-or-replace"}, "'replace-one' or 'add-remove'"),
+        ({"nominal_records": 0}, "at least 1"),
+        ({"nominal_records": 2.5}, "whole number"),
+    ],
+)
+def test_bad_parameters_are_refused_before_the_data_are_read(asked, words):
+    with pytest.raises(InputError, match=words):
+        estimator(**asked).fit("no table", "no labels")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"view": "eavesdropper"}, "'aggregate' or 'public'"),
+        ({"view": "public", "unit": "user"}, "not for users"),
+        ({"view": "public", "algorithm": "fp-coordinator"}, "not certified for add-or-remove"),
+        ({"view": "public", "topology": "complete"}, "graph"),
+        ({"view": "public", "nominal_records": 1}, "at least the 2 silos"),
+    ],
+)
+def test_what_is_not_certified_is_refused_before_anything_is_spent(asked, words, tmp_path):
+    X, y, groups = rows((30, 41))
+    data, budget = ledger_data(X, y, groups), Budget(epsilon=9.0, delta=1e-5)
+    with Ledger.create(tmp_path / "l", data, budget, protection=ADDED) as ledger:
+        with pytest.raises(DpadmmError, match=words) as refused:
+            estimator(ledger=ledger, **asked).fit(X, y, groups)
+        assert ledger.statement().releases == 0
+    assert not is_told(str(refused.value), (30, 41))
+
+
+def test_one_silo_hides_alone_and_may_have_few_records():
+    X, y, _ = rows((5,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = estimator(random_state=0).fit(X, y)
+    assert model.plan_.method == "noisy-gradients"
+    assert model.privacy_.relation is Relation.ADD_OR_REMOVE
+    assert model.privacy_.view is View.EAVESDROPPER
+
+
+SCHEMA = Schema((Numeric("a", -1, 1), Numeric("b", -1, 1)), ThresholdLabel("y", 0))
+
+
+class TestEmptySilos:
+    @pytest.mark.parametrize("view", [Protection(view=View.AGGREGATE, colluders=0), Protection(view=View.PUBLIC)])
+    def test_they_take_part_from_round_0_on(self, view):
+        """In sums of masked and of plain messages; the plan does not know that they are empty."""
+        hidden = Protection(relation=ADDED.relation, view=view.view, colluders=view.colluders)
+        task = Task(
+            sizes=nominal_sizes(600, 3),
+            dimension=SCHEMA.dimension,
+            loss=Logistic(),
+            target=Target(5.0, 1e-5),
+            protection=hidden,
+            row_norm=SCHEMA.row_norm,
+            table=TableShape.of(ProfileForm(SCHEMA.columns)),
+        )
+        made, rng = plan(task), np.random.default_rng(0)
+        assert made.profile is not None
+        told = set()
+        for sizes in ((300, 0, 250), (0, 0, 0), (700, 1, 0)):
+            parts = [NumberRows(rng.uniform(-1, 1, (n, 2))) for n in sizes]
+            labels = [[np.sign(part.table[:, 0]) for part in parts]]
+            raw = RawSilos(SCHEMA, parts, labels, nominal=task.sizes)
+            done = carry_out(made, raw, SecureSampler(), progress=False)
+            assert np.all(np.isfinite(done.model))
+            told.add((str(done.statement), repr(done.noise_plan), str(done.receipts)))
+        assert len(told) == 1
+
+
+def test_users_of_planning_are_told_which_methods_remain():
+    with pytest.raises(InputError, match="not certified for add-or-remove"):
+        plan(
+            sizes=(100, 100),
+            dimension=3,
+            loss=Logistic(),
+            epsilon=1.0,
+            delta=1e-5,
+            protection=ADDED,
+            method="fp-coordinator",
+        )
+    with pytest.raises(InputError, match="not for users"):
+        Task(
+            sizes=(1, 1),
+            dimension=3,
+            loss=Logistic(),
+            target=Target(1.0, 1e-5),
+            protection=Protection(unit=Unit.USER, relation=ADDED.relation, view=View.PUBLIC),
+        )
