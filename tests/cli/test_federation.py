@@ -6,6 +6,7 @@ import shlex
 import shutil
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.datasets.schema import Screening
-from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, write_federation
+from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant, write_federation
+from dpadmm.engines.federation.keys import fingerprint
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.engines.flower import processes
@@ -262,6 +264,9 @@ def test_the_documented_way_under_masks(cli, place):
     assert code == 2
     assert "keys of north, south are not confirmed" in text
     assert "silo approve --peer NAME=FINGERPRINT" in text
+    assert "north  NOT CONFIRMED" in text
+    assert told["north"] not in text  # who reads it here and types it in has confirmed nothing
+    assert "--peer takes NAME=FINGERPRINT, got 'north'" in said(*words[:4], "--peer", "north")[1]
     code, text = said(*(word.replace("south=…", f"south={told['north']}") for word in words))
     assert code == 2
     assert f"its fingerprint is {told['south']}" in text
@@ -272,6 +277,21 @@ def test_the_documented_way_under_masks(cli, place):
     assert f"clinic  {told['clinic']}  this silo" in text
     assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in text
     assert "from the coordinator with up to 1 silo, who see sums" in cli.run("silo", "show", "clinic").stdout
+
+
+def test_a_silo_with_a_budget_against_others_approves_no_sums(cli, place):
+    key, people = made(cli)
+    (place / "east.csv").write_text(ROWS)
+    result = init(cli, "east", "--allow", "noisy-gradients")
+    found = re.search(r'name = "(\w+)"\nrecords = (\d+)\nkey = "(\w{64})"', result.stdout)
+    people.append(Participant(found[1], int(found[2]), found[3]))
+    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "aggregation": Aggregation.MASKED}
+    write_federation(place / "federation.toml", replace(terms(key, *people), **masked))
+    peers = [word for each in people[:2] for word in ("--peer", f"{each.name}={fingerprint(each.key)}")]
+    approved = cli.run("silo", "approve", "east", "federation.toml", "--yes", *peers)
+    assert approved.exit_code == 2
+    assert "against the eavesdropper" in approved.stderr
+    assert "make the silo with --view aggregate" in approved.stderr
 
 
 @pytest.mark.parametrize(

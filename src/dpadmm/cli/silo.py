@@ -183,7 +183,9 @@ def _confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
     from dpadmm.engines.federation.keys import fingerprint
     from dpadmm.errors import InputError
 
-    name, _, digits = told.rpartition("=")
+    name, is_pair, digits = told.rpartition("=")
+    if not is_pair:
+        raise InputError(f"--peer takes NAME=FINGERPRINT, got {told!r}.")
     person = agreement.participants[agreement.agent(name)]
     silo.confirm_peer(name, digits)
     if name in silo.unconfirmed(agreement):
@@ -202,15 +204,19 @@ def _sight_words(terms: "AgreedRun") -> str:
 
 
 def _identity_words(silo: "Silo", agreement: "Agreement") -> str:
-    """List who takes part, by fingerprint, where that must be compared."""
+    """List who takes part, by fingerprint, where that must be compared.
+
+    Those of the terms that nobody has confirmed are not shown: typed in from here, they would confirm themselves.
+    """
     from dpadmm.engines.federation.keys import fingerprint
 
     if not agreement.is_masked:
         return ""
     unknown = silo.unconfirmed(agreement)
-    state = {each.name: "NOT CONFIRMED" if each.name in unknown else "confirmed" for each in agreement.participants}
-    state[silo.policy.name] = "this silo"
-    lines = [f"  {each.name}  {fingerprint(each.key)}  {state[each.name]}\n" for each in agreement.participants]
+    state = {each.name: f"{fingerprint(each.key)}  confirmed" for each in agreement.participants}
+    state |= dict.fromkeys(unknown, "NOT CONFIRMED: ask its owner")
+    state[silo.policy.name] = f"{fingerprint(silo.public_key)}  this silo"
+    lines = [f"  {name}  {words}\n" for name, words in state.items()]
     return "Fingerprints of the participants' identity keys:\n" + "".join(lines)
 
 

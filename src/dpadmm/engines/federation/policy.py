@@ -14,7 +14,7 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
-from dpadmm.privacy.protection import Relation
+from dpadmm.privacy.protection import Protection, Relation
 from dpadmm.privacy.records import (
     Release,
 )
@@ -137,6 +137,15 @@ class Policy:
                 raise Refusal(
                     f"{self.name} wants {name} of at least {getattr(self, name)}, got {getattr(terms, name)}."
                 )
+
+    def check_observers(self, terms: "AgreedRun", budget: Protection) -> None:
+        """Refuse sums under masks for which the ledger's budget, against others than who sees sums, could never pay."""
+        asked = terms.course.setting.protection
+        if terms.is_masked and not budget.is_covered_by(asked):
+            raise Refusal(
+                f"{self.name} has a budget {budget.words()}; these terms are {asked.words()}, which does not cover it. "
+                "For sums under masks make the silo with --view aggregate."
+            )
 
     def check_noise(self, terms: "AgreedRun", agent: int) -> None:
         """Refuse terms under which a bare message would leave to someone untrusted, or any noise is too small."""

@@ -104,9 +104,11 @@ class Silo:
 
     def approve(self, terms: Agreement) -> None:
         """Let these terms be run, on the owner's word; refuse them now if the policy does."""
-        self.policy = Policy.load(self.files.policy)
+        self.policy, run = Policy.load(self.files.policy), agreed_run(terms)
+        with self._ledger() as ledger:
+            self.policy.check_observers(run, ledger.protection)
         agent = self._checked(terms)
-        self.policy.check_noise(agreed_run(terms), agent)
+        self.policy.check_noise(run, agent)
         with durable.exclusive(self._connection):
             row = (terms.digest, terms.as_json(), _now())
             self._connection.execute("INSERT OR IGNORE INTO approved VALUES (?, ?, ?)", row)
