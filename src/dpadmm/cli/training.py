@@ -307,6 +307,7 @@ class Training:
     def carry_out(self, prepared: Prepared, plan: Plan) -> tuple[ReleasedModel, Path]:
         """Reserve, run and save; return the model and where it is."""
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
+        plan.whole_plan(self.seed is None)  # noise that cannot be drawn is refused before a ledger is made for it
         with self.books.open(self.tables, self.words) as ledger:
             rows, bought = prepared.rows, prepared.bought
             outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)

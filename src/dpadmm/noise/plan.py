@@ -122,8 +122,9 @@ def check_reach(plan: Iterable[NoisyRelease], n_records: int) -> None:
         most = MOST_MULTIPLE / 4 if isinstance(release, SummedGaussianRelease) else MOST_REACH
         if grid is not None and n_records * release.bound > most * grid:
             raise InputError(
-                f"epsilon leaves so little noise beside {n_records} records that 64-bit numbers cannot hold a message "
-                "on the grid of secure noise. Choose a smaller epsilon. Nothing was spent."
+                f"epsilon leaves so little noise beside up to {n_records} records that 64-bit numbers cannot hold a "
+                "message on the grid of secure noise. Choose a smaller epsilon, or a smaller nominal number of "
+                "records if one stands for theirs. Nothing was spent."
             )
 
 

@@ -128,10 +128,11 @@ class Protection:
                 f"silos_per_person must be at most the {n_silos} silos there are, got {self.silos_per_person}."
             )
         if self.view is View.AGGREGATE and n_silos - self.n_colluders < 2:
+            hint = " Name the silo of every record (groups in Python, --split-by of one file)." if n_silos == 1 else ""
             raise InputError(
                 f"With {self.n_colluders} colluding silo(s) the view {self.view.value!r} needs at least "
                 f"{self.n_colluders + 2} silos, got {n_silos}: a sum hides a silo among at least two honest ones. Take "
-                "more silos, fewer colluders, or another view."
+                f"more silos, fewer colluders, or another view.{hint}"
             )
 
     def is_covered_by(self, said: "Protection") -> bool:
