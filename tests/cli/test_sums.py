@@ -50,6 +50,7 @@ def test_the_ledger_remembers_the_colluders(cli, sums):
     assert (said["view"], said["colluders"]) == ("aggregate", 1)
     shown = " ".join(cli.run("ledger", "show", str(path)).stdout.split())
     assert "from the coordinator with up to 1 silo, who see sums" in shown
+    assert "│ in sum │" in shown  # one noise of all silos: not "0 silos"
     for weaker in (("--view", "public"), ("--view", "aggregate", "--colluders", "0")):
         result = cli.run("fit", *words, "--out", str(folder / "no.json"), "--ledger", str(path), *weaker)
         assert result.exit_code == 2
@@ -65,7 +66,28 @@ def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
     found = cli.ask("evaluate", model, *files, *asked, "--ledger", str(path))
     plain = cli.ask("evaluate", model, *files, *asked[:-1], "eavesdropper")
     assert found["uncertainty"] == pytest.approx(plain["uncertainty"] * (4 / 3) ** 0.5, rel=1e-4)
+    assert found["on"] == (
+        "private records, hidden from the coordinator with up to 1 silo, who see sums; recorded in sums.ledger"
+    )
     with Ledger.open(path) as ledger:
         assert ledger.statement().spent_epsilon > before
     assert "needs at least 3 silos, got 2" in cli.run("evaluate", model, *files[:2], *asked).stderr
     assert "colluders are for the view" in cli.run("evaluate", model, *files, *asked[:-2], "--colluders", "1").stderr
+
+
+def test_noise_that_cannot_be_drawn_is_refused_before_a_ledger_is_made(cli, sums):
+    folder, words, _ = sums
+    nominal = ("--view", "aggregate", "--neighbours", "add-remove", "--nominal-records", "1000000000000")
+    places = ("--out", str(folder / "no.json"), "--ledger", str(folder / "no.ledger"), "--budget", "3")
+    result = cli.run("fit", *words, *nominal, *places)
+    assert result.exit_code == 2
+    assert "a smaller nominal number of records" in result.stderr
+    assert not (folder / "no.ledger").exists()
+
+
+def test_one_silo_is_told_how_to_name_several(cli, sums):
+    folder, words, _ = sums
+    result = cli.run("fit", words[0], *words[4:], "--view", "aggregate", "--out", str(folder / "no.json"))
+    assert result.exit_code == 2
+    assert "got 1" in result.stderr
+    assert "groups in Python, --split-by of one file" in result.stderr

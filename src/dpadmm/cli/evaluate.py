@@ -211,11 +211,12 @@ def _private(
     groups = np.repeat(np.arange(len(tables)), [len(table.frame) for table in tables.values()])
     with books.open(tables, words) as ledger:
         name, score = private_score(model, rows, words, ledger, groups)
+    kept = "" if books.path is None else f"; recorded in {books.name}"
     return Measurement(
         score=name,
         value=score.value,
         records=score.n_records,
-        on="private records" if books.path is None else f"private records, recorded in {books.name}",
+        on=f"private records, hidden from {words.protection.observer}{kept}",
         basis=Basis.ACCOUNTED,
         epsilon=score.privacy.certified,
         delta=score.privacy.delta,

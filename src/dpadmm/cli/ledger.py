@@ -179,7 +179,8 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     for run in runs:
         profile = "" if run.profile_epsilon is None else f"{run.profile_epsilon:.3g}"
-        figures = (str(run.releases), str(run.silos), f"{run.alone_epsilon:.6g}", profile, run.last_time[:19])
+        silos = str(run.silos or "in sum")  # one noise that hides all silos together belongs to none of them
+        figures = (str(run.releases), silos, f"{run.alone_epsilon:.6g}", profile, run.last_time[:19])
         table.add_row(*map(cell, (run.run, run.algorithm, *figures)))
     Console(highlight=False).print(table)
 
