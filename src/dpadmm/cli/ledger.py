@@ -179,8 +179,8 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     for run in runs:
         profile = "" if run.profile_epsilon is None else f"{run.profile_epsilon:.3g}"
-        silos = str(run.silos or "in sum")  # one noise that hides all silos together belongs to none of them
-        figures = (str(run.releases), silos, f"{run.alone_epsilon:.6g}", profile, run.last_time[:19])
+        of_silos = str(run.silos or "in sum")  # one noise that hides all silos together belongs to none of them
+        figures = (str(run.releases), of_silos, f"{run.alone_epsilon:.6g}", profile, run.last_time[:19])
         table.add_row(*map(cell, (run.run, run.algorithm, *figures)))
     Console(highlight=False).print(table)
 

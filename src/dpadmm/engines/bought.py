@@ -16,7 +16,7 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
-from dpadmm.privacy.protection import Protection
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import GaussianRelease, NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
 
@@ -94,8 +94,8 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
 
 
 def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:
-    """Return a release as certified against an observer who sees less."""
+    """Return a release as certified against an observer who sees less; a peer is a silo, which knows its own share."""
     if isinstance(release, SummedGaussianRelease):
-        release = release.counted_for(who.n_colluders)
+        release = release.counted_for(1 if who.view is View.PEER else who.n_colluders)
     certificate = replace(release.certificate, view=who.view, colluders=who.n_colluders)
     return replace(release, certificate=certificate)
