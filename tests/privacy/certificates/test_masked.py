@@ -192,6 +192,17 @@ class TestShares:
             gap = np.abs(np.log(total[inside] / law(float(number))[inside])).max()
             assert 1e-6 < gap <= (number - 1) * 4.01 * math.exp(-(math.pi**2))
 
+    def test_discrete_noise_is_rounded_continuous_noise(self):
+        """C8: continuous noise of variance `r^2 - a^2`, rounded at random by a, is discrete up to a log ratio."""
+        r, a, whole = 2.0, 0.7, np.arange(-20, 21)
+        x, step = np.linspace(-24, 24, 48001, retstep=True)
+        weights = np.exp(-((whole[:, None] - x) ** 2) / (2 * a * a))
+        law = (weights / weights.sum(0)) @ norm.pdf(x, scale=math.sqrt(r * r - a * a)) * step
+        exact = np.exp(-(whole**2) / (2 * r * r))
+        gap = np.abs(np.log(law * exact.sum() / exact))[np.abs(whole) < 9].max()
+        eta = 2 * math.exp(-2 * (math.pi * a) ** 2)
+        assert 1e-9 < gap <= math.log((1 + eta) / (1 - eta))
+
     @pytest.mark.parametrize("shift", [(1, 0, 0), (3, 0, 0), (1, 1, 0), (2, 1, 1)])
     def test_the_factor_for_discrete_noise_in_several_dimensions(self, shift):
         """A sixth of `1/(4 r^2)` is needed along an axis, and `1/||p||^2` of that along a primitive vector p."""
