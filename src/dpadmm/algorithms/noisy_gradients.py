@@ -64,7 +64,7 @@ class NoisyGradients(Method):
         takes_any_regulariser=True,
         longest_step=1.0,
         free=frozenset({"step", "momentum", "mu", "smoothness"}),
-        why="one noise on the sum of the gradients hides all silos at once",
+        why="one noise on the sum of all gradients hides every record at once (C9)",
     )
     inbox_rows: ClassVar[int] = 2  # x and y
 

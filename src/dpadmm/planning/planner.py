@@ -8,6 +8,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.method import Method, Topology, plannable
+from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.checks import shown
 from dpadmm.engines.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
@@ -228,7 +229,8 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
     form = form_of(task, methods[0], budget.share)
     task = replace(task, target=budget.problem)
     tried = [climb(task, each, form) for each in methods]
-    best = first_of_the_nearly_best([choose(each) for each in tried])
+    rivals = [choose(each) for each in tried]
+    best = first_of_the_nearly_best(rivals)
     fitted, settings = best.candidate.task, best.candidate.settings
     expected = forecast(fitted, best.scores)
     is_hopeless = best.learned < _HOPELESS
@@ -241,7 +243,11 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
         simulated=extent(best.candidate),
         reach=reach,
         signal=float(np.mean([one.norm for one in best.scores])),
-        reasons=reasons(best.candidate, sum(map(len, tried)), budget.share, is_forced=is_forced),
+        reasons=(
+            "the method was asked for" if is_forced else best.candidate.settings.method.about.why,
+            *compared(rivals),
+            *reasons(best.candidate, sum(map(len, tried)), budget.share),
+        ),
         warnings=warnings(fitted, settings.method, is_hopeless, expected),
         is_hopeless=is_hopeless,
     )
@@ -348,12 +354,22 @@ def _fitting(task: Task, name: str) -> type[Method]:
     return known[name]
 
 
-def reasons(chosen: Candidate, n_tried: int, share: float, is_forced: bool) -> tuple[str, ...]:
+def compared(rivals: Sequence[SimulatedCandidate]) -> tuple[str, ...]:
+    """Say what each method lost in the simulations, where there was a choice."""
+    if len(rivals) == 1:
+        return ()
+    lost = ", ".join(f"{one.candidate.settings.method.about.name} {one.lost:.2f}" for one in rivals)
+    return (f"part of what can be learned that was lost in simulations: {lost}; near ties go to the first",)
+
+
+def reasons(chosen: Candidate, n_tried: int, share: float) -> tuple[str, ...]:
     """Return why these settings."""
     task, settings = chosen.task, chosen.settings
     tau = unit_noise(task, settings.method, settings.rounds)
-    why = "the method was asked for" if is_forced else settings.method.about.why
-    time = settings.step * settings.rounds
+    is_settled = settings.method is NoisyGradients and task.regulariser is None
+    time = 1 / settings.mu if is_settled else settings.step * settings.rounds
+    how = f"a ridge of {settings.mu:.2g}" if is_settled else f"descending for a time of {time:.3g}"
+    ridge = "in place of stopping early" if is_settled else "one record among all"
     said = []
     if share:
         said.append(f"{share:.2g} of the squared budget goes to counting columns, by which rows are centred and scaled")
@@ -363,10 +379,9 @@ def reasons(chosen: Candidate, n_tried: int, share: float, is_forced: bool) -> t
         cap = f"{task.loss.cap:g} instead of 1"
         said.append(f"records that the model gets badly wrong pull with at most {cap}, which saves noise")
     return (
-        why,
-        f"the whole budget buys one look at the gradient with a noise of {tau:.2g} per coordinate; descending for a "
-        f"time of {time:.3g} in {settings.rounds} rounds leaves about {tau * time * task.row_norm:.2g} on a prediction",
-        f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else "one record among all"),
+        f"the whole budget buys one look at the gradient with a noise of {tau:.2g} per coordinate; {how} in "
+        f"{settings.rounds} rounds leaves about {tau * time * task.row_norm:.2g} on a prediction",
+        f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge),
         *said,
         f"chosen among {n_tried} candidate(s) by simulations on synthetic data; no private record was looked at",
     )

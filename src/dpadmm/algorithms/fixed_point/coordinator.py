@@ -72,7 +72,7 @@ class CoordinatorADMM(Method):
         is_sum=True,
         units=frozenset({Unit.RECORD, Unit.USER}),
         takes_any_regulariser=True,
-        why="the coordinator is trusted, outsiders are not: one noise, added there, hides all silos (C6)",
+        why="one noise on the mean of the silos' blocks hides all of them at once (C6)",
     )
 
     gamma: float
