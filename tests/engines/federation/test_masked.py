@@ -49,7 +49,7 @@ def make(worlds, place, method="noisy-gradients", **terms):
 
 def run_here(terms, problem, *, is_masked):
     """Return the model of the in-process engine with the same test noise, with masks or without."""
-    masks = masks_of(terms.course, "here") if is_masked else None
+    masks = masks_of(terms.course.shares, "here") if is_masked else None
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.agreement.seed), masks=masks)
     stopping = Stopping(rounds=terms.agreement.rounds)
     return LocalEngine(progress=False).run(terms.algorithm, problem, stopping, None, noise)
@@ -79,7 +79,7 @@ def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
     terms, outcome = coordinator.terms, outcome_of(coordinator)
     counts = np.stack([silo._records().counts() for silo in world.silos.values()])
     plan = terms.course.profile_plan(is_secure=False)
-    for masks in (None, masks_of(terms.course, "profile")):
+    for masks in (None, masks_of(terms.course.shares, "profile")):
         pooled, _ = draw_profile(plan, counts, SimulatedSampler(seed=terms.agreement.seed), masks)
         assert coordinator.counts().tolist() == pooled.tolist()
     rows = worlds.stacked(world.silos.values(), encoding_of(terms, worlds.SCHEMA, outcome.counts))
@@ -147,7 +147,7 @@ def test_shares_of_the_noise_allow_for_the_colluders(worlds, world):
 # --- the owner's rules -----------------------------------------------------------------------------------------------
 
 
-def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tmp_path):
+def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tmp_path, monkeypatch):
     """The ledger of a silo that counts against whoever sees every message knows no masks."""
     world = make(worlds, tmp_path)
     assert not world.first.policy.trusts_coordinator
@@ -159,6 +159,9 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     terms = replace(world.agreement, participants=people)
     for person in people[1:]:
         silo.confirm_peer(person.name, fingerprint(person.key))
+    with pytest.raises(Refusal, match="make the silo with --view aggregate"):
+        silo.approve(terms)
+    monkeypatch.setattr(Policy, "check_observers", lambda *_: None)  # however they came to be approved
     silo.approve(terms)
     invitation = world.key.seal(messages.Join(terms.as_json(), "", 0).encode())
     assert isinstance(messages.read(silo.answer(invitation)[64:]), Refused)
