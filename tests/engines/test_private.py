@@ -3,6 +3,7 @@
 import copy
 import pickle
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,9 +25,10 @@ from dpadmm.engines.private import Course, RunSetting, plan_noise, run_course, r
 from dpadmm.errors import InputError
 from dpadmm.networks import path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.plan import calibrated
+from dpadmm.noise.plan import calibrated, check_reach
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.privacy.records import Origin
@@ -232,3 +234,13 @@ class TestWhatACourseIsFor:
         problem = Problem.of(EmpiricalRisk(self.silos(5, nominal=(100,) * 3), Logistic()))
         (done,) = run_course(self.course(self.HIDDEN), [problem], SecureSampler(), label="nominal")
         assert done.is_private_release
+
+    def test_words_must_hold_many_times_the_nominal_records(self):
+        """A secret number of records must not decide whether a run that is paid for breaks off."""
+        assert self.course(Protection(view=View.PUBLIC)).most_records == 300
+        course = self.course(self.HIDDEN)
+        assert course.most_records == MOST_PER_NOMINAL * 300
+        sharp = replace(course, target=Target(1e6, 1e-5))
+        with pytest.raises(InputError, match=f"so little noise beside {MOST_PER_NOMINAL * 300} records"):
+            sharp.noise_plan()
+        check_reach(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do

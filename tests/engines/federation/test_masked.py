@@ -49,7 +49,7 @@ def make(worlds, place, method="noisy-gradients", **terms):
 
 def run_here(terms, problem, *, is_masked):
     """Return the model of the in-process engine with the same test noise, with masks or without."""
-    masks = masks_of(terms.course, "here") if is_masked else None
+    masks = masks_of(terms.course.shares, "here") if is_masked else None
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.agreement.seed), masks=masks)
     stopping = Stopping(rounds=terms.agreement.rounds)
     return LocalEngine(progress=False).run(terms.algorithm, problem, stopping, None, noise)
@@ -79,7 +79,7 @@ def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
     terms, outcome = coordinator.terms, outcome_of(coordinator)
     counts = np.stack([silo._records().counts() for silo in world.silos.values()])
     plan = terms.course.profile_plan(is_secure=False)
-    for masks in (None, masks_of(terms.course, "profile")):
+    for masks in (None, masks_of(terms.course.shares, "profile")):
         pooled, _ = draw_profile(plan, counts, SimulatedSampler(seed=terms.agreement.seed), masks)
         assert coordinator.counts().tolist() == pooled.tolist()
     rows = worlds.stacked(world.silos.values(), encoding_of(terms, worlds.SCHEMA, outcome.counts))
