@@ -13,11 +13,13 @@ from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.engines.federation.masking import masks_among
 from dpadmm.engines.federation.messages import Joined, Keyed, Masked, Refused
 from dpadmm.engines.federation.refusal import PeerError, Refusal
+from dpadmm.engines.federation.silo import ENDED
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import InputError
 from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.sums import sum_words
+from dpadmm.noise.sums import sum_words, to_words
 
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
 
@@ -278,6 +280,17 @@ def test_masks_of_different_pairs_rounds_and_slots_have_nothing_in_common():
     words += [again.words("broadcast", 1, 4), two.words("broadcast", 1, 4), three.words("broadcast", 1, 4)]
     assert len({tuple(each.tolist()) for each in words}) == len(words)
     assert not sum_words([each.words("broadcast", 1, 4) for each in (one, two, three)]).any()
+
+
+# --- bare values -----------------------------------------------------------------------------------------------------
+
+
+def test_a_part_without_its_share_of_the_noise_does_not_leave(world, monkeypatch):
+    roster = world.roster()
+    monkeypatch.setattr(PlannedNoise, "shares", lambda self, slot, k, agents, values: [to_words(values[0], 2.0**-20)])
+    refused(world, world.ask(1, relay=roster), ENDED, releases=1)
+    monkeypatch.undo()
+    refused(world, world.ask(2, inbox=ZERO), ENDED, releases=1)
 
 
 # --- going on in two groups ------------------------------------------------------------------------------------------
