@@ -3,6 +3,7 @@
 import copy
 import pickle
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.dp_dgd import DPDGD
 from dpadmm.algorithms.dp_gd import DPGD
 from dpadmm.algorithms.dp_sgd import DPSGD
+from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.datasets import load_breast_cancer
@@ -19,18 +21,20 @@ from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import iid
 from dpadmm.engines import private
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.private import plan_noise, run_private
+from dpadmm.engines.private import Course, RunSetting, plan_noise, run_course, run_private
 from dpadmm.errors import InputError
 from dpadmm.networks import path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.plan import calibrated
+from dpadmm.noise.plan import calibrated, check_reach
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.protection import Protection
+from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
+from dpadmm.problems.silos import Silos
 from dpadmm.solvers import kernels
 
 TARGET = Target(epsilon=1.0, delta=1e-5)
@@ -185,3 +189,58 @@ def test_noise_without_a_grid_is_refused_before_it_is_paid_for(problem, tmp_path
             ledgers=ledger.confirm(data),
         )
     assert ledger.statement().releases == 0
+
+
+class TestWhatACourseIsFor:
+    """The certificates are about the course's own public problem: no other one may be run under them."""
+
+    HIDDEN = Protection(relation=Relation.ADD_OR_REMOVE, view=View.AGGREGATE)
+
+    def silos(self, n, nominal=None, row_norm=1.0):
+        rng = np.random.default_rng(n)
+        tables, labels = [rng.uniform(-0.5, 0.5, (n, 3)) for _ in range(3)], [np.sign(rng.normal(size=n))] * 3
+        return Silos.from_parts(tables, labels, row_norm, nominal=nominal)
+
+    def course(self, protection, times=1):
+        public = Problem.of(PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0))
+        setting = RunSetting(public, 2, 1e-9, None, protection)
+        return Course(NoisyGradients(step=0.5), setting, Target(1.0, 1e-5), times=times)
+
+    @pytest.mark.parametrize("protection", [HIDDEN, Protection(view=View.PUBLIC)])
+    @pytest.mark.parametrize(
+        "other",
+        [{"n": 5}, {"n": 5, "nominal": (5, 5, 5)}, {"n": 5, "nominal": (100, 100, 99)}, {"n": 100, "row_norm": 2.0}],
+    )
+    def test_other_sizes_or_constants_are_refused(self, protection, other):
+        problem = Problem.of(EmpiricalRisk(self.silos(**other), Logistic()))
+        with pytest.raises(InputError, match="not the one that the noise is planned for"):
+            run_course(self.course(protection), [problem], SecureSampler(), label="other")
+
+    def test_other_weights_are_refused(self):
+        problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()), Weighting.EQUAL)
+        with pytest.raises(InputError, match="not the one that the noise is planned for"):
+            run_course(self.course(Protection(view=View.PUBLIC)), [problem], SecureSampler(), label="other")
+
+    def test_true_sizes_are_no_nominal_ones_even_if_equal(self):
+        """A mean over the records there are moves by up to 2 G/n when one is taken away, not by G/n."""
+        problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()))
+        with pytest.raises(InputError, match="with_nominal"):
+            run_course(self.course(self.HIDDEN), [problem], SecureSampler(), label="true")
+        target = Target(1.0, 1e-5)
+        with pytest.raises(InputError, match="with_nominal"):
+            run_private(NoisyGradients(step=0.5), problem, 2, target, SecureSampler(), protection=self.HIDDEN)
+
+    def test_any_number_of_records_is_taken_with_the_nominal_ones(self):
+        problem = Problem.of(EmpiricalRisk(self.silos(5, nominal=(100,) * 3), Logistic()))
+        (done,) = run_course(self.course(self.HIDDEN), [problem], SecureSampler(), label="nominal")
+        assert done.is_private_release
+
+    def test_words_must_hold_many_times_the_nominal_records(self):
+        """A secret number of records must not decide whether a run that is paid for breaks off."""
+        assert self.course(Protection(view=View.PUBLIC)).most_records == 300
+        course = self.course(self.HIDDEN)
+        assert course.most_records == MOST_PER_NOMINAL * 300
+        sharp = replace(course, target=Target(1e6, 1e-5))
+        with pytest.raises(InputError, match=f"so little noise beside {MOST_PER_NOMINAL * 300} records"):
+            sharp.noise_plan()
+        check_reach(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do

@@ -23,6 +23,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Logistic
+from dpadmm.problems.silos import Silos
 from dpadmm.reporting.files import encode
 
 ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
@@ -224,6 +225,20 @@ class TestEmptySilos:
             assert np.all(np.isfinite(done.model))
             told.add((str(done.statement), repr(done.noise_plan), str(done.receipts)))
         assert len(told) == 1
+
+
+def test_encoded_rows_are_summed_over_nominal_numbers_too():
+    """However many there are: a plan is carried out on silos of any true size, told by the nominal ones."""
+    task = Task(sizes=nominal_sizes(600, 3), dimension=2, loss=Logistic(), target=Target(5.0, 1e-5), protection=ADDED)
+    made, rng = plan(task), np.random.default_rng(0)
+    for n in (150, 200, 700):
+        tables = [rng.uniform(-0.5, 0.5, (n, 2)) for _ in range(3)]
+        silos = Silos.from_parts(tables, [np.sign(table[:, 0]) for table in tables], 1.0)
+        functions = made.problem(silos).functions
+        assert functions.sizes.tolist() == [200, 200, 200]
+        bare = -0.5 * (tables[0] * np.sign(tables[0][:, :1])).sum(axis=0) / 200
+        np.testing.assert_allclose(functions.gradient(np.zeros((1, 2, 1)))[0, :, 0], bare)
+        assert carry_out(made, silos, SecureSampler(), progress=False).is_private_release
 
 
 def test_users_of_planning_are_told_which_methods_remain():

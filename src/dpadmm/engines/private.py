@@ -224,7 +224,7 @@ def run_course(
     if isinstance(problems, Sequence) is (course.profile is not None):
         raise InputError("A course with a profile encodes rows itself: give it unencoded rows, and no other course.")
     if isinstance(problems, Sequence):
-        _check_number(course, problems)
+        _check_problems(course, problems)
     is_secure, setting = isinstance(sampler, SecureSampler), course.setting
     engine = replace(engine if engine is not None else LocalEngine(), tolerance=setting.tolerance)
     planned = course.noise_plan(is_secure)
@@ -271,7 +271,7 @@ def _after_round_zero(
         problems = rows.problems(*drawn)
     except KeyboardInterrupt:
         raise_alone(KeyboardInterrupt(_INTERRUPTED.format(name)))
-    _check_number(course, problems)
+    _check_problems(course, problems)
     return problems
 
 
@@ -288,9 +288,21 @@ def masks_of(shares: Shares | None, run: str) -> Sequence[Masks] | None:
     return pairwise_masks(shares.silos, run.encode())
 
 
-def _check_number(course: Course, problems: Sequence[Problem]) -> None:
+def _check_problems(course: Course, problems: Sequence[Problem]) -> None:
+    """Refuse problems that the course's certificates are not about; says nothing of sizes, which may be secret."""
     if len(problems) != course.times:
         raise InputError(f"The course is for {course.times} problem(s), got {len(problems)}.")
+    for problem in problems:
+        if not problem.is_within(course.setting.problem):
+            raise InputError(
+                "The problem is not the one that the noise is planned for: numbers of records, weights, dimension, or "
+                "bounds on a record's gradient differ. Plan for this one."
+            )
+        if not course.setting.protection.relation.has_public_sizes and not problem.has_nominal_sizes:
+            raise InputError(
+                "Where records are added or removed, sums must be divided by nominal numbers of records, and this "
+                "problem divides by the true ones. Use Silos.with_nominal."
+            )
 
 
 def simulate(course: Course, problem: Problem, runs: int, seed: int, noise: NoisePlan | None = None) -> Floats:

@@ -17,7 +17,9 @@ from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.problems.rows import gram, row_products, row_squares, scaled_rows
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
+
+_SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,11 @@ class EmpiricalRisk:
         rows = self.rows[part]
         weight = self.loss.curvature(rows @ w - self.shifts[part])
         return gram(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
+
+    @property
+    def has_nominal_sizes(self) -> bool:
+        """Whether sums are divided by nominal numbers, so that a record more or less changes nothing else."""
+        return self.silos.nominal is not None
 
     @property
     def is_one_record_each(self) -> bool:
@@ -259,6 +266,25 @@ class Problem:
     def dimension(self) -> int:
         """Dimension d."""
         return self.functions.dimension
+
+    @property
+    def has_nominal_sizes(self) -> bool:
+        """Whether the functions say that their numbers of records are nominal (`EmpiricalRisk.has_nominal_sizes`)."""
+        return bool(getattr(self.functions, "has_nominal_sizes", False))
+
+    def is_within(self, public: "Problem") -> bool:
+        """Return whether what is certified for a public problem holds for this one: equal sizes, constants no worse."""
+        if self is public:
+            return True
+        mine, theirs = self.functions.constants, public.functions.constants
+        bounds = ("record_gradient", "record_curvature", "gradient_range", "smoothness")
+        return (
+            self.dimension == public.dimension
+            and np.array_equal(self.functions.sizes, public.functions.sizes)
+            and np.array_equal(self.weights, public.weights)
+            and all(getattr(mine, name) <= getattr(theirs, name) * (1 + _SLACK) for name in bounds)
+            and mine.strong_convexity * (1 + _SLACK) >= theirs.strong_convexity
+        )
 
     def objective(self, x: Floats) -> Floats:
         """Return the objective at common points x (d, R)."""

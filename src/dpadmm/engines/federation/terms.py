@@ -188,6 +188,12 @@ class AgreedRun:
             raise InputError("These terms do not allow to go on without a silo (missing = 'without').")
         if not names or len(set(names)) != len(names) or len(terms.participants) - len(names) < terms.least_silos:
             raise InputError(f"At least {terms.least_silos} silos must be left of {len(terms.participants)}.")
+        everybody, stay = len(terms.participants) + len(terms.left), len(terms.participants) - len(names)
+        if self.course.is_pooled and terms.silos_per_person > 1 and 2 * stay <= everybody:
+            raise InputError(
+                f"More than half of the {everybody} silos must be left where a person may have records in several: two "
+                "groups that went on apart would each spend what is left, and a person may be in both."
+            )
         agents = range(len(terms.participants))
         # The budget is a person's. Each silo of a person has spent (C0: squares of m add up, pure epsilons add); one
         # noise on the sum, the coordinator's or shared out under masks, hides all of them.
