@@ -1,10 +1,11 @@
 """Centred rows for tests: made at random, or out of rows that exist, and what a table is as an array."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import sparse
 
 from dpadmm.problems.centred import CentredRows
-from dpadmm.problems.silos import Silos
 
 
 def as_array(rows):
@@ -38,4 +39,4 @@ def centred(table):
 
 def centred_silos(silos):
     """The same silos with centred rows; the promise allows for their rounding."""
-    return Silos(centred(as_array(silos.features)), silos.labels, silos.offsets, silos.row_norm, silos.names)
+    return replace(silos, features=centred(as_array(silos.features)))

@@ -158,7 +158,12 @@ def ended(world, coordinator, transport) -> End:
     return End(has_other_steps, coordinator.estimates().tolist(), answers, stored, ledgers, left)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+LONG = ("counted graph", "counted under masks")  # crashes under masks are also tried with fresh noise
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=pytest.mark.slow) if kind in LONG else kind for kind in KINDS]
+)
 def federation(request, worlds, tmp_path_factory):
     """Two silos with test noise that have approved their terms, closed, to be copied; and their undisturbed end."""
     place, terms = tmp_path_factory.mktemp("federation"), {"rounds": ROUNDS} | KINDS[request.param]
