@@ -241,6 +241,6 @@ class TestWhatACourseIsFor:
         course = self.course(self.HIDDEN)
         assert course.most_records == MOST_PER_NOMINAL * 300
         sharp = replace(course, target=Target(1e6, 1e-5))
-        with pytest.raises(InputError, match=f"so little noise beside {MOST_PER_NOMINAL * 300} records"):
+        with pytest.raises(InputError, match=f"so little noise beside up to {MOST_PER_NOMINAL * 300} records"):
             sharp.noise_plan()
         check_reach(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do

@@ -56,6 +56,15 @@ _NOISELESS = 1e5  # Theta beyond which noise is nothing
 _MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
 
 
+def ratios_for(method: type[Method]) -> tuple[float, ...]:
+    """Return the ratios that are compared; for gradients the rule of thumb at most.
+
+    There c is what a ridge leaves, and a smaller ridge lets noise grow for longer than the small worlds show.
+    """
+    most = RULE_OF_THUMB if method is NoisyGradients else NOISE_RATIOS[-1]
+    return tuple(ratio for ratio in NOISE_RATIOS if ratio <= most)
+
+
 @dataclass(frozen=True)
 class Settings:
     """The numbers a method runs with, on one scale: rounds K, time per round t, ridge weight mu."""

@@ -15,7 +15,6 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family
 from dpadmm.planning.candidates import (
-    NOISE_RATIOS,
     RULE_OF_THUMB,
     Candidate,
     candidate,
@@ -23,6 +22,7 @@ from dpadmm.planning.candidates import (
     losses_for,
     methods_for,
     profile_share,
+    ratios_for,
     reach_of,
     unit_noise,
     why_not,
@@ -255,14 +255,15 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
 
 def climb(task: Task, method: type[Method], form: RowForm) -> list[SimulatedCandidate]:
     """Try losses at the rule of thumb, then less noise and more with the best of them, as long as that pays."""
-    start = NOISE_RATIOS.index(RULE_OF_THUMB)
+    ratios = ratios_for(method)
+    start = ratios.index(RULE_OF_THUMB)
     tried: list[SimulatedCandidate] = []
     for loss in losses_for(task, method):
-        tried.append(try_all(candidate(replace(task, loss=loss), method, NOISE_RATIOS[start], form)))
+        tried.append(try_all(candidate(replace(task, loss=loss), method, ratios[start], form)))
         if tried[-1].kept < max(one.kept for one in tried):
             break
     first = max(tried, key=lambda one: one.kept)
-    for ladder in (NOISE_RATIOS[:start][::-1], NOISE_RATIOS[start + 1 :]):
+    for ladder in (ratios[:start][::-1], ratios[start + 1 :]):
         before = first
         for ratio in ladder:
             step = candidate(first.candidate.task, method, ratio, form)
