@@ -41,6 +41,7 @@ from dpadmm.problems.regularisers import Regulariser
 _HOPELESS = 0.1  # part of the learnable that must survive
 _DROWNED = 0.25  # weight of what is worse than nothing learned
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
+_SLIGHT = 0.02  # of what can be learned: methods that differ by less are a tie
 _NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds tell no finer differences
 
 
@@ -291,7 +292,7 @@ def choose(tried: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
 def first_of_the_nearly_best(chosen: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
     """Return the first method's candidate unless another one loses clearly less."""
     least = min(one.lost for one in chosen)
-    return next(one for one in chosen if one.lost <= _NEARLY * least or one.lost == least)
+    return next(one for one in chosen if one.lost <= max(_NEARLY * least, least + _SLIGHT))
 
 
 def try_all(candidate: Candidate) -> SimulatedCandidate:
