@@ -24,22 +24,10 @@ from dpadmm.noise.sums import sum_words, to_words
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
 
 
-def make(worlds, place, **terms):
-    return worlds.make(place, "noisy-gradients", {"step": 0.5}, **(worlds.MASKED | terms))
-
-
 @pytest.fixture
 def world(masked_world):
     """Three silos under masks, one of which may look."""
     return masked_world
-
-
-def refused(world, envelope, words, releases=0, name="s0"):
-    """Check that a silo refuses for this reason and has spent no more than so many releases."""
-    answer = world.told(name, envelope)
-    assert isinstance(answer, Refused), answer
-    assert words in answer.reason
-    assert world.statement(name).releases == releases
 
 
 def masks_of(silo, world):
@@ -56,7 +44,7 @@ def masks_of(silo, world):
 
 def test_colluders_and_the_coordinator_learn_the_honest_sum_and_nothing_else(worlds, tmp_path, monkeypatch):
     """Silos 2 and 3 give away all their secrets; what they can take off the words of 0 and 1 leaves the pair's mask."""
-    world = make(worlds, tmp_path, sizes=(30, 20, 25, 20), colluders=2)
+    world = worlds.masked(tmp_path, sizes=(30, 20, 25, 20), colluders=2)
     bare = worlds.recorded_shares(monkeypatch)
     _, wire = world.two_rounds()
     left = {}
@@ -100,7 +88,7 @@ def test_a_silo_that_shows_anothers_key_as_its_own_is_refused(world):
 def test_one_key_for_two_silos_is_refused(world):
     roster = world.roster()
     same = messages.read(roster[1][64:]).mask_key
-    refused(world, world.ask(1, relay=[*roster[:2], world.keyed(2, mask_key=same)]), "mask key of its own")
+    world.refuses(world.ask(1, relay=[*roster[:2], world.keyed(2, mask_key=same)]), "mask key of its own")
 
 
 # --- who takes part --------------------------------------------------------------------------------------------------
@@ -108,21 +96,21 @@ def test_one_key_for_two_silos_is_refused(world):
 
 def test_invented_silos_are_not_approved(worlds, tmp_path):
     """The coordinator writes two silos of its own into the terms, whose shares of the noise it would know."""
-    world = make(worlds, tmp_path)
+    world = worlds.masked(tmp_path)
     people = list(world.agreement.participants)
     invented = [Participant(f"ghost{i}", 50, SigningKey.create(tmp_path / f"{i}.key").public) for i in range(2)]
     terms = replace(world.agreement, participants=(*people, *invented), run="ghosts")
     with pytest.raises(Refusal, match=r"ghost0, ghost1 are not confirmed.*over another channel.*silo approve --peer"):
         world.first.approve(terms)
-    refused(world, world.invite(terms), "has approved")
+    world.refuses(world.invite(terms), "has approved")
     world.first._connection.execute(  # as if it had been approved before
         "INSERT INTO approved VALUES (?, ?, 'now')", (terms.digest, terms.as_json())
     )
-    refused(world, world.invite(terms), "not confirmed")
+    world.refuses(world.invite(terms), "not confirmed")
 
 
 def test_a_coordinator_in_the_place_of_a_silo_is_not_approved(worlds, tmp_path):
-    world = make(worlds, tmp_path, approves=False)
+    world = worlds.masked(tmp_path, approves=False)
     people, mine = list(world.agreement.participants), SigningKey.create(tmp_path / "mine.key")
     for name in ("s1", "s2"):
         world.first.confirm_peer(name, fingerprint(world.silos[name].public_key))
@@ -139,7 +127,7 @@ def test_an_identity_that_turns_out_wrong_stops_a_run_at_once(world):
     roster = world.roster()
     assert isinstance(world.told("s0", world.ask(1, relay=roster)), Masked)
     world.first.confirm_peer("s1", "0" * 32)
-    refused(world, world.ask(2, inbox=ZERO), "not confirmed", releases=1)
+    world.refuses(world.ask(2, inbox=ZERO), "not confirmed", releases=1)
 
 
 # --- mask keys on their way ------------------------------------------------------------------------------------------
@@ -172,7 +160,7 @@ def test_a_coordinator_in_the_middle_of_the_mask_keys(world):
         ),
         ([roster[0], roster[1][:-9], roster[2]], "signature"),
     ):
-        refused(world, world.ask(1, relay=relay), words)
+        world.refuses(world.ask(1, relay=relay), words)
     assert isinstance(world.told("s0", world.ask(1, relay=roster)), Masked)
 
 
@@ -184,13 +172,13 @@ def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
         patch.setattr(type(world.first), "_compute", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
         with pytest.raises(OSError, match="no space"):
             world.first.answer(world.ask(1, relay=roster))
-    refused(world, world.ask(1, relay=other), "taken once only", releases=1)
+    world.refuses(world.ask(1, relay=other), "taken once only", releases=1)
     world = worlds.reopened(world)
-    refused(world, world.ask(1, relay=other), "taken once only", releases=1)
+    world.refuses(world.ask(1, relay=other), "taken once only", releases=1)
     first = world.first.answer(world.ask(1, relay=roster))
     assert isinstance(messages.read(first[64:]), Masked)
-    refused(world, world.ask(1, relay=other), "answered to another request", releases=1)
-    refused(world, world.ask(2, inbox=ZERO, relay=other), "no relayed messages", releases=1)
+    world.refuses(world.ask(1, relay=other), "answered to another request", releases=1)
+    world.refuses(world.ask(2, inbox=ZERO, relay=other), "no relayed messages", releases=1)
     assert world.roster() == roster  # joined again, with the same keys
 
 
@@ -211,7 +199,7 @@ def test_other_keys_shown_to_other_silos_hide_even_the_sum(worlds, world, monkey
 
 def test_no_round_begins_without_the_roster(world):
     world.roster()
-    refused(world, world.ask(1), "mask keys of 0 were relayed")
+    world.refuses(world.ask(1), "mask keys of 0 were relayed")
 
 
 # --- one vector under one mask ---------------------------------------------------------------------------------------
@@ -222,16 +210,16 @@ def test_a_round_is_answered_to_one_request_only(worlds, world):
     first = world.first.answer(world.ask(1, relay=roster))
     second = world.first.answer(world.ask(2, inbox=ZERO))
     for inbox in (np.ones((2, 3)), np.full((2, 3), 1e-9)):
-        refused(world, world.ask(2, inbox=inbox), "answered to another request", releases=2)
+        world.refuses(world.ask(2, inbox=inbox), "answered to another request", releases=2)
     world = worlds.reopened(world)
-    refused(world, world.ask(2, inbox=np.ones((2, 3))), "answered to another request", releases=2)
+    world.refuses(world.ask(2, inbox=np.ones((2, 3))), "answered to another request", releases=2)
     assert world.first.answer(world.ask(1, relay=roster)) == first
     assert world.first.answer(world.ask(2, inbox=ZERO)) == second
-    refused(world, world.ask(4, inbox=ZERO), "round 3 is due", releases=2)
+    world.refuses(world.ask(4, inbox=ZERO), "round 3 is due", releases=2)
 
 
 def test_an_older_state_answers_nothing_under_masks_that_have_served(worlds, tmp_path, monkeypatch):
-    world = make(worlds, tmp_path / "w", noise=NoiseOrigin.SECURE)
+    world = worlds.masked(tmp_path / "w", noise=NoiseOrigin.SECURE)
     roster = world.roster()
     directory, backup = world.first.files.directory, tmp_path / "backup"
     world.first.close()
@@ -267,10 +255,10 @@ def test_a_silo_put_back_to_before_it_joined_has_other_masks(worlds, world, tmp_
     shutil.rmtree(world.first.files.directory)
     shutil.copytree(backup, world.first.files.directory)
     world = worlds.reopened(world)
-    refused(world, world.ask(1, relay=roster), "has not joined")
+    world.refuses(world.ask(1, relay=roster), "has not joined")
     with pytest.raises(PeerError, match="another mask key before"):
         coordinator.accept_joined(world.first.answer(coordinator.invitation()))
-    refused(world, world.ask(1, relay=roster), "is not the one that this silo has made")
+    world.refuses(world.ask(1, relay=roster), "is not the one that this silo has made")
 
 
 def test_masks_of_different_pairs_rounds_and_slots_have_nothing_in_common():
@@ -288,9 +276,9 @@ def test_masks_of_different_pairs_rounds_and_slots_have_nothing_in_common():
 def test_a_part_without_its_share_of_the_noise_does_not_leave(world, monkeypatch):
     roster = world.roster()
     monkeypatch.setattr(PlannedNoise, "shares", lambda self, slot, k, agents, values: [to_words(values[0], 2.0**-20)])
-    refused(world, world.ask(1, relay=roster), ENDED, releases=1)
+    world.refuses(world.ask(1, relay=roster), ENDED, releases=1)
     monkeypatch.undo()
-    refused(world, world.ask(2, inbox=ZERO), ENDED, releases=1)
+    world.refuses(world.ask(2, inbox=ZERO), ENDED, releases=1)
 
 
 # --- going on in two groups ------------------------------------------------------------------------------------------
@@ -301,7 +289,7 @@ class TestGoingOnApart:
 
     def world(self, worlds, place, n_silos, silos_per_person):
         people = {"silos_per_person": silos_per_person}
-        return make(worlds, place, sizes=(20,) * n_silos, policy=people, missing=Missing.WITHOUT, **people)
+        return worlds.masked(place, sizes=(20,) * n_silos, policy=people, missing=Missing.WITHOUT, **people)
 
     def test_a_person_in_both_groups_would_be_charged_once(self, worlds, tmp_path):
         world = self.world(worlds, tmp_path, 7, 2)

@@ -8,16 +8,12 @@ import pytest
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Missing
 from dpadmm.engines.federation.masking import read_summand, total_of
-from dpadmm.engines.federation.messages import Joined, Keyed, Masked, Refused, Stepped
+from dpadmm.engines.federation.messages import Joined, Keyed, Masked, Stepped
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.noise.sums import sum_words
 
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
-
-
-def make(worlds, place, **terms):
-    return worlds.make(place, "noisy-gradients", {"step": 0.5}, **(worlds.MASKED | terms))
 
 
 @pytest.fixture
@@ -26,19 +22,11 @@ def world(masked_world):
     return masked_world
 
 
-def refused(world, envelope, words, releases=0, name="s0"):
-    """Check that a silo refuses for this reason and has spent no more than so many releases."""
-    answer = world.told(name, envelope)
-    assert isinstance(answer, Refused), answer
-    assert words in answer.reason
-    assert world.statement(name).releases == releases
-
-
 # --- somebody is missing ---------------------------------------------------------------------------------------------
 
 
 def four(worlds, place):
-    return make(worlds, place, sizes=(30, 20, 25, 20), missing=Missing.WITHOUT, wait_seconds=30.0)
+    return worlds.masked(place, sizes=(30, 20, 25, 20), missing=Missing.WITHOUT, wait_seconds=30.0)
 
 
 def test_different_dropouts_told_to_different_silos(worlds, tmp_path):
@@ -52,14 +40,14 @@ def test_different_dropouts_told_to_different_silos(worlds, tmp_path):
     of_one = {name: world.silos[name].answer(world.invite(one, parent, 1)) for name in ("s0", "s2")}
     of_two = {name: world.silos[name].answer(world.invite(two, parent, 1)) for name in ("s1", "s3")}
     assert all(isinstance(messages.read(each[64:]), Keyed) for each in (*of_one.values(), *of_two.values()))
-    refused(world, world.invite(one, parent, 1), "went on already", releases=1, name="s1")
-    refused(world, world.invite(two, parent, 1), "went on already", releases=1, name="s0")
+    world.refuses(world.invite(one, parent, 1), "went on already", releases=1, name="s1")
+    world.refuses(world.invite(two, parent, 1), "went on already", releases=1, name="s0")
     mixed = [of_one["s0"], of_two["s1"], of_one["s2"]]
-    refused(world, world.ask(1, relay=mixed, agreement=one), "other terms or another silo", releases=1)
+    world.refuses(world.ask(1, relay=mixed, agreement=one), "other terms or another silo", releases=1)
     old = [of_one["s0"], roster[1], of_one["s2"]]
-    refused(world, world.ask(1, relay=old, agreement=one), "other terms or another silo", releases=1)
+    world.refuses(world.ask(1, relay=old, agreement=one), "other terms or another silo", releases=1)
     # The old form of the run is closed, and its masks are gone.
-    refused(world, world.ask(2, inbox=ZERO), "closed", releases=1)
+    world.refuses(world.ask(2, inbox=ZERO), "closed", releases=1)
     query = "SELECT secret FROM masks WHERE digest = ?"
     assert world.first._connection.execute(query, (parent,)).fetchone() == (None,)
 

@@ -101,6 +101,13 @@ class World:
                     silo.confirm_peer(person.name, fingerprint(person.key))
             silo.approve(agreement)
 
+    def refuses(self, envelope: bytes, words: str, releases: int = 0, name: str = "s0") -> None:
+        """Check that a silo refuses for this reason and has spent no more than so many releases."""
+        answer = self.told(name, envelope)
+        assert isinstance(answer, messages.Refused), answer
+        assert words in answer.reason
+        assert self.statement(name).releases == releases
+
     def told(self, name: str, envelope: bytes) -> messages.Message:
         """Return a silo's answer."""
         silo = self.silos[name]
@@ -188,6 +195,11 @@ def make(
     if approves:
         world.approve(agreement)
     return world
+
+
+def masked(place: Path, **terms: object) -> World:
+    """Make a federation of noisy gradients under masks."""
+    return make(place, "noisy-gradients", {"step": 0.5}, **(MASKED | terms))
 
 
 def copied(world: World, place: Path) -> World:

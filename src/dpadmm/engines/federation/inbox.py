@@ -7,7 +7,7 @@ import numpy as np
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.keys import open_envelope
-from dpadmm.engines.federation.messages import Step, Stepped
+from dpadmm.engines.federation.messages import Masked, Step, Stepped
 from dpadmm.engines.federation.refusal import MessageError, Refusal
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
@@ -45,17 +45,23 @@ def _checked(vector: Floats, length: int, largest: float, source: str) -> Floats
     return vector
 
 
+def check_place(answer: Stepped | Masked, agreement: Agreement, agent: int, k: int) -> None:
+    """Refuse an answer that is about other terms, another silo or another round."""
+    if (answer.digest, answer.agent, answer.round) != (agreement.digest, agent, k):
+        raise Refusal(
+            f"A message of {agreement.participants[agent].name} is about round {answer.round} of silo {answer.agent}, "
+            f"terms {answer.digest[:16]}...; round {k} of silo {agent} was expected: it is replayed, reordered or "
+            "misdirected."
+        )
+
+
 def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Stepped:
     """Return a silo's answer to round k, signed by that silo; refuse anything else in its place."""
     name = agreement.participants[agent].name
     answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
     if not isinstance(answer, Stepped):
         raise MessageError(f"{name} sent a {answer.kind!r} message where a step belongs.")
-    if (answer.digest, answer.agent, answer.round) != (agreement.digest, agent, k):
-        raise Refusal(
-            f"A message of {name} is about round {answer.round} of silo {answer.agent}, terms {answer.digest[:16]}...; "
-            f"round {k} of silo {agent} was expected: it is replayed, reordered or misdirected."
-        )
+    check_place(answer, agreement, agent, k)
     if k == PROFILE_ROUND:
         checked_counts(answer.vector, agreement, agreement.participants[agent].records, name)
     else:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Agreement
-from dpadmm.engines.federation.inbox import checked_counts, checked_vector
+from dpadmm.engines.federation.inbox import check_place, checked_counts, checked_vector
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Keyed, Masked, Message, Stepped
 from dpadmm.engines.federation.refusal import MessageError, Refusal
@@ -87,11 +87,7 @@ def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Words
     answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
     if not isinstance(answer, Masked):
         raise MessageError(f"{name} sent a {answer.kind!r} message where a part of a masked sum belongs.")
-    if (answer.digest, answer.agent, answer.round) != (agreement.digest, agent, k):
-        raise Refusal(
-            f"A message of {name} is about round {answer.round} of silo {answer.agent}, terms {answer.digest[:16]}...; "
-            f"round {k} of silo {agent} was expected: it is replayed, reordered or misdirected."
-        )
+    check_place(answer, agreement, agent, k)
     if answer.words.shape != (length,):
         raise Refusal(f"The words from {name} are {answer.words.size}, not {length}.")
     return answer.words
