@@ -208,8 +208,8 @@ def constants(file: Path) -> list[object]:
 
 
 def test_a_method_is_named_once():
-    """Its name is a key in its own description and at most one other place, experiments apart."""
+    """Its name is a key in its own description and at most one other place, papers apart."""
     source = ROOT / "src" / "dpadmm"
-    files = [file for file in source.rglob("*.py") if file.relative_to(source).parts[0] != "experiments"]
+    files = [file for file in source.rglob("*.py") if file.relative_to(source).parts[0] != "papers"]
     found = Counter(value for file in files for value in constants(file) if isinstance(value, str))
     assert {name: found[name] for name in method.by_name() if not 1 <= found[name] <= 2} == {}

@@ -12,8 +12,6 @@ from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.method import Setting, by_name
-from dpadmm.algorithms.theory.consensus import Star
-from dpadmm.algorithms.theory.consensus_planner import optimal_schedule, plan_consensus
 from dpadmm.datasets import random_control, random_quadratics
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
@@ -27,10 +25,12 @@ from dpadmm.noise.plan import at_levels
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import CaoOptimal, Family
 from dpadmm.noise.secure import SecureSampler
+from dpadmm.papers.consensus import claims
+from dpadmm.papers.consensus.planner import optimal_schedule, plan_consensus
+from dpadmm.papers.consensus.theory import Star
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates import consensus_broadcast_records
-from dpadmm.privacy.claims import consensus as claims
 from dpadmm.privacy.protection import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

@@ -9,7 +9,6 @@ from dpadmm.audit.catalogue import all_subjects, subjects_of
 from dpadmm.audit.estimates import How
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import View
 
 PRIVATE = [method.about.name for method in METHODS if method.about.is_private]
@@ -61,32 +60,6 @@ class TestEveryMethodAndView:
         for r in everything:
             assert (r.fpr[0], r.fnr[0], r.fpr[-1], r.fnr[-1]) == (0, 1, 1, 0)
             assert r.fpr.shape == r.fnr.shape == r.certified_fnr.shape
-
-
-class TestClaims:
-    """What papers print for the attacked noise, beside the result."""
-
-    def test_where_there_are_any(self, everything):
-        claimed = {(r.method, r.view) for r in everything if r.claimed is not None}
-        assert {m for m, _ in claimed} == {
-            "p-admm", "p-admm-recycled", "dvp", "m-admm", "r-admm", "ps-admm", "fp-centralised", "fp-federated",
-            "fp-walk",
-        }  # fmt: skip
-        assert ("fp-walk", View.EAVESDROPPER) not in claimed  # network DP is about peers
-
-    def test_p_admm_by_hand(self, everything):
-        """Theorem 3 with V = G: `rho = (V/(eta deg))^2 / (2 s^2)` per round, eps = rho + 2 sqrt(rho ln(1/delta))."""
-        result = next(r for r in everything if r.method == "p-admm")
-        sigma = 2.0 / 1.0 / float(m_of(1.0, 1e-5))  # D = 2G/(n s), s = 2 eta deg = 1
-        rho = (1 / 0.5) ** 2 / (2 * sigma**2)
-        assert result.claimed.value == pytest.approx(rho + 2 * np.sqrt(rho * np.log(1e5)), rel=1e-4)
-
-    def test_fixed_point_by_hand(self, everything):
-        """Theorem 2: `8 order L^2 gamma^2 K/(sigma^2 n^2)`; C5 makes sigma from `D_x = 2 gamma L` in K rounds."""
-        result = next(r for r in everything if r.method == "fp-centralised" and r.claimed is not None)
-        sigma = 2 * 2.0 * np.sqrt(4) / float(m_of(1.0, 1e-5))
-        rho = 8 * 4 / (sigma**2 * 3**2)
-        assert result.claimed.value == pytest.approx(rho + 2 * np.sqrt(rho * np.log(1e5)), rel=0.05)
 
 
 class TestTightness:

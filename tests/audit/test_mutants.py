@@ -26,7 +26,7 @@ from dpadmm.audit.estimates import How
 from dpadmm.audit.transcripts import TOLERANCE
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.plan import at_levels
-from dpadmm.privacy.claims.ps_admm import Theorem2
+from dpadmm.papers.ps_admm.claims import Theorem2
 from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.protection import View
 from dpadmm.problems import neighbours

@@ -11,12 +11,13 @@ from tests.contracts.local_facts import of
 
 from dpadmm.algorithms.method import by_name
 from dpadmm.cli.facts import NoiseName
-from dpadmm.cli.public_facts import asked, is_accountable, numbers, one_agent
+from dpadmm.cli.public_facts import asked, claimed_agent, is_accountable, numbers, one_agent
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
+from dpadmm.papers.claimed import NoiseKind
+from dpadmm.papers.claims_of import ClaimedAgent, claims_of
 from dpadmm.privacy.calibration import PureTarget, Target, largest_rate
 from dpadmm.privacy.certificates import consensus_broadcast_records
-from dpadmm.privacy.claims import NoiseKind
 from dpadmm.privacy.protection import Strength, Unit
 from dpadmm.privacy.records import objective_epsilon
 
@@ -24,6 +25,11 @@ from dpadmm.privacy.records import objective_epsilon
 def agent(name, **told):
     """The agent of a method that these numbers describe."""
     return one_agent(by_name()[name], **told)
+
+
+def on_paper(name, **told):
+    """What the paper says of it."""
+    return claimed_agent(by_name()[name], **told)
 
 
 GRAPH = {"records": 1000, "degree": 2, "eta": 0.05, "mu": 0.01}
@@ -134,26 +140,27 @@ def test_more_noise_costs_less(one):
 @every
 def test_claims_stay_claims_and_invert(one):
     target = Target(0.8, 1e-5) if not one.family.is_pure else PureTarget(0.8)
-    if not one.claimed_epsilon(5.0, 1e-5):
+    paper = ClaimedAgent(one, claims_of(one.algorithm, one.setting))
+    if not paper.epsilon(5.0, 1e-5):
         with pytest.raises(InputError):
-            one.claimed_noise(target)
+            paper.noise(target)
         return
-    claimed = one.claimed_noise(target)
+    claimed = paper.noise(target)
     assert len(claimed.values) == len(one.private_rounds)
     assert claimed.kind is (NoiseKind.GAUSSIAN_STD if not one.family.is_pure else NoiseKind.SPHERICAL_LAPLACE_RATE)
-    back = one.claimed_epsilon(claimed.values, 1e-5)[0]
+    back = paper.epsilon(claimed.values, 1e-5)[0]
     assert back.value == pytest.approx(0.8, rel=1e-9)
     assert claimed.label.startswith("[claimed")
 
 
 def test_claims_about_one_record_are_marked_when_a_person_has_more():
     told = {"records": 1000, "degree": 2, "eta": 0.05, "rounds": 6}
-    assert agent("p-admm", **told).claimed_epsilon(1.0, 1e-5)[0].conditions_hold
-    assert not agent("p-admm", **told, records_per_person=2).claimed_epsilon(1.0, 1e-5)[0].conditions_hold
+    assert on_paper("p-admm", **told).epsilon(1.0, 1e-5)[0].conditions_hold
+    assert not on_paper("p-admm", **told, records_per_person=2).epsilon(1.0, 1e-5)[0].conditions_hold
 
 
 def test_constant_noise_is_the_limit_of_theorem_3():
-    (claim,) = agent("p-admm", **GRAPH, rounds=6).claimed_epsilon(2.0, 1e-4)
+    (claim,) = on_paper("p-admm", **GRAPH, rounds=6).epsilon(2.0, 1e-4)
     rho = 6 * (1 / (0.05 * 2) / 2.0) ** 2 / 2
     assert claim.value == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e4)), rel=1e-9)
     assert "limit" in claim.theorem
@@ -248,8 +255,8 @@ def test_units_and_strengths_follow_the_settings():
 def test_private_rounds_and_their_penalties():
     assert agent("p-admm", **GRAPH, rounds=6).private_rounds == (1, 2, 3, 4, 5, 6)
     assert agent("p-admm", **GRAPH, rounds=6, recycled=True).private_rounds == (1, 3, 5)
-    grown = agent("r-admm", **GRAPH, rounds=6, growth=2.0)
-    assert grown.private_rounds == (1, 3, 5)
+    grown = on_paper("r-admm", **GRAPH, rounds=6, growth=2.0)
+    assert grown.agent.private_rounds == (1, 3, 5)
     assert [one.eta for one in grown.claims.objectives] == pytest.approx((0.1, 0.4, 1.6), rel=1e-15)
     bounds = [c.log_jacobian for c in agent("m-admm", **GRAPH, rounds=2, growth=2.0).certificates]
     assert bounds == pytest.approx([math.log1p(0.25 / (1000 * 0.41)), math.log1p(0.25 / (1000 * 0.81))], rel=1e-12)

@@ -55,7 +55,7 @@ class ConsensusDPADMM(ConsensusADMM):
     place: after the prox as in the paper, or before it.
 
     Guarantees: C3, for every convex g and every rho > 0, against whoever sees the broadcasts (the coordinator is
-    trusted, the uplink protected). The bounds differ from round to round; `theory.consensus_planner` has the
+    trusted, the uplink protected). The bounds differ from round to round; `papers.consensus.planner` has the
     schedules that make the most of it.
 
     >>> from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer

@@ -11,9 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpadmm.algorithms.claimed import NO_PAPER
 from dpadmm.algorithms.method import Method, Private, Setting
-from dpadmm.algorithms.theory.claims import Claims
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan, at_levels
@@ -29,8 +27,7 @@ from dpadmm.privacy.calibration import (
     largest_rate,
     optimal_gaussian_shape,
 )
-from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedSchedule, ClaimedSensitivity
-from dpadmm.privacy.protection import Certificate, Unit
+from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import Release
 from dpadmm.problems.arrays import Floats
 
@@ -47,13 +44,12 @@ class PrivateMethod(Method, Private):
 class OneAgent:
     """Agent 0 of a setting whose agents are alike; a coordinator's releases are everybody's.
 
-    claims: what the method's paper says, None if it says nothing. smoothing_rate: noise that hides the solver's error,
-    for methods that smooth what they broadcast; the levels are then those of the noise in the objective.
+    smoothing_rate: noise that hides the solver's error, for methods that smooth what they broadcast; the levels are
+    then those of the noise in the objective.
     """
 
     algorithm: PrivateMethod
     setting: Setting
-    claims: Claims | None = None
     smoothing_rate: float | None = None
 
     @cached_property
@@ -132,10 +128,10 @@ class OneAgent:
         """Return the noise of this shape that spends the target, never more."""
         row, relative = self.promises[0].rows[0], self.levels(shape)
         if any(promise.family is Family.SAMPLED for promise in self.promises):
-            return self._searched(_approximate(target), relative)
+            return self._searched(approximate(target), relative)
         bounds = [certificate.bound for certificate in row.certificates]
         if self.family is Family.GAUSSIAN:
-            return calibrate_gaussian(_approximate(target), bounds, relative, silos_per_person=self.copies)
+            return calibrate_gaussian(approximate(target), bounds, relative, silos_per_person=self.copies)
         if self.family is not Family.OBJECTIVE:
             return calibrate_laplace(_pure(target), bounds, relative, silos_per_person=self.copies)
         extra = 0.0
@@ -161,31 +157,6 @@ class OneAgent:
             levels = levels * (1 + 2e-4)
         return levels
 
-    def claimed_epsilon(self, noise: ArrayLike, delta: float) -> tuple[ClaimedEpsilon, ...]:
-        """Return what the paper claims at this noise, first the figure it calibrates by; () without a paper."""
-        return () if self.claims is None else self.claims.epsilon(self.levels(noise), delta)
-
-    def claimed_sensitivity(self) -> ClaimedSensitivity | None:
-        """Return the sensitivity the method's paper prints, None if it prints none."""
-        return None if self.claims is None else self.claims.sensitivity()
-
-    def claimed_noise(self, target: AnyTarget, shape: ArrayLike = 1.0) -> ClaimedSchedule:
-        """Return the noise the method's paper asks for; *claimed*, to be used only when asked for by name."""
-        if self.claims is None:
-            raise InputError(
-                f"{self.algorithm.about.name} has no claimed calibration here: {self._unclaimed}. Calibrate by its "
-                "certificate instead."
-            )
-        delta = 0.0 if self.family.is_pure else _approximate(target).delta
-        return self.claims.noise(target.epsilon, delta, self.levels(shape))
-
-    @property
-    def _unclaimed(self) -> str:
-        about, is_record = self.algorithm.about, self.certificates[0].unit is Unit.RECORD
-        if about.is_pure and not self.family.is_pure:
-            return "the paper claims nothing about Gaussian noise"
-        return "the paper claims nothing about single records" if is_record and len(about.units) > 1 else NO_PAPER
-
 
 def _by_round(promise: Promise, levels: Floats) -> Floats:
     """Return the levels of the private rounds as entries of a table of all rounds; what is not released needs none."""
@@ -194,7 +165,7 @@ def _by_round(promise: Promise, levels: Floats) -> Floats:
     return table
 
 
-def _approximate(target: AnyTarget) -> Target:
+def approximate(target: AnyTarget) -> Target:
     """Return the target if it has a delta; Gaussian noise gives no pure epsilon."""
     match target:
         case Target():

@@ -43,8 +43,8 @@ class BareRADMM(GraphMethod):
     growth: q >= 1; `eta(t) = eta q^t`, `gamma(t) = gamma q^t` in iteration t = 1, 2, ... (Fig. 3: q = 1.01).
     theta: penalty of the dual step, > 0 and at most eta; eta if left out.
 
-    Guarantees: none about privacy. Converges if eqs. (24)-(25) hold (`theory.r_admm`), and in practice far beyond them;
-    ever growing penalties slow it down and in the end stop it, so keep `q^rounds` moderate.
+    Guarantees: none about privacy. Converges if eqs. (24)-(25) hold (`papers.r_admm.theory`), and in practice far
+    beyond them; ever growing penalties slow it down and in the end stop it, so keep `q^rounds` moderate.
     """
 
     about: ClassVar[About] = About(

@@ -25,7 +25,6 @@ from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.curves import Curve, GaussianCurve
 from dpadmm.privacy.protection import View
 from dpadmm.problems.arrays import Floats
@@ -48,7 +47,6 @@ class AuditResult:
     certified_epsilon: what the library states at `delta` (0 for pure guarantees); estimate: what the attacker shows.
     advantage: bound on `tpr - fpr`; certified_advantage: the most the certified curve allows.
     fpr, fnr: the attacker's operating points; certified_fnr: the least fnr that the certificate allows at each fpr.
-    claimed: the figure that the method's paper prints for this noise and view, where there is one.
     is_violation: whether the certificate is refuted at a confidence of 1 - 1e-6 or more. (The estimate itself is wrong
     as often as its own, usually lower, confidence says: among many of them a few lie above the truth by chance.)
     """
@@ -69,7 +67,6 @@ class AuditResult:
     fpr: Floats = field(repr=False)
     fnr: Floats = field(repr=False)
     certified_fnr: Floats = field(repr=False)
-    claimed: ClaimedEpsilon | None = None
 
     @property
     def tightness(self) -> float:
@@ -158,8 +155,7 @@ def examine(
         if attack not in known:
             known[attack] = attack.scores(evidence)
         spent, begin = time.perf_counter() - begin, time.perf_counter()
-        claimed = subject.claimed(plan, view, target.delta)
-        case = _Case(subject, view, attack, curve, how, 2 * replicas, spent, claimed)
+        case = _Case(subject, view, attack, curve, how, 2 * replicas, spent)
         results.append(_judged(case, known[attack], target, confidence))
     return tuple(results)
 
@@ -181,7 +177,6 @@ class _Case(NamedTuple):
     how: How
     runs: int
     seconds: float
-    claimed: ClaimedEpsilon | None
 
 
 def _judged(case: _Case, scores: Scores, target: Target, confidence: float) -> AuditResult:
@@ -208,7 +203,6 @@ def _judged(case: _Case, scores: Scores, target: Target, confidence: float) -> A
         fpr=fpr,
         fnr=fnr,
         certified_fnr=certified_tradeoff(curve, fpr),
-        claimed=case.claimed,
     )
 
 

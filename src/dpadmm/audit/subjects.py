@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpadmm.algorithms.claimed import claimed_against
 from dpadmm.algorithms.method import Setting
 from dpadmm.audit.attacks import Attack, Worlds
 from dpadmm.audit.transcripts import TOLERANCE, RunSetup, Stage
@@ -19,7 +18,6 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.claims import ClaimedEpsilon
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 
 
@@ -48,10 +46,6 @@ class Subject(ABC):
     @abstractmethod
     def stage(self, plan: NoisePlan, replicas: int) -> Stage:
         """Return where so many runs take place at once."""
-
-    def claimed(self, plan: NoisePlan, view: View, delta: float) -> ClaimedEpsilon | None:
-        """Return the figure that a paper prints for this noise and view, None without one."""
-        return None
 
     def attack(self, view: View | None) -> tuple[View, Attack]:
         """Return the attack of this view (None: the one the certificate is about)."""
@@ -101,7 +95,3 @@ class MethodSubject(Subject):
     def stage(self, plan: NoisePlan, replicas: int) -> RunSetup:
         """Return the run through the engine."""
         return RunSetup(self.algorithm, self.rounds, self.network, replicas)
-
-    def claimed(self, plan: NoisePlan, view: View, delta: float) -> ClaimedEpsilon | None:
-        """Return the figure that the method's paper prints."""
-        return claimed_against(self.algorithm, self.setting, plan, view, delta)

@@ -152,8 +152,6 @@ def _as_json(result: "AuditResult") -> dict[str, Any]:
         "confidence_each": at.confidence,
         "false_positive_rate": at.fpr,
         "false_negative_rate": 1 - at.tpr,
-        "claimed_epsilon": None if result.claimed is None else result.claimed.value,
-        "claimed_by": None if result.claimed is None else result.claimed.theorem,
         "runs": result.runs,
         "seconds": round(result.seconds, 3),
     }
@@ -170,13 +168,12 @@ def _print_table(results: "list[AuditResult]", confidence: float, written: list[
     for (method, pair), group in groupby(results, key=lambda result: (result.method, result.pair)):
         console.print(f"\n[bold]{method}[/bold]  {pair}", highlight=False)
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        for name in ("  who looks", "certified", "audited, at least", "CLAIMED"):
+        for name in ("  who looks", "certified", "audited, at least"):
             table.add_column(name, justify="left" if "who" in name else "right", header_style="dim", min_width=9)
         for result in group:
             audited = f"{result.estimate.epsilon_lower:.3g}"
             shown = f"[bold red]{audited} REFUTED[/bold red]" if result.is_violation else audited
-            claimed = "" if result.claimed is None else f"{result.claimed.value:.3g}"
-            table.add_row(f"  {result.view.value}", f"{result.certified_epsilon:.3g}", shown, claimed)
+            table.add_row(f"  {result.view.value}", f"{result.certified_epsilon:.3g}", shown)
         console.print(table)
     console.print()
     broken = sum(result.is_violation for result in results)

@@ -48,7 +48,7 @@ def _act(described: "Described", options: dict[str, Any]) -> None:
     agent = described.agent
     target = _target(agent, options["epsilon"], options["delta"])
     shape = shape_of(agent, options["schedule"])
-    schedule = agent.claimed_noise(target, shape) if options["claimed"] else None
+    schedule = described.on_paper.noise(target, shape) if options["claimed"] else None
     levels = agent.calibrate(target, shape) if schedule is None else agent.levels(schedule.values)
     found = figures.figures(described, levels, options["delta"])
     label = None if schedule is None else figures.label_json(schedule)

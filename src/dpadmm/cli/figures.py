@@ -8,15 +8,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dpadmm.algorithms.claimed import NO_PAPER, OUT_OF_RANGE
 from dpadmm.algorithms.method import Method
 from dpadmm.algorithms.one_agent import OneAgent
 from dpadmm.cli.methods import plain
-from dpadmm.cli.public_facts import one_agent
+from dpadmm.cli.public_facts import claimed_agent
 from dpadmm.errors import DpadmmError
 from dpadmm.noise.promises import Family
+from dpadmm.papers.claimed import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
+from dpadmm.papers.claims_of import NO_PAPER, OUT_OF_RANGE, ClaimedAgent
 from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.claims import ClaimedEpsilon, ClaimedFigure, ClaimedSensitivity
 from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems.arrays import Floats
 
@@ -34,15 +34,20 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class Described:
-    """An agent, and the options that describe it."""
+    """An agent with its paper's claims, and the options that describe it."""
 
-    agent: OneAgent
+    on_paper: ClaimedAgent
     settings: dict[str, Any]
 
     @classmethod
     def by(cls, method: type[Method], names: dict[str, str], chosen: dict[str, Any]) -> "Described":
         """Return the agent of the chosen numbers; `names` joins the options to them."""
-        return cls(one_agent(method, **chosen), {option: plain(chosen[name]) for option, name in names.items()})
+        return cls(claimed_agent(method, **chosen), {option: plain(chosen[name]) for option, name in names.items()})
+
+    @property
+    def agent(self) -> OneAgent:
+        """The agent as the certificates see it."""
+        return self.on_paper.agent
 
     @property
     def noised(self) -> str:
@@ -83,7 +88,7 @@ def figures(described: Described, noise: Floats, delta: float) -> Figures:
     """Return what is certified and what is claimed at this noise."""
     agent = described.agent
     said = agent.statement(noise)
-    claims, bound, reason = _claimed(agent, noise, delta)
+    claims, bound, reason = _claimed(described.on_paper, noise, delta)
     return Figures(
         described=described,
         noise=noise,
@@ -98,10 +103,10 @@ def figures(described: Described, noise: Floats, delta: float) -> Figures:
 
 
 def _claimed(
-    agent: OneAgent, noise: Floats, delta: float
+    on_paper: ClaimedAgent, noise: Floats, delta: float
 ) -> tuple[tuple[ClaimedEpsilon, ...], ClaimedSensitivity | None, str | None]:
     try:
-        claims, bound = agent.claimed_epsilon(noise, delta), agent.claimed_sensitivity()
+        claims, bound = on_paper.epsilon(noise, delta), on_paper.sensitivity()
     except DpadmmError as error:
         return (), None, str(error)
     except ArithmeticError:

@@ -12,16 +12,17 @@ from typing import Any, cast
 import numpy as np
 
 from dpadmm.algorithms.batches import Batches, BatchKind
-from dpadmm.algorithms.claimed import PRINTED_ONLY, block_lipschitz, claims_of, federated_claims
 from dpadmm.algorithms.consensus_neighbours import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
 from dpadmm.algorithms.fixed_point import FederatedADMM
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import Method, Setting, Topology, by_name
 from dpadmm.algorithms.one_agent import OneAgent
-from dpadmm.algorithms.theory.claims import Claims
 from dpadmm.cli.facts import AgentFacts, NoiseName, Sampling
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
+from dpadmm.papers.agent_claims import Claims
+from dpadmm.papers.claims_of import PRINTED_ONLY, ClaimedAgent, claims_of
+from dpadmm.papers.fixed_point.agent import block_lipschitz, federated_claims
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.functions import Constants, LocalFunctions
@@ -154,13 +155,18 @@ _PARTS: Mapping[str, _Part] = {
 
 
 def one_agent(method: type[Method], **told: Any) -> OneAgent:
-    """Return the agent that these facts and the method's own numbers describe.
+    """Return the agent that these facts and the method's own numbers describe, as the certificates see it.
 
     >>> from dpadmm.algorithms.p_admm import PADMM
     >>> agent = one_agent(PADMM, records=6331, degree=2, eta=1e-3, mu=2e-4, rounds=40)
     >>> f"{agent.certificates[0].bound:.6g} {agent.statement(5.0).curve.epsilon(1e-5):.4g}"
     '0.0752157 0.3227'
     """
+    return claimed_agent(method, **told).agent
+
+
+def claimed_agent(method: type[Method], **told: Any) -> ClaimedAgent:
+    """Return the agent of these facts, and beside it what the method's paper says of it."""
     known = asked(method)
     missing = [name for name, default in known.items() if default is MISSING and name not in told]
     if missing:
@@ -177,7 +183,7 @@ def one_agent(method: type[Method], **told: Any) -> OneAgent:
     made = {name: value for name, value in parts.items() if value is not None}
     algorithm: Any = cast(Any, method)(**free | own | made)
     setting = _setting(method, facts)
-    return OneAgent(algorithm, setting, _claims(algorithm, setting, facts), facts.smoothing_rate)
+    return ClaimedAgent(OneAgent(algorithm, setting, facts.smoothing_rate), _claims(algorithm, setting, facts))
 
 
 def _counted(method: type[Method], facts: AgentFacts) -> AgentFacts:

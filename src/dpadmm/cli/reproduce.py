@@ -12,7 +12,7 @@ from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.experiments.figure import Order
+    from dpadmm.papers.reproduction.figure import Order
 
 
 def reproduce(
@@ -49,7 +49,7 @@ def _show_list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from dpadmm.experiments.registry import FIGURES
+    from dpadmm.papers.reproduction.registry import FIGURES
 
     table = Table(title="Figures")
     for column in ("name", "what"):
@@ -60,7 +60,7 @@ def _show_list() -> None:
 
 
 def _order(is_toy: bool, runs: int | None, accounting: str, seed: int) -> "Order":
-    from dpadmm.experiments.figure import Accounting, Order, Size
+    from dpadmm.papers.reproduction.figure import Accounting, Order, Size
 
     try:
         chosen = Accounting(accounting)
@@ -73,9 +73,9 @@ def _order(is_toy: bool, runs: int | None, accounting: str, seed: int) -> "Order
 def _run(names: list[str], order: "Order", out: Path, jobs: int, docs: Path | None) -> None:
     from rich.console import Console
 
-    from dpadmm.experiments.pages import write_pages
-    from dpadmm.experiments.registry import FIGURES
-    from dpadmm.experiments.runner import reproduce as compute
+    from dpadmm.papers.reproduction.pages import write_pages
+    from dpadmm.papers.reproduction.registry import FIGURES
+    from dpadmm.papers.reproduction.runner import reproduce as compute
 
     outcome = compute(names or list(FIGURES), order, out, processes=jobs, console=Console(stderr=True))
     for file in outcome.files:

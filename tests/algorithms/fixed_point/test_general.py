@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.algorithms.claimed import claims_of
 from dpadmm.algorithms.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.algorithms.fixed_point.general import Constraint
 from dpadmm.algorithms.method import Setting
@@ -13,6 +12,7 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError, SolverError
 from dpadmm.noise import SimulatedSampler
+from dpadmm.papers.claims_of import claims_of
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.claimed import claims_of
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.algorithms.method import Setting
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
@@ -13,6 +12,7 @@ from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.secure import SecureSampler
+from dpadmm.papers.claims_of import claims_of
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit

@@ -1,1 +1,0 @@
-"""Figures of Consensus DP-ADMM (Cao, Zhang, Poor, Tian 2021)."""

@@ -1,1 +1,0 @@
-"""Figures of fixed-point ADMM (Cyffers, Bellet, Basu 2023)."""

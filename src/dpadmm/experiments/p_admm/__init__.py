@@ -1,1 +1,0 @@
-"""Figures of P-ADMM (Ding, Gong, Zhang, Pan, Han 2019)."""

@@ -1,1 +1,0 @@
-"""Figures of PS-ADMM (Ding, Errapotu, Zhang, Gong, Pan, Han 2019)."""

@@ -1,1 +1,0 @@
-"""Figures of R-ADMM (Zhang, Khalili, Liu 2018)."""

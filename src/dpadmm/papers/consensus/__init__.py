@@ -1,0 +1,1 @@
+"""Consensus DP-ADMM (Cao, Zhang, Poor, Tian 2021): claims, theory, figures."""

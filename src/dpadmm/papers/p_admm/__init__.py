@@ -1,0 +1,1 @@
+"""P-ADMM (Ding, Gong, Zhang, Pan, Han 2019): claims, theory, figures."""

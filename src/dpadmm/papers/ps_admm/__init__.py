@@ -1,0 +1,1 @@
+"""PS-ADMM (Ding, Errapotu, Zhang, Gong, Pan, Han 2019): claims, theory, figures."""

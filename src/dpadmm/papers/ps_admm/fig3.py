@@ -1,0 +1,19 @@
+"""Fig. 3: classification error on the test data for the same runs as Fig. 2."""
+
+from dataclasses import asdict
+from functools import partial
+
+from dpadmm.papers.ps_admm.fig2 import answers
+from dpadmm.papers.ps_admm.runs import CHOICES, ERROR, PARTS, SETTING, draw
+from dpadmm.papers.reproduction.figure import Figure
+
+FIGURE = Figure(
+    name="ps-admm/fig3",
+    title="PS-ADMM, Fig. 3: test error",
+    reports="For all three budgets PS-ADMM has a higher testing accuracy than DVP-ADMM.",
+    setting=asdict(SETTING),
+    choices=CHOICES,
+    parts=PARTS,
+    draw=partial(draw, "PS-ADMM, Fig. 3", ERROR),
+    findings=lambda table: answers(table, ERROR, "a smaller test error"),
+)

@@ -1,0 +1,209 @@
+"""The runs behind Figs. 2 and 3: Adult 70/30, five providers, ridge 1e-4, delta = 1e-3, three budgets, 20 runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from dpadmm.algorithms.batches import Batches
+from dpadmm.algorithms.method import Setting
+from dpadmm.algorithms.ps_admm import PSADMM
+from dpadmm.networks import complete
+from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
+from dpadmm.papers.ps_admm.claims import Theorem2
+from dpadmm.papers.race.adult import AdultData, adult
+from dpadmm.papers.race.contenders import Arena, DvpRacer, trial
+from dpadmm.papers.race.race import CERTIFIED_EPS, cost_notes, logistic_problem
+from dpadmm.papers.reproduction.figure import Order, Part
+from dpadmm.papers.reproduction.style import Spread, canvas, draw_curve, draw_curves, finish, readings_in
+from dpadmm.papers.reproduction.table import Reading, Rows, Table, chosen
+from dpadmm.papers.reproduction.trials import TOLERANCE, Batch, Trial, run_course
+from dpadmm.privacy.calibration import Target
+from dpadmm.problems.problem import Problem
+
+LOSS, ERROR = "expected loss", "test error"
+FULL_SHARE = "share of the variance on the full gradient"
+PS, DVP_NAME = CURVES = ("PS-ADMM", "DVP-ADMM")
+
+
+@dataclass(frozen=True)
+class Stochastic:
+    """epsilons (two of three legible), delta, ridge R, N, runs: printed. rho, step, K, S, DVP's eta: chosen."""
+
+    epsilons: tuple[float, ...] = (0.1, 0.2, 0.5)
+    delta: float = 1e-3
+    ridge: float = 1e-4
+    agents: int = 5
+    rounds: int = 100
+    inner_steps: int = 50
+    rho: float = 0.05
+    step: float = 1.0
+    batch: int = 1
+    batch_seed: int = 7
+    dvp_eta: float = 0.5
+    runs: int = 20
+
+    def method(self, order: Order) -> PSADMM:
+        """Algorithm 2 as printed: batch 1, extrapolated averages, fresh noise in every inner step."""
+        return PSADMM(self.rho, self.step, order.pick(self.inner_steps, 4), Batches(self.batch, self.batch_seed))
+
+    def rounds_of(self, order: Order) -> int:
+        """K."""
+        return int(order.pick(self.rounds, 4))
+
+    def marks(self, order: Order) -> list[int]:
+        """The rounds at which the models are measured."""
+        rounds = self.rounds_of(order)
+        return sorted({1, *range(0, rounds + 1, order.pick(5, 2))} - {0})
+
+
+SETTING = Stochastic()
+CHOICES = (
+    "The budgets are not all legible (0.5 is named): 0.1, 0.2 and 0.5. K = 100 rounds of S = 50 inner steps with "
+    "batch 1; rho = 0.05 and step = 1 are not printed.",
+    "Theorem 2 leaves its constants open: c = c1 = 1. Its condition eps <= c1 K S/M^2 fails for every budget.",
+    "Claimed noise is one Gaussian of variance sigma^2 in every inner step. Its certified eps is C4's, with that "
+    "variance split between full gradient and correction so that eps is least (an upper bound).",
+    "DVP runs on the complete graph of the five providers with eta = 0.5 and pure eps, 100 iterations.",
+    "The loss is the providers' average at their own models; the test error is that of z (for DVP of the mean).",
+)
+
+
+def _problem(order: Order) -> tuple[AdultData, AdultData, Problem]:
+    train, test = adult(order).split()
+    return train, test, logistic_problem(train, SETTING.agents, 1.0, 2 * SETTING.ridge * SETTING.agents)
+
+
+def theorem_2_std(method: PSADMM, problem: Problem, rounds: int, epsilon: float) -> float:
+    """Return sigma of the one Gaussian that Theorem 2 asks for in every inner step."""
+    records = int(problem.functions.sizes.min())
+    theorem = Theorem2(rounds=rounds, inner_steps=method.inner_steps, records=records, lipschitz=1.0)
+    return theorem.noise(epsilon=epsilon, delta=SETTING.delta).value
+
+
+def split_plan(method: PSADMM, problem: Problem, rounds: int, std: float, full_share: float) -> NoisePlan:
+    """Return the plan with a share of the variance `std^2` on the full gradient and the rest on the correction."""
+    promises = method.promises(Setting(problem, rounds, TOLERANCE))
+    shares = (full_share, 1 - full_share)[: len(promises)]
+    return at_levels(promises, [np.full((1, rounds), std * np.sqrt(share)) for share in shares])
+
+
+@dataclass(frozen=True)
+class CertifiedCost:
+    """What noise costs by the certificates, and the share of its variance that C4 puts on the full gradient."""
+
+    epsilon: float
+    full_share: float
+
+
+def least_cost(method: PSADMM, problem: Problem, rounds: int, std: float) -> CertifiedCost:
+    """Return C4's epsilon of one Gaussian of this std in every inner step, minimised over the split of its variance.
+
+    Every split gives an upper bound, so that a coarse search is sound.
+    """
+
+    def cost(exponent: float) -> float:
+        plan = split_plan(method, problem, rounds, std, 10.0**exponent)
+        return Trial(PS, Reading.CLAIMED, 0.0, plan).certified_epsilon(SETTING.delta)
+
+    best = minimize_scalar(cost, bounds=(-4.0, np.log10(0.5)), method="bounded", options={"xatol": 0.05, "maxiter": 12})
+    return CertifiedCost(float(best.fun), float(10.0**best.x))
+
+
+def ps_trial(method: PSADMM, problem: Problem, rounds: int, reading: Reading, epsilon: float) -> Trial:
+    """Return PS-ADMM with noise by Theorem 2, or calibrated by C4.
+
+    The claimed noise is drawn as printed, all of it in every inner step, the first one included: that is the split with
+    next to nothing on the correction.
+    """
+    if reading is Reading.CERTIFIED:
+        promises = method.promises(Setting(problem, rounds, TOLERANCE))
+        return Trial(PS, reading, epsilon, calibrated(promises, Target(epsilon, SETTING.delta)))
+    std = theorem_2_std(method, problem, rounds, epsilon)
+    return Trial(PS, reading, epsilon, split_plan(method, problem, rounds, std, 1 - 1e-9))
+
+
+def compute_ps(order: Order) -> Table:
+    """PS-ADMM, all budgets and readings and the non-private run in one batch."""
+    train, test, problem = _problem(order)
+    method, rounds = SETTING.method(order), SETTING.rounds_of(order)
+    trials = [
+        ps_trial(method, problem, rounds, reading, epsilon)
+        for epsilon in order.pick(SETTING.epsilons, SETTING.epsilons[-1:])
+        for reading in order.accounting.readings
+    ]
+    rows = Rows(train.label)
+    course = run_course(
+        method, problem, SETTING.marks(order), [*trials, Trial.bare()], runs=order.runs_of(SETTING.runs),
+        seed=order.seed,
+    )  # fmt: skip
+    _measure(rows, course, problem, test)
+    for each in trials:
+        if each.reading is Reading.CERTIFIED:
+            _add_fact(rows, each, CERTIFIED_EPS, each.certified_epsilon(SETTING.delta), rounds)
+            continue
+        cost = least_cost(method, problem, rounds, theorem_2_std(method, problem, rounds, each.epsilon))
+        _add_fact(rows, each, CERTIFIED_EPS, cost.epsilon, rounds)
+        _add_fact(rows, each, FULL_SHARE, cost.full_share, rounds)
+    return rows.table()
+
+
+def compute_dvp(order: Order) -> Table:
+    """DVP at the same budgets."""
+    train, test, problem = _problem(order)
+    arena = Arena(problem, complete(SETTING.agents), SETTING.rounds_of(order), SETTING.delta)
+    racer = DvpRacer(SETTING.dvp_eta, label=DVP_NAME)
+    epsilons = order.pick(SETTING.epsilons, SETTING.epsilons[-1:])
+    trials = [trial(racer, arena, reading, eps) for eps in epsilons for reading in order.accounting.readings]
+    rows = Rows(train.label)
+    course = run_course(
+        racer.method, problem, SETTING.marks(order), trials, runs=order.runs_of(SETTING.runs), seed=order.seed,
+        network=arena.network,
+    )  # fmt: skip
+    _measure(rows, course, problem, test)
+    for each in trials:
+        _add_fact(rows, each, CERTIFIED_EPS, each.certified_epsilon(0.0), arena.rounds)
+    return rows.table()
+
+
+def _measure(rows: Rows, course: Iterator[tuple[int, Batch]], problem: Problem, test: AdultData) -> None:
+    for k, batch in course:
+        loss = problem.functions.value(batch.run.models).mean(axis=0)
+        error = test.error(batch.run.estimate)
+        for each, columns in batch:
+            for metric, values in ((LOSS, loss[columns]), (ERROR, error[columns])):
+                rows.add(
+                    panel="", curve=each.curve, reading=each.reading, epsilon=each.epsilon, x=k, metric=metric,
+                    values=values,
+                )  # fmt: skip
+
+
+def _add_fact(rows: Rows, each: Trial, metric: str, value: float, rounds: int) -> None:
+    rows.fact(
+        panel="", curve=each.curve, reading=each.reading, epsilon=each.epsilon, x=rounds, metric=metric, value=value
+    )  # fmt: skip
+
+
+PARTS = (
+    Part("ps-admm/ps", compute_ps, seconds=71.0, needs_adult=True),
+    Part("ps-admm/dvp", compute_dvp, seconds=15.0, needs_adult=True),
+)
+
+
+def draw(title: str, metric: str, table: Table, data: str) -> Any:
+    """A row per reading; one column per budget."""
+    epsilons, readings = sorted(set(chosen(table, curve=PS)["epsilon"])), readings_in(table)
+    picture, axes = canvas(len(readings), len(epsilons), width=4.9, height=4.2)
+    for row, reading in enumerate(readings):
+        for column, epsilon in enumerate(epsilons):
+            ax = axes[row, column]
+            notes = cost_notes(table, CURVES, reading=reading, epsilon=epsilon)
+            here = chosen(table, metric=metric, epsilon=epsilon)
+            draw_curves(ax, here, CURVES, reading=reading, spread=Spread.STD, notes=notes)
+            draw_curve(ax, chosen(table, metric=metric, reading=Reading.NON_PRIVATE), label="non-private", place=None,
+                       reading=Reading.NON_PRIVATE)  # fmt: skip
+            finish(ax, f"eps = {epsilon:g}, {reading.value} noise", "iteration", metric, legend="above")
+    picture.suptitle(f"{title}: {data}, N = {SETTING.agents}, delta = {SETTING.delta:g}; mean and std", fontsize=11)
+    return picture

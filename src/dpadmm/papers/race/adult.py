@@ -1,0 +1,77 @@
+"""The Adult table for the experiments: the real one if it can be had, else an invented one that says so."""
+
+import os
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from dpadmm.datasets import Dataset, Source, adult_like, load_adult
+from dpadmm.datasets.dataset import DATA_ROOT
+from dpadmm.datasets.partition import iid
+from dpadmm.errors import InputError
+from dpadmm.papers.reproduction.figure import Order
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.silos import Silos
+
+ROWS = 45_222
+"""Complete rows of the real table; the invented one gets as many."""
+TOY_ROWS = 1_500
+SPLIT_SEED, DEAL_SEED = 0, 1
+
+
+@dataclass(frozen=True)
+class AdultData:
+    """The table and what to call it in titles."""
+
+    data: Dataset
+    label: str
+
+    def silos(self, n_silos: int) -> Silos:
+        """Deal all rows to silos of equal size at random."""
+        return self.data.silos(iid(self.data.n_rows, n_silos, np.random.default_rng(DEAL_SEED)))
+
+    def split(self) -> tuple["AdultData", "AdultData"]:
+        """Return 70 % for training and 30 % for testing."""
+        train, test = self.data.split(np.random.default_rng(SPLIT_SEED))
+        return AdultData(train, self.label), AdultData(test, self.label)
+
+    def loss(self, models: Floats) -> Floats:
+        """Return the mean logistic loss of models (d, R) on all rows."""
+        return np.asarray(np.logaddexp(0.0, -self._margins(models)).mean(axis=0))
+
+    def error(self, models: Floats) -> Floats:
+        """Return the share of rows that models (d, R) get wrong."""
+        return np.asarray((self._margins(models) <= 0).mean(axis=0))
+
+    def _margins(self, models: Floats) -> Floats:
+        return np.asarray(self.data.features @ models) * self.data.labels[:, None]
+
+
+def is_adult_at_hand() -> bool:
+    """Whether the environment names a folder with the real table; a folder that is not there is refused."""
+    root = os.environ.get(DATA_ROOT, "")
+    if root and not Path(root).is_dir():
+        raise InputError(f"{DATA_ROOT} names {root!r}, which is no folder. Correct it, or unset it.")
+    return root != "" and (Path(root) / "adult").is_dir()
+
+
+def adult(order: Order) -> AdultData:
+    """Return Adult from the data folder, else from OpenML, else an invented table; toy size is always invented."""
+    return _adult(order.is_toy, is_adult_at_hand())
+
+
+@lru_cache(maxsize=2)
+def _adult(is_toy: bool, is_at_hand: bool) -> AdultData:
+    if is_toy:
+        return AdultData(adult_like(TOY_ROWS, seed=0), f"Adult-like SYNTHETIC table of {TOY_ROWS} rows (toy size)")
+    if is_at_hand:
+        return AdultData(load_adult(), "UCI Adult")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the retries of a download that may not be possible here
+            return AdultData(load_adult(source=Source.OPENML), "UCI Adult (OpenML)")
+    except InputError:
+        return AdultData(adult_like(ROWS, seed=0), "Adult-like SYNTHETIC table (the real one was not at hand)")

@@ -1,0 +1,29 @@
+"""One toy-size run of every figure, shared by the tests."""
+
+import pytest
+
+from dpadmm.papers.reproduction.figure import Order, Size
+from dpadmm.papers.reproduction.registry import FIGURES
+from dpadmm.papers.reproduction.runner import reproduce
+
+TOY = Order(Size.TOY)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Keep the tests that share the run below in one process, which makes it once."""
+    for item in items:
+        if "toy" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("figures"))
+
+
+@pytest.fixture(scope="session")
+def toy_order():
+    return TOY
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory):
+    """The folder with all figures at toy size, and the outcome of the run that made them."""
+    out = tmp_path_factory.mktemp("reproduction")
+    return out, reproduce(list(FIGURES), TOY, out, processes=1)
