@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpadmm.errors import InputError
-from dpadmm.papers.reproduction.figure import Accounting, Size
+from dpadmm.papers.reproduction.figure import Accounting, Figure, Finding, Size, Verdict
 from dpadmm.papers.reproduction.output import write_text
 from dpadmm.papers.reproduction.registry import ALL
 from dpadmm.papers.reproduction.table import Reading, Table, chosen, mean_at
@@ -101,22 +101,35 @@ def _facts(out: Path, name: str) -> dict[str, Any]:
 
 
 def index(out: Path) -> str:
-    """Return the list of figures with the verdict on every claim."""
+    """Return the list of figures with the verdict on every claim, and how many of each there are for every paper."""
+    answered = {figure.name: _answered(out, figure) for figure in ALL if figure.ground is not None}
     lines = [
         "# The papers' figures",
         "",
-        "`dpadmm reproduce --all` makes every page here, `--list` names the figures.",
+        "`dpadmm reproduce --all` makes every page here, `--list` names the figures. A verdict is about the setting "
+        "that the paper prints; each page says what was printed, what was used and what had to be guessed.",
         "",
+        f"| paper | {' | '.join(verdict.value for verdict in Verdict)} |",
+        "|---|" + "---|" * len(Verdict),
     ]
-    lines += ["| figure | claim of the paper | verdict | what we see | guessed |", "|---|---|---|---|---|"]
+    for paper in dict.fromkeys(name.split("/")[0] for name in answered):
+        mine = [
+            finding.verdict for name, found in answered.items() for finding in found if name.startswith(f"{paper}/")
+        ]
+        lines.append(f"| {paper} | {' | '.join(str(mine.count(verdict)) for verdict in Verdict)} |")
+    lines += ["", "| figure | claim of the paper | verdict | what we see | guessed |", "|---|---|---|---|---|"]
     for figure in ALL:
         link = f"[{figure.name}]({figure.name.replace('/', '-')}.md)"
-        for finding in figure.findings(_table(out, figure.name)):
+        for finding in answered.get(figure.name, ()):
             ground = figure.ground_of(finding)
             guessed = "" if ground is None else ground.guessed
-            if not finding.claim.startswith("("):
-                lines.append(f"| {link} | {finding.claim} | {finding.verdict.value} | {finding.seen} | {guessed} |")
+            lines.append(f"| {link} | {finding.claim} | {finding.verdict.value} | {finding.seen} | {guessed} |")
     return "\n".join([*lines, *_cost(out), ""])
+
+
+def _answered(out: Path, figure: Figure) -> list[Finding]:
+    """Return the answers to what the paper itself says; those in brackets are about what it does not show."""
+    return [finding for finding in figure.findings(_table(out, figure.name)) if not finding.claim.startswith("(")]
 
 
 def _cost(out: Path) -> list[str]:
