@@ -82,7 +82,7 @@ class TestSmall:
         table, silos = small
         problem = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.05))
         optimum = pooled_logistic(table.features, table.labels, 0.05)
-        run = QUIET.run(DecentralisedADMM(eta=0.01), problem, Stopping(rounds=1500, residual=1e-9), network)
+        run = QUIET.run(DecentralisedADMM(eta=0.01), problem, Stopping(rounds=500, residual=1e-9), network)
         np.testing.assert_allclose(run.models, np.broadcast_to(optimum, run.models.shape), atol=1e-6)
 
     def test_error_falls_log_linearly(self, small):
@@ -102,7 +102,7 @@ class TestSmall:
         _, silos = small
         problem = Problem.of(EmpiricalRisk(silos, loss, mu=0.05), weighting)
         scale = problem.weights.mean()
-        star_run = QUIET.run(ConsensusADMM(rho=0.3 * scale), problem, Stopping(rounds=2000, residual=1e-9 * scale))
+        star_run = QUIET.run(ConsensusADMM(rho=0.3 * scale), problem, Stopping(rounds=300, residual=1e-9 * scale))
         assert problem.optimality(star_run.estimate)[0] <= 1e-7 * scale
         ring_run = QUIET.run(
             DecentralisedADMM(eta=0.06 * scale), problem, Stopping(rounds=3000, residual=1e-8), complete(5)
@@ -113,7 +113,7 @@ class TestSmall:
         _, silos = small
         inside = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.05))
         outside = Problem.of(EmpiricalRisk(silos, Logistic()), regulariser=Ridge(0.05))
-        stopping = Stopping(rounds=1000, residual=1e-8)
+        stopping = Stopping(rounds=300, residual=1e-8)
         for method, network in ((ConsensusADMM(rho=0.05), None), (DecentralisedADMM(eta=0.03), complete(5))):
             one = QUIET.run(method, inside, stopping, network).estimate
             two = QUIET.run(method, outside, stopping, network).estimate
@@ -125,7 +125,7 @@ class TestSmall:
         silos = table.silos([order[:60], order[60:120], order[120:]])
         assert set(silos.labels[:60]) == {-1.0}
         problem = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.02))
-        run = QUIET.run(DecentralisedADMM(eta=0.02), problem, Stopping(rounds=3000, residual=1e-9), ring(3))
+        run = QUIET.run(DecentralisedADMM(eta=0.02), problem, Stopping(rounds=800, residual=1e-9), ring(3))
         np.testing.assert_allclose(run.estimate, pooled_logistic(table.features, table.labels, 0.02), atol=1e-6)
 
 
