@@ -5,15 +5,16 @@ forms needs none of them.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import cache, singledispatch
 from typing import Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
@@ -118,8 +119,14 @@ def available_threads() -> int:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep matrix products on one thread: two BLAS threads on small products are many times slower."""
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
         yield
+
+
+@cache
+def _blas(has_scipys: bool) -> ThreadpoolController:
+    """Return the loaded BLAS libraries, once: NumPy's, and SciPy's own where it is loaded. Looking for them is slow."""
+    return ThreadpoolController()
 
 
 def over_blocks(work: Callable[[int, int], None], number: int, block: int, threads: int) -> None:
