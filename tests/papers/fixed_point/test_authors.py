@@ -103,6 +103,21 @@ class TestRuns:
         assert tracked == pytest.approx(0.030, abs=0.001)
         assert best == pytest.approx(0.0214, abs=1e-4)
 
+    def test_public_code_reverses_with_the_square_root(self, world):
+        """Run 0 at eps = 0.0794 and 0.22: as coded ADMM is the lower one, with the square root DP-SGD is; last iterate.
+
+        By the paper's measure too as coded, where at 0.0794 both are worse than the model 0.
+        """
+        epsilons = SETTING.epsilons[2:4]
+        for noise, is_admm_lower in ((NoiseReading.CODED, True), (NoiseReading.ROOT, False)):
+            stds = [np.array([noise.std(world.noise_scale(e, clip)) for e in epsilons]) for clip in (1.6, 13.0)]
+            admm = admm_course(world, stds[0], 0, Tracking.as_coded(world))
+            sgd = sgd_course(world, stds[1], 0)
+            assert ((admm.last < sgd.last) == is_admm_lower).all()
+            if noise is NoiseReading.CODED:
+                assert (admm.least < sgd.least).all()
+                assert 1.67 < admm.least[0] < sgd.least[0]
+
 
 class TestData:
     def test_public_code_draws_other_rows_than_the_paper_prints(self, world):

@@ -47,8 +47,10 @@ class Score:
 
 
 def scores(entrant: Entrant, world: World, runs: int, seed: int) -> list[Score]:
-    """Return the best of the entrant's points at every budget, by the mean training objective."""
-    s, best, promised, trials = world.setting, {}, None, []
+    """Return the best of the entrant's points at every budget, by the mean training objective of the runs."""
+    s, promised = world.setting, None
+    trials: list[Trial] = []
+    best: dict[float, tuple[float, Score]] = {}
     for point in entrant.points:
         method, problem = entrant.build(world, *point)
         promises = method.promises(Setting(problem, s.certified_rounds, TOLERANCE))

@@ -212,7 +212,7 @@ def _contest(table: Table) -> tuple[Finding, ...]:
 CONTEST_GROUND = Ground(
     printed="no such comparison",
     used="the authors' data; 100 rounds with a tenth of the users, the library's noise for every budget",
-    guessed="steps and clips: the best of three to five points by the training objective, at every budget",
+    guessed="steps and clips: the best of four or five points by the training objective, at every budget",
 )
 
 FIGURE = Figure(
