@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpadmm.papers.fixed_point.authors import Course, Tracking, admm_course, most_participations, sgd_course
+from dpadmm.papers.fixed_point.authors import ObjectiveCourse, Tracking, admm_course, most_participations, sgd_course
 from dpadmm.papers.fixed_point.costs import admm_cost, sgd_cost
 from dpadmm.papers.fixed_point.fig1 import compared
 from dpadmm.papers.fixed_point.runs import NoiseReading
@@ -79,7 +79,7 @@ class TestRuns:
             np.testing.assert_allclose(found[:, column], plain_sgd(small, std, 5), rtol=1e-9)
 
     def test_measures(self):
-        course = Course(np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]]))
+        course = ObjectiveCourse(np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]]))
         assert course.least.tolist() == [2.0, 1.0]
         assert course.last.tolist() == [4.0, 2.0]
 

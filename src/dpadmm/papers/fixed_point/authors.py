@@ -22,7 +22,7 @@ from dpadmm.problems.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Course:
+class ObjectiveCourse:
     """Test objectives after every iteration: (iterations, levels)."""
 
     objective: Floats
@@ -59,7 +59,9 @@ class Tracking:
         return cls(True, world.kappa * world.setting.gamma)
 
 
-def admm_course(world: World, stds: Floats, seed: int, tracking: Tracking, iterations: int | None = None) -> Course:
+def admm_course(
+    world: World, stds: Floats, seed: int, tracking: Tracking, iterations: int | None = None
+) -> ObjectiveCourse:
     """Run private ADMM for every sigma in `stds` with the same users and the same normal draws."""
     s, rng = world.setting, np.random.default_rng(seed)
     share = s.gamma / (1 + s.gamma * np.einsum("ip,ip->i", world.rows, world.rows))
@@ -83,10 +85,10 @@ def admm_course(world: World, stds: Floats, seed: int, tracking: Tracking, itera
         mean += total / world.users
         z = _soft(mean if tracking.is_mean else z + total / world.users, tracking.threshold)
         objectives.append(world.objective(z.T))
-    return Course(np.array(objectives))
+    return ObjectiveCourse(np.array(objectives))
 
 
-def sgd_course(world: World, stds: Floats, seed: int) -> Course:
+def sgd_course(world: World, stds: Floats, seed: int) -> ObjectiveCourse:
     """Run proximal DP-SGD for every noise in `stds` with the same batches and the same normal draws."""
     s, rng = world.setting, np.random.default_rng(seed)
     z, objectives = np.full((len(stds), s.dimension), s.start * world.kappa), []
@@ -97,7 +99,7 @@ def sgd_course(world: World, stds: Floats, seed: int) -> Course:
         gradient = gradient * _shortening(gradient, s.sgd_clip) + stds[:, None] * normals
         z = _soft(z - s.sgd_step * gradient / s.rows, world.kappa * s.sgd_step / s.rows)
         objectives.append(world.objective(z.T))
-    return Course(np.array(objectives))
+    return ObjectiveCourse(np.array(objectives))
 
 
 def most_participations(world: World, seeds: range) -> int:

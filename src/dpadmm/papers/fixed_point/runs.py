@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.papers.claimed import linear_renyi_of_epsilon
-from dpadmm.papers.fixed_point.authors import Course, Tracking, admm_course, most_participations, sgd_course
+from dpadmm.papers.fixed_point.authors import ObjectiveCourse, Tracking, admm_course, most_participations, sgd_course
 from dpadmm.papers.fixed_point.contest import ENTRANTS, scores
 from dpadmm.papers.fixed_point.costs import admm_cost, sgd_cost
 from dpadmm.papers.fixed_point.world import SETTING, TOY, World
@@ -60,7 +60,7 @@ def compute_runs(order: Order) -> Table:
     return rows.table()
 
 
-def _course(curve: str, world: World, stds: Floats, seed: int) -> Course:
+def _course(curve: str, world: World, stds: Floats, seed: int) -> ObjectiveCourse:
     if curve == SGD:
         return sgd_course(world, stds, seed)
     return admm_course(world, stds, seed, Tracking.as_coded(world))
@@ -76,7 +76,7 @@ def compute_references(order: Order) -> Table:
     quiet = np.zeros(1)
     long = admm_course(world, quiet, order.seed, printed, 4 * k)
     tracked = admm_course(world, quiet, order.seed, Tracking.consistent(world))
-    for curve, course in ((FREE, Course(long.objective[:k])), (LONGER, long), (TRACKED, tracked)):
+    for curve, course in ((FREE, ObjectiveCourse(long.objective[:k])), (LONGER, long), (TRACKED, tracked)):
         _constant(rows, curve, world, float(course.least[0]), float(course.last[0]))
     return rows.table()
 
