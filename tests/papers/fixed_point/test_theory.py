@@ -89,6 +89,30 @@ class TestTheorem1:
         assert isinstance(quiet.theorem_1_step(), NotApplicable)
         assert isinstance(quiet.theorem_1(3), NotApplicable)
 
+    def test_proof_of_theorem_1_takes_a_step_above_1(self):
+        """tau = 0.9, q = 1, sigma sqrt(p) = sqrt(10): lam = 19.2 in the proof; at lam = 1 the error is far smaller."""
+        tau, spread = 0.9, math.sqrt(10)
+        b = math.sqrt(tau)
+        lam = (1 - 1 / (2 * spread / (1 - tau))) / (1 - b)
+        assert lam == pytest.approx(19.2, abs=0.05)
+        it = theory.Iteration(tau=tau, noise_std=1.0, dimension=10, distance_squared=0.0)
+        found = it.theorem_1_step()
+        assert isinstance(found, NotApplicable)
+        assert f"{lam:.4g}" in found.why
+        printed = it.theorem_1(10**4)
+        assert isinstance(printed, Bound)
+        assert printed.value == pytest.approx(8 * (spread / 0.1 + 10 / 0.001), rel=1e-9)
+        assert it.mean_square(10**4, 1.0).value == pytest.approx(10 / (1 - 0.81), rel=1e-9)
+
+    @few
+    @given(st.floats(0.001, 0.82), taus, st.floats(1.001, 1e4))
+    def test_where_at_most_four_fifths_are_active_the_proof_never_has_a_step(self, q, tau, stretch):
+        """lam <= 1 asks for sqrt(1 - q (1 - tau)) <= q/(2 (1+c)); already q + q^2/4 <= 1 rules it out."""
+        assert q + q * q / 4 < 1
+        std = stretch * (1 - tau) * math.sqrt(q)
+        it = theory.Iteration(tau=tau, noise_std=std, dimension=1, distance_squared=1.0, activity=q)
+        assert isinstance(it.theorem_1_step(), NotApplicable)
+
     def test_printed_value(self):
         it = theory.Iteration(tau=0.5, noise_std=2.0, dimension=4, distance_squared=3.0, activity=0.25, error=1.0)
         expected = (1 - 0.25**2 * 0.5 / 8) ** 7 * 3 + 8 * ((4 + 1) / (0.5 * 0.5) + (16 + 1) / (0.25**3 * 0.5**3))
@@ -189,6 +213,35 @@ class TestCorollaries:
         assert ratio[theory.Setup.DECENTRALISED][1] / ratio[theory.Setup.DECENTRALISED][0] == pytest.approx(
             100, rel=1e-2
         )
+
+    def test_corollaries_5_2_and_5_3_lose_powers_of_the_share(self):
+        """Second terms, by hand and by the proof: 5.2 at r = 1/10 a factor 10, 5.3 at n = 1000 a factor 10^6."""
+        n, p, order, rdp, gap = 1000, 8, 3.0, 0.2, 0.4
+        pull = p * order * 0.25 / rdp
+        second = {theory.Setup.FEDERATED: (0.046875, 0.46875), theory.Setup.DECENTRALISED: (0.46875, 468_750.0)}
+        for setup, (printed, derived) in second.items():
+            share = 0.1 if setup is theory.Setup.FEDERATED else 1 / n
+            first = math.sqrt(pull / share) / (n * gap)
+            case = trade(setup, distance_squared=0.0)
+            assert case.printed_rate(order, rdp).value == pytest.approx(first + printed, rel=1e-12)
+            assert case.derived_rate(order, rdp).value == pytest.approx(first + derived, rel=1e-12)
+            for rounds in (50, 400):
+                variance = {theory.Setup.FEDERATED: 16.0}.get(setup, 8 * math.log(n)) * rounds
+                proof = case.printed_proof(rounds, order, rdp)
+                assert isinstance(proof, Bound)
+                assert proof.value == pytest.approx(8 * math.sqrt(variance) * first + 8 * variance * derived, rel=1e-9)
+
+    def test_centralised_corollary_keeps_its_powers(self):
+        case = trade(theory.Setup.CENTRALISED)
+        assert case.printed_rate(3.0, 0.2).value == pytest.approx(case.derived_rate(3.0, 0.2).value, rel=1e-12)
+
+    def test_a_logarithmic_number_of_rounds_does_not_converge(self):
+        """5.3's K of order log leaves the start as it is; a factor e takes 8 n^2/(1 - tau) rounds: 2e7 here."""
+        it = theory.Iteration(tau=0.6, noise_std=1e3, dimension=1, distance_squared=1e30, activity=1e-3)
+        for rounds, left in ((10, 1.0), (2 * 10**7, math.exp(-1))):
+            found = it.theorem_1(rounds)
+            assert isinstance(found, Bound)
+            assert found.value / 1e30 == pytest.approx(left, rel=1e-4)
 
     def test_corrected_counts_all_blocks_and_the_certified_noise(self):
         found = trade(theory.Setup.CENTRALISED).corrected(50, 2.0, 1.0, participations=50)

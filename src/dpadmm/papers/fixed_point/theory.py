@@ -206,12 +206,23 @@ class TradeOff:
 
         5.2 has r^2 = (m/n)^2 in its second term where Theorem 1 gives r^3; 5.3 has 1/n where it gives n.
         """
-        n, gap = self.users, 1 - self.tau
-        share = {Setup.CENTRALISED: 1.0, Setup.FEDERATED: self.sampled / n}.get(self.setup, 1 / n)
+        power = {Setup.FEDERATED: 2, Setup.DECENTRALISED: 1}.get(self.setup, 0)
+        return Bound(self._rate(order, rdp, power), Version.PRINTED, self.setup.value, ("order of magnitude only",))
+
+    def derived_rate(self, order: float, rdp: float) -> Bound:
+        """Return the same two terms as they follow from Theorem 1 and the claimed sigma, per round K.
+
+        Theorem 1 divides the second term by `q^3` with q = m/n, and sigma^2 holds 1/n^2. Still with the *model's*
+        dimension, as in the proofs, although the noise is in all n blocks. K is what makes `(1 - q^2 (1-tau)/8)^K`
+        small: of order `8/(q^2 (1-tau))` for each factor e, not a mere logarithm.
+        """
+        conditions = ("order of magnitude only", "sigma as claimed, not as certified", "the model's dimension")
+        return Bound(self._rate(order, rdp, 3), Version.CORRECTED, f"{self.setup.value}, its algebra", conditions)
+
+    def _rate(self, order: float, rdp: float, power: int) -> float:
+        n, gap, share = self.users, 1 - self.tau, self.sampled / self.users
         pull = self.model_dimension * order * (self.lipschitz * self.gamma) ** 2 / checks.positive("rdp", rdp)
-        first = math.sqrt(pull / share) / (n * gap)
-        second = pull / (n * gap**3) if self.setup is Setup.DECENTRALISED else pull / ((share * n) ** 2 * gap**3)
-        return Bound(first + second, Version.PRINTED, self.setup.value, ("order of magnitude only",))
+        return math.sqrt(pull / share) / (n * gap) + pull / (share**power * n**2 * gap**3)
 
     def printed_proof(self, rounds: int, order: float, rdp: float) -> Bound | NotApplicable:
         """Return the first line of the corollary's proof: Theorem 1, the claimed sigma, the *model's* dimension."""

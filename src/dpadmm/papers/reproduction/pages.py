@@ -31,7 +31,8 @@ SAME_NOISE = (
     ("consensus/fig2d", "Consensus DP-ADMM, harder LASSO", "DP-ADMM", "certified epsilon"),
     ("consensus/fig3", "Consensus DP-ADMM, control", "DP-ADMM", "certified epsilon"),
     ("ps-admm/fig2", "PS-ADMM", "PS-ADMM", "certified eps"),
-    ("fixed-point/fig1", "Fixed-point ADMM, federated", "private ADMM (Alg. 3/6)", "certified eps"),
+    ("fixed-point/fig1", "Fixed-point ADMM, noise as coded", "private ADMM, as coded", "certified eps"),
+    ("fixed-point/fig1", "Fixed-point ADMM, square root taken", "private ADMM, square root taken", "certified eps"),
 )
 
 
