@@ -25,10 +25,10 @@ def share(k, rounds):
     return losses[:k].sum() / losses.sum()
 
 
-def claimed_halfway(rounds):
+def claimed_halfway(rounds, epsilon):
     """eps = rho + 2 sqrt(rho ln(1/delta)), solved for the total rho by the quadratic formula."""
     log = np.log(1 / DELTA)
-    rho = (np.sqrt(log + EPSILON) - np.sqrt(log)) ** 2 * share(rounds // 2, rounds)
+    rho = (np.sqrt(log + epsilon) - np.sqrt(log)) ** 2 * share(rounds // 2, rounds)
     return rho + 2 * np.sqrt(rho * log)
 
 
@@ -37,11 +37,11 @@ def gaussian_delta(mu, epsilon):
     return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
 
 
-def certified_halfway(rounds):
+def certified_halfway(rounds, epsilon):
     """Gaussian mechanisms compose exactly: mu^2 adds."""
-    total = brentq(lambda mu: gaussian_delta(mu, EPSILON) - DELTA, 0.1, 10)
+    total = brentq(lambda mu: gaussian_delta(mu, epsilon) - DELTA, 0.1, 10)
     mu = total * np.sqrt(share(rounds // 2, rounds))
-    return brentq(lambda epsilon: gaussian_delta(mu, epsilon) - DELTA, 1e-6, EPSILON)
+    return brentq(lambda spent: gaussian_delta(mu, spent) - DELTA, 1e-6, epsilon)
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +53,22 @@ def arena():
 def test_p_admm_spends_halfway_what_the_closed_forms_say(arena, rounds):
     racer, here = PAdmmRacer(SETTING.eta, R), replace(arena, rounds=rounds)
     seen = {reading: pace._halfway(racer, here, reading, EPSILON) for reading in (Reading.CLAIMED, Reading.CERTIFIED)}
-    assert seen[Reading.CLAIMED] == pytest.approx(claimed_halfway(rounds), rel=1e-9)
-    assert seen[Reading.CERTIFIED] == pytest.approx(certified_halfway(rounds), rel=1e-4)
+    assert seen[Reading.CLAIMED] == pytest.approx(claimed_halfway(rounds, EPSILON), rel=1e-9)
+    assert seen[Reading.CERTIFIED] == pytest.approx(certified_halfway(rounds, EPSILON), rel=1e-4)
 
 
-def test_from_which_k_on_half_the_iterations_spend_less_than_half_of_epsilon():
-    """The pure methods with constant noise spend half by then: R = 0.995 is slower from these K on, for eps = 5."""
-    first = [
-        next(k for k in range(2, 1000, 2) if spent(k) < EPSILON / 2) for spent in (claimed_halfway, certified_halfway)
-    ]
-    assert first == [382, 320]
+@pytest.mark.parametrize(
+    ("spent", "epsilon", "first"),
+    [
+        (claimed_halfway, 5.0, 382),
+        (certified_halfway, 5.0, 320),
+        (claimed_halfway, 10.0, 344),
+        (certified_halfway, 10.0, 288),
+    ],
+)
+def test_from_which_k_on_half_the_iterations_spend_less_than_half_of_epsilon(spent, epsilon, first):
+    """Pure methods with constant noise spend half by then: R = 0.995 is slower from these K on."""
+    assert next(k for k in range(2, 1000, 2) if spent(k, epsilon) < epsilon / 2) == first
 
 
 def table_of(own, others):

@@ -175,12 +175,12 @@ def _level_finding(table: Table, reading: Reading, row: Any) -> Finding:
     return Finding(
         f"the error is below 1e-3 at eps = {PRINTED_EPSILON:g} ({reading.value} noise)",
         f"x_0 of norm {CONTROL.start_norm:g}: {row['value']:.2g} at {words_of(row)} (mean of the runs "
-        f"{row['mean']:.2g}, the released broadcast {row['released']:.2g}; certified eps {row['cost']:.2g}). Least norm "
-        f"of x_0 with less than 1e-3, by draw of A: {'; '.join(told)}",
+        f"{row['mean']:.2g}, the released broadcast {row['released']:.2g}; certified eps {row['cost']:.2g}). Least "
+        f"norm of x_0 with less than 1e-3, by draw of A: {'; '.join(told)}",
         Verdict.PARTLY if is_below else Verdict.DIFFERENT,
         "the noise grows with delta and the controls with x_0, so the relative error depends on their ratio and on "
-        "the draw of A; none of them is printed. With the larger spectral radii ADMM without noise is too slow already for "
-        f"K up to {LARGEST}; half of all draws are above 0.99",
+        "the draw of A; none of them is printed. With the larger spectral radii ADMM without noise is too slow already "
+        f"for K up to {LARGEST}; half of all draws are above 0.99",
     )
 
 

@@ -83,7 +83,9 @@ CHOICES = (
     "exists, so this is the smallest reading of it.",
     "The others are pure: P-ADMM's budget is (eps, delta), theirs (eps, 0), as in the paper's comparison.",
     "The loss is the agents' own average loss at what they broadcast, without the regulariser.",
-    "Algorithm 1 starts from random x_i^0 of a distribution that is not printed; every run here starts from 0.",
+    "Algorithm 1 starts from random x_i^0 of a distribution that is not printed; every run here starts from 0. In Fig. "
+    "2's setting standard normal entries end at 0.3684 without noise, where 0 ends at 0.3682, and P-ADMM with certified "
+    "noise at 0.3686, where 0 ends at 0.3684 (5 runs).",
 )
 
 GROUND = Ground(
