@@ -89,8 +89,8 @@ def findings(table: Table) -> tuple[Finding, ...]:
             printed="R = 0.995, total eps = 10, delta = 1e-4, N = 5.",
             used=f"Theorem 3 with V = 1, eta from {min(ETAS_BY_ROUNDS[50]):g} to {max(ETAS_BY_ROUNDS[50]):g} with "
             f"K = {' and '.join(map(str, ETAS_BY_ROUNDS))}; 10 runs each.",
-            guessed="eta, K, V, Lambda, the network, the start (0). V = 1 and eps = 10 ask for the least noise of all "
-            "readings.",
+            guessed="eta, K, V, Lambda, the network, the start (0). V = 1 is the least bound that holds; smaller "
+            "budgets ask for more noise.",
         ),
     )
     return (*_RACE.findings(table), swept)

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from dpadmm.papers.p_admm.setting import CHOICES, GROUND, AdultRace, privacy_of, run_race
+from dpadmm.papers.p_admm.setting import CHOICES, GROUND, OTHER_ETAS, AdultRace, privacy_of, run_race
 from dpadmm.papers.race.race import LOSS, cost_notes
 from dpadmm.papers.reproduction.figure import Figure, Finding, Part, Verdict
 from dpadmm.papers.reproduction.style import Spread, canvas, draw_curve, draw_curves, finish, headline, readings_in
@@ -79,7 +79,7 @@ def findings(table: Table) -> tuple[Finding, ...]:
                 "; ".join(f"N = {n:g}: {own[n]:.4g} against {other[n]:.4g}" for n in own.index)
                 + "; significantly: by two standard errors",
                 Verdict.SAME if wins.all() else Verdict.PARTLY if wins.any() else Verdict.DIFFERENT,
-                "Lemma 4 does not know the number of records" if reading is Reading.CLAIMED else
+                f"Lemma 4 does not know the number of records; {OTHER_ETAS}" if reading is Reading.CLAIMED else
                 f"from N = {own.index[0]:g} to {own.index[-1]:g}, with fewer records per agent, P-ADMM's loss changes "
                 f"by {own.iloc[-1] - own.iloc[0]:+.2g}, R-ADMM's by {other.iloc[-1] - other.iloc[0]:+.2g}",
             )

@@ -7,11 +7,11 @@ from typing import Any
 
 from dpadmm.papers.p_admm import pace
 from dpadmm.papers.p_admm.panels import draw_above_bare, draw_losses, draw_spent
-from dpadmm.papers.p_admm.setting import CHOICES, GROUND, NEAR, AdultRace, lowest_loss, privacy_of, run_race
+from dpadmm.papers.p_admm.setting import CHOICES, GROUND, NEAR, OTHER_ETAS, AdultRace, lowest_loss, privacy_of, run_race
 from dpadmm.papers.race.race import LOSS
 from dpadmm.papers.reproduction.figure import Figure, Finding, Part, Verdict
 from dpadmm.papers.reproduction.style import canvas, headline, readings_in
-from dpadmm.papers.reproduction.table import Reading, Table, chosen, means
+from dpadmm.papers.reproduction.table import Reading, Table, chosen, mean_at, means
 
 Panel = Callable[[Any, Table, AdultRace], None]
 
@@ -54,7 +54,9 @@ def draw(number: int, setting: AdultRace, claimed_panel: Panel, table: Table, da
         losses, spent = axes[2 * place], axes[2 * place + 1]
         about = (reading, epsilon)
         if reading is Reading.CLAIMED:
-            draw_losses(losses[0], table, setting, own, *about, "effect of R", has_bare=False)
+            end = mean_at(table, metric=LOSS, reading=Reading.NON_PRIVATE)
+            title = f"effect of R (non-private ends at {end:.3f})"
+            draw_losses(losses[0], table, setting, own, *about, title, has_bare=False)
             others = [racer.label for racer in setting.baselines]
             draw_losses(losses[1], table, setting, others, *about, "the others")
             claimed_panel(losses[2], table, setting)
@@ -99,5 +101,6 @@ def _keeps_low(setting: AdultRace, table: Table, reading: Reading) -> Finding:
         + ", ".join(f"R = {r:g}: {1 + e.max():.5g}, {1 + e.iloc[-1]:.5g}" for r, e in excess.items()),
         (Verdict.DIFFERENT, Verdict.PARTLY, Verdict.SAME)[sum(is_low)],
         f"low means within {NEAR:.0%}; lowest on average over the run is R = {by_mean[0]:g}, at the end "
-        f"R = {by_end[0]:g}; highest R = {by_mean[-1]:g} and R = {by_end[-1]:g}",
+        f"R = {by_end[0]:g}; highest R = {by_mean[-1]:g} and R = {by_end[-1]:g}"
+        + (f"; {OTHER_ETAS}" if reading is Reading.CLAIMED and not any(is_low) else ""),
     )
