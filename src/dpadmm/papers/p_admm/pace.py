@@ -50,8 +50,8 @@ def draw(ax: Any, table: Table, setting: AdultRace, reading: Reading) -> None:
     draw_curves(ax, chosen(table, metric=HALFWAY), setting.curves, reading=reading, is_marked=True)
     for place, line in enumerate(ax.lines):
         line.set_markersize(9 - 1.7 * place)
-    finish(ax, f"spent after K/2 of K iterations, {reading.value}", "iterations K in all", f"{reading.value} eps halfway",
-           legend="above")  # fmt: skip
+    title = f"spent after K/2 of K iterations, {reading.value}"
+    finish(ax, title, "iterations K in all", f"{reading.value} eps halfway", legend="above")
 
 
 def finding(setting: AdultRace, table: Table, reading: Reading) -> Finding:

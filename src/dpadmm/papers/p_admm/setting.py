@@ -75,7 +75,7 @@ class AdultRace:
 NEAR = 0.01
 """A loss is nearly the non-private one if it exceeds it by at most this share."""
 
-OTHER_ETAS = "no eta that was tried brings P-ADMM's printed noise near non-private: see the sweep in p-admm/fig2"
+OTHER_ETAS = "no eta that was tried gives the paper's curves with the printed noise: see the sweep in p-admm/fig2"
 
 CHOICES = (
     "The numbers of rounds (Figs. 1-3), eta, Lambda, the network and the other methods' parameters are not "
