@@ -85,9 +85,9 @@ class ErrorByStart:
 
     def __init__(self, control: Control, agents: int, counts: Sequence[int]) -> None:
         self.control, self.counts = control, tuple(counts)
-        few = [sample(each.bench(), agents) for each in (replace(control, start_norm=0.0), control)]
-        self._optima = tuple(bench.optimum for bench in few)
-        self._models = tuple(_bare_models(bench, self.counts) for bench in few)
+        rest, own = (sample(each.bench(), agents) for each in (replace(control, start_norm=0.0), control))
+        self._optima = rest.optimum, own.optimum
+        self._models = _bare_models(rest, self.counts), _bare_models(own, self.counts)
 
     def _at(self, pair: tuple[Floats, Floats], norm: float) -> Floats:
         """Return the value for ||x_0|| = norm on the line through the values for 0 and for the bench's own norm."""

@@ -242,7 +242,7 @@ FIGURE = Figure(
     ),
     parts=tuple(
         Part(f"consensus/fig3/seed{control.data_seed}", partial(compute, control), seconds=seconds)
-        for control, seconds in ((CONTROL, 60.0), *((other, 20.0) for other in OTHERS))
+        for control, seconds in ((CONTROL, 54.0), *((other, 18.0) for other in OTHERS))
     ),
     draw=draw,
     findings=findings,

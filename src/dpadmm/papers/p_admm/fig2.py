@@ -107,7 +107,7 @@ FIGURE = replace(
         *_RACE.parts,
         *(
             Part(f"p-admm/fig2/eta{rounds}", partial(sweep, rounds), seconds=seconds, needs_adult=True)
-            for rounds, seconds in zip(ETAS_BY_ROUNDS, (15.0, 30.0), strict=True)
+            for rounds, seconds in zip(ETAS_BY_ROUNDS, (10.0, 28.0), strict=True)
         ),
     ),
     findings=findings,

@@ -38,7 +38,8 @@ def draw_losses(
     if has_bare:
         draw_bare(ax, table)
     set_apart(ax)
-    finish(ax, f"{title}, {reading.value} noise", "iteration", LOSS, is_log_y=is_log_y, legend="above")
+    legend = "center" if is_log_y else "above"  # a logarithmic axis is there for a gap, which has room
+    finish(ax, f"{title}, {reading.value} noise", "iteration", LOSS, is_log_y=is_log_y, legend=legend)
 
 
 def draw_above_bare(

@@ -19,7 +19,7 @@ Panel = Callable[[Any, Table, AdultRace], None]
 def together(ax: Any, table: Table, setting: AdultRace) -> None:
     """All methods with claimed noise on one logarithmic axis."""
     (epsilon,) = setting.epsilons
-    draw_losses(ax, table, setting, setting.compared, Reading.CLAIMED, epsilon, "comparison", is_log_y=True)
+    draw_losses(ax, table, setting, setting.compared, Reading.CLAIMED, epsilon, "all on one axis", is_log_y=True)
 
 
 def figure(number: int, setting: AdultRace, claimed_panel: Panel = together) -> Figure:
@@ -36,7 +36,7 @@ def figure(number: int, setting: AdultRace, claimed_panel: Panel = together) -> 
         setting={**asdict(setting), "rounds_of_the_privacy_panel": pace.COUNTS},
         choices=CHOICES,
         parts=(
-            Part(f"p-admm/fig{number}", partial(run_race, setting), seconds=50.0, needs_adult=True),
+            Part(f"p-admm/fig{number}", partial(run_race, setting), seconds=48.0, needs_adult=True),
             Part(f"p-admm/fig{number}/K", partial(pace.compute, setting), seconds=8.0, needs_adult=True),
         ),
         draw=partial(draw, number, setting, claimed_panel),
