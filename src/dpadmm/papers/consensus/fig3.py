@@ -105,7 +105,8 @@ def draw(table: Table, data: str) -> Any:
         for ax in row:
             ax.set_ylim(low, high)
     headline(
-        picture, "Consensus DP-ADMM, Fig. 3", data=data, privacy="pure eps (delta = 0)",
+        picture, "Consensus DP-ADMM, Fig. 3", data=data,
+        privacy=f"pure eps = {EPSILONS[0]:g} to {EPSILONS[-1]:g} (delta = 0)",
         shown="expected error at the best K; circles: mean of the runs",
     )  # fmt: skip
     return picture

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
+from dpadmm.papers.p_admm.panels import ABOVE_BARE
 from dpadmm.papers.p_admm.setting import CHOICES, GROUND, OTHER_ETAS, AdultRace, privacy_of, run_race
 from dpadmm.papers.race.race import LOSS, cost_notes
 from dpadmm.papers.reproduction.figure import Figure, Finding, Part, Verdict
@@ -39,25 +40,26 @@ def draw(table: Table, data: str) -> Any:
         else:
             above = losses.assign(value=losses["value"] - bare.reindex(losses["x"]).to_numpy())
             _panel(row[0], losses, SETTING.compared, reading, "comparison", has_bare=True)
-            _panel(row[1], above, own, reading, "P-ADMM minus non-private")
+            _panel(row[1], above, own, reading, "P-ADMM", y=ABOVE_BARE)
     headline(
         picture, "P-ADMM, Fig. 4", data=data, privacy=privacy_of(SETTING, *SETTING.epsilons),
-        shown=f"mean and std of the runs after {SETTING.rounds} iterations",
+        shown="mean and std of the runs",
     )  # fmt: skip
     return picture
 
 
 def _panel(
     ax: Any, losses: Table, curves: list[str], reading: Reading, title: str, notes: dict[str, str] | None = None,
-    *, has_bare: bool = False,
+    *, y: str = LOSS, has_bare: bool = False,
 ) -> None:  # fmt: skip
-    """Draw these curves against N."""
+    """Draw these curves against N; on a logarithmic axis where all methods are compared."""
     rows = chosen(losses, curve=curves)
     draw_curves(ax, rows, SETTING.curves, reading=reading, spread=Spread.STD, is_marked=True, notes=notes)
     if has_bare:
         draw_curve(ax, chosen(losses, reading=Reading.NON_PRIVATE), label="non-private", place=None,
                    reading=Reading.NON_PRIVATE)  # fmt: skip
-    finish(ax, f"{title}, {reading.value} noise", "agents N", f"{LOSS} at the end", is_log_x=True, legend="above")
+    finish(ax, f"{title}, {reading.value} noise", "agents N", f"{y} after {SETTING.rounds} iterations",
+           is_log_x=True, is_log_y=has_bare, legend="above")  # fmt: skip
     ax.set_xticks(AGENTS, [str(agents) for agents in AGENTS])
     ax.xaxis.minorticks_off()
 
