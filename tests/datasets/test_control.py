@@ -96,16 +96,41 @@ def test_the_reference_solution_is_stationary_for_the_agents(problem):
 
 
 def test_random_data_are_as_stated():
-    problem = random_control(200, 4, 2, 3, rng=np.random.default_rng(1), spectral_radius=0.9)
-    assert np.abs(np.linalg.eigvals(problem.transition)).max() == pytest.approx(0.9)
+    problem = random_control(200, 4, 2, 3, rng=np.random.default_rng(1), start_norm=0.5)
+    assert np.linalg.norm(problem.start) == pytest.approx(0.5)
     spectra = np.linalg.eigvalsh(problem.state_costs)
     np.testing.assert_allclose(spectra[:, 0], 0.3)
     np.testing.assert_allclose(spectra[:, -1], 1.0)
     spectrum = np.linalg.eigvalsh(problem.input_cost)
     assert (spectrum[0], spectrum[-1]) == (pytest.approx(0.3), pytest.approx(1.0))
-    for entries in (problem.state_slopes, problem.actuation, problem.input_slope, problem.start):
+    for entries in (problem.state_slopes, problem.actuation, problem.input_slope):
         assert np.abs(entries).max() <= 1
     assert problem.state_slopes.min() < -0.9
+
+
+def test_the_transition_is_uniform_and_not_scaled():
+    """Mean 0 and variance 1/3 of 9 x 400 entries, to six standard errors; both stable and unstable draws occur."""
+    draws = [random_control(1, 1, rng=np.random.default_rng(seed)) for seed in range(400)]
+    entries = np.array([draw.transition for draw in draws])
+    assert np.abs(entries).max() <= 1
+    assert abs(entries.mean()) < 6 * np.sqrt(1 / 3 / entries.size)
+    assert abs(np.square(entries).mean() - 1 / 3) < 6 * np.sqrt(4 / 45 / entries.size)
+    stable = np.mean([draw.spectral_radius < 1 for draw in draws])
+    assert 0.35 < stable < 0.65  # half of 400, six standard errors
+
+
+def test_the_start_changes_its_length_only():
+    near, far = (random_control(3, 4, rng=np.random.default_rng(2), start_norm=norm) for norm in (1.0, 100.0))
+    np.testing.assert_allclose(far.start, 100 * near.start, rtol=1e-12)
+    np.testing.assert_array_equal(far.state_costs, near.state_costs)
+    np.testing.assert_array_equal(far.transition, near.transition)
+
+
+def test_the_spectral_radius_is_the_rate_of_free_states():
+    """x_t = A^t x_0 shrinks or grows by the largest |eigenvalue| a step in the end."""
+    problem = random_control(1, 400, 2, 3, rng=np.random.default_rng(3))
+    states = np.linalg.norm(problem.free_states.reshape(400, 3), axis=1)
+    assert (states[-1] / states[199]) ** (1 / 200) == pytest.approx(problem.spectral_radius, rel=0.01)
 
 
 def test_bad_input_is_refused(problem):
@@ -117,5 +142,7 @@ def test_bad_input_is_refused(problem):
         replace(problem, eigenvalue_bounds=(0.3, 0.9))
     with pytest.raises(InputError, match="0 < lower <= upper"):
         replace(problem, eigenvalue_bounds=(0.0, 1.0))
+    with pytest.raises(InputError, match="start_norm"):
+        random_control(2, 3, rng=np.random.default_rng(0), start_norm=-1.0)
     with pytest.raises(InputError, match="horizon must be"):
         random_control(2, 0, rng=np.random.default_rng(0))

@@ -69,6 +69,11 @@ class ControlProblem:
         return len(self.state_slopes)
 
     @property
+    def spectral_radius(self) -> float:
+        """The largest |eigenvalue| of A: below 1 the states die out on their own."""
+        return float(np.abs(np.linalg.eigvals(self.transition)).max())
+
+    @property
     def dimension(self) -> int:
         """Number of inputs over the horizon, m r."""
         return self.horizon * int(self.actuation.shape[1])
@@ -148,12 +153,13 @@ def random_control(
     *,
     rng: np.random.Generator,
     eigenvalue_bounds: tuple[float, float] = (0.3, 1.0),
-    spectral_radius: float = 0.9,
+    start_norm: float = 1.0,
 ) -> ControlProblem:
-    """Return the Consensus paper's random control problem (Fig. 3), with A scaled to a spectral radius.
+    """Return the Consensus paper's random control problem (Fig. 3).
 
-    Q_i and P have spectra that reach exactly over `eigenvalue_bounds`; all other entries are uniform on [-1, 1].
-    The paper does not scale A; an unstable A makes ||C|| grow exponentially with the horizon, hence the scaling.
+    Q_i and P have spectra that reach exactly over `eigenvalue_bounds`; all other entries are uniform on [-1, 1], those
+    of A too: about half of its draws are unstable, and then ||C|| grows exponentially with the horizon. The paper does
+    not say what x_0 is: its direction is that of such a draw, its length `start_norm`.
 
     >>> problem = random_control(5, 4, rng=np.random.default_rng(0))
     >>> problem.dimension, problem.agents().curvatures.shape
@@ -163,15 +169,16 @@ def random_control(
     inputs = checks.count("n_inputs", n_inputs)
     if inputs > states:
         raise InputError(f"n_inputs must be at most n_states ({states}) for full column rank, got {inputs}.")
-    checks.positive("spectral_radius", spectral_radius)
+    checks.non_negative("start_norm", start_norm)
     generator = checked_generator(rng)
     low, high = eigenvalue_bounds
     transition = generator.uniform(-1, 1, (states, states))
-    transition *= spectral_radius / np.abs(np.linalg.eigvals(transition)).max()
+    actuation = generator.uniform(-1, 1, (states, inputs))
+    start = generator.uniform(-1, 1, states)
     return ControlProblem(
         transition=transition,
-        actuation=generator.uniform(-1, 1, (states, inputs)),
-        start=generator.uniform(-1, 1, states),
+        actuation=actuation,
+        start=start * (start_norm / np.linalg.norm(start)),
         horizon=checks.count("horizon", horizon),
         input_cost=random_spd(1, inputs, low, high, generator)[0],
         input_slope=generator.uniform(-1, 1, inputs),

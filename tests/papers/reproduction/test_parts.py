@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.papers.consensus import fig3
 from dpadmm.papers.consensus.bench import ERROR, RELEASED
 from dpadmm.papers.consensus.dp_dgd_star import GeometricDescent, NoiseAt
 from dpadmm.papers.consensus.expectation import response
@@ -183,10 +182,3 @@ def test_dp_dgd_reaches_the_optimum_with_large_budgets():
     assert max(errors.values()) < 1e-4
     tight = descent.errors(bench.problem, bench.optimum, 1.0, 1.0, NoiseAt.AGENTS, runs=20, seed=0).mean()
     assert tight > descent.errors(bench.problem, bench.optimum, 1.0, 1.0, NoiseAt.COORDINATOR, runs=20, seed=0).mean()
-
-
-def test_control_sample_responds_like_the_whole():
-    whole = fig3.Control(agents=400, horizon=3).bench()
-    few, all_of_them = response(fig3.sample(whole, 100), 12), response(whole, 12)
-    np.testing.assert_allclose(few.gain[1:], all_of_them.gain[1:], rtol=0.3)
-    np.testing.assert_allclose(fig3.sample(whole, 400).optimum, whole.optimum, rtol=1e-9)

@@ -4,22 +4,34 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from dpadmm.papers.p_admm.setting import CHOICES, AdultRace, draw_comparison, lowest_loss, run_race
+from dpadmm.papers.p_admm.panels import draw_above_bare, draw_losses
+from dpadmm.papers.p_admm.setting import CHOICES, GROUND, AdultRace, lowest_loss, privacy_of, run_race
 from dpadmm.papers.reproduction.figure import Figure, Finding, Part
-from dpadmm.papers.reproduction.style import canvas, readings_in
-from dpadmm.papers.reproduction.table import Table
+from dpadmm.papers.reproduction.style import canvas, headline, readings_in
+from dpadmm.papers.reproduction.table import Reading, Table
 
 SETTING = AdultRace(epsilons=(5.0, 10.0), agents=5, delta=1e-4, decays=(0.995,), l2_weight=0.0, runs=10)
 
 
 def draw(table: Table, data: str) -> Any:
-    """One column per budget; a row per reading."""
+    """One column per budget; two rows per reading: claimed P-ADMM alone and the others, certified all and P-ADMM."""
     readings, epsilons = readings_in(table), _budgets(table)
-    picture, axes = canvas(len(readings), len(epsilons), width=5.8, height=4.3)
-    for row, reading in enumerate(readings):
+    picture, axes = canvas(2 * len(readings), len(epsilons), width=5.8, height=3.9)
+    own, others = [SETTING.champion], [racer.label for racer in SETTING.baselines]
+    for place, reading in enumerate(readings):
         for column, epsilon in enumerate(epsilons):
-            draw_comparison(axes[row, column], table, SETTING, reading, epsilon)
-    picture.suptitle(f"P-ADMM, Fig. 3: {data}, N = 5, unregularised, R = 0.995; mean and std", fontsize=11)
+            upper, lower = axes[2 * place : 2 * place + 2, column]
+            about, title = (reading, epsilon), f"eps = {epsilon:g}"
+            if reading is Reading.CLAIMED:
+                draw_losses(upper, table, SETTING, others, *about, f"the others, {title}")
+                draw_losses(lower, table, SETTING, own, *about, f"P-ADMM alone, {title}", has_bare=False)
+            else:
+                draw_losses(upper, table, SETTING, SETTING.compared, *about, f"comparison, {title}")
+                draw_above_bare(lower, table, SETTING, own, *about, f"P-ADMM, {title}")
+    headline(
+        picture, "P-ADMM, Fig. 3", data=f"{data}, N = {SETTING.agents}, unregularised, R = 0.995",
+        privacy=privacy_of(SETTING, *epsilons), shown="mean and std of the runs",
+    )  # fmt: skip
     return picture
 
 
@@ -42,4 +54,5 @@ FIGURE = Figure(
     parts=(Part("p-admm/fig3", partial(run_race, SETTING), seconds=50.0, needs_adult=True),),
     draw=draw,
     findings=findings,
+    ground=GROUND,
 )

@@ -1,26 +1,29 @@
 """Figs. 1 and 2 differ in their budget only: this is what both compute, draw and say."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from dpadmm.papers.p_admm.setting import (
-    CHOICES,
-    NEAR,
-    AdultRace,
-    draw_bare,
-    draw_comparison,
-    lowest_loss,
-    run_race,
-)
-from dpadmm.papers.race.race import CERTIFIED_EPS, CLAIMED_EPS, LOSS, cost_notes
+from dpadmm.papers.p_admm import pace
+from dpadmm.papers.p_admm.panels import draw_above_bare, draw_losses, draw_spent
+from dpadmm.papers.p_admm.setting import CHOICES, GROUND, NEAR, OTHER_ETAS, AdultRace, lowest_loss, privacy_of, run_race
+from dpadmm.papers.race.race import LOSS
 from dpadmm.papers.reproduction.figure import Figure, Finding, Part, Verdict
-from dpadmm.papers.reproduction.style import Spread, canvas, draw_curves, finish, readings_in
+from dpadmm.papers.reproduction.style import canvas, headline, readings_in
 from dpadmm.papers.reproduction.table import Reading, Table, chosen, mean_at, means
 
+Panel = Callable[[Any, Table, AdultRace], None]
 
-def figure(number: int, setting: AdultRace) -> Figure:
-    """Return the figure of this number for a setting with one budget."""
+
+def together(ax: Any, table: Table, setting: AdultRace) -> None:
+    """All methods with claimed noise on one logarithmic axis."""
+    (epsilon,) = setting.epsilons
+    draw_losses(ax, table, setting, setting.compared, Reading.CLAIMED, epsilon, "all on one axis", is_log_y=True)
+
+
+def figure(number: int, setting: AdultRace, claimed_panel: Panel = together) -> Figure:
+    """Return the figure of this number for a setting with one budget; claimed_panel: its last one on losses."""
     (epsilon,) = setting.epsilons
     return Figure(
         name=f"p-admm/fig{number}",
@@ -30,34 +33,43 @@ def figure(number: int, setting: AdultRace) -> Figure:
             "other methods and keeps the loss low; P-ADMM ends below DVP, M-ADMM and R-ADMM, nearly as low as "
             "non-private ADMM."
         ),
-        setting=asdict(setting),
+        setting={**asdict(setting), "rounds_of_the_privacy_panel": pace.COUNTS},
         choices=CHOICES,
-        parts=(Part(f"p-admm/fig{number}", partial(run_race, setting), seconds=50.0, needs_adult=True),),
-        draw=partial(draw, number, setting),
+        parts=(
+            Part(f"p-admm/fig{number}", partial(run_race, setting), seconds=48.0, needs_adult=True),
+            Part(f"p-admm/fig{number}/K", partial(pace.compute, setting), seconds=8.0, needs_adult=True),
+        ),
+        draw=partial(draw, number, setting, claimed_panel),
         findings=partial(findings, setting),
+        ground=GROUND,
     )
 
 
-def draw(number: int, setting: AdultRace, table: Table, data: str) -> Any:
-    """A row per reading; effect of R, accumulated privacy, comparison."""
+def draw(number: int, setting: AdultRace, claimed_panel: Panel, table: Table, data: str) -> Any:
+    """Two rows per reading: losses (effect of R, comparison, a closer look), and privacy spent."""
     readings, (epsilon,) = readings_in(table), setting.epsilons
-    picture, axes = canvas(len(readings), 3, width=5.2, height=4.4)
+    picture, axes = canvas(2 * len(readings), 3, width=5.2, height=3.9)
     own = [_name(decay) for decay in setting.decays]
-    for row, reading in enumerate(readings):
-        is_claimed = reading is Reading.CLAIMED
-        losses, notes = chosen(table, metric=LOSS, curve=own), cost_notes(table, own, reading=reading)
-        draw_curves(axes[row, 0], losses, setting.curves, reading=reading, spread=Spread.STD,
-                    notes=notes if is_claimed else None)  # fmt: skip
-        draw_bare(axes[row, 0], table)
-        finish(axes[row, 0], f"effect of R, {reading.value} noise", "iteration", LOSS, is_log_y=is_claimed,
-               legend="above")  # fmt: skip
-        metric = CLAIMED_EPS if is_claimed else CERTIFIED_EPS
-        draw_curves(axes[row, 1], chosen(table, metric=metric), setting.curves, reading=reading, is_stepped=True)
-        finish(axes[row, 1], f"accumulated privacy loss, {reading.value}", "iteration", metric, legend="above")
-        draw_comparison(axes[row, 2], table, setting, reading, epsilon)
-    picture.suptitle(
-        f"P-ADMM, Fig. {number}: {data}, N = {setting.agents}, l2-regularised, total eps = {epsilon:g}; mean and std "
-        "of the runs", fontsize=11,
+    for place, reading in enumerate(readings):
+        losses, spent = axes[2 * place], axes[2 * place + 1]
+        about = (reading, epsilon)
+        if reading is Reading.CLAIMED:
+            end = mean_at(table, metric=LOSS, reading=Reading.NON_PRIVATE)
+            title = f"effect of R (non-private ends at {end:.3f})"
+            draw_losses(losses[0], table, setting, own, *about, title, has_bare=False)
+            others = [racer.label for racer in setting.baselines]
+            draw_losses(losses[1], table, setting, others, *about, "the others")
+            claimed_panel(losses[2], table, setting)
+        else:
+            draw_losses(losses[0], table, setting, own, *about, "effect of R")
+            draw_losses(losses[1], table, setting, setting.compared, *about, "comparison")
+            draw_above_bare(losses[2], table, setting, own, *about, "effect of R")
+        draw_spent(spent[0], table, setting, own, reading, "effect of R")
+        draw_spent(spent[1], table, setting, setting.compared, reading, "comparison")
+        pace.draw(spent[2], table, setting, reading)
+    headline(
+        picture, f"P-ADMM, Fig. {number}", data=f"{data}, N = {setting.agents}, l2-regularised",
+        privacy=privacy_of(setting, epsilon), shown="mean and std of the runs",
     )  # fmt: skip
     return picture
 
@@ -71,25 +83,8 @@ def findings(setting: AdultRace, table: Table) -> tuple[Finding, ...]:
     (epsilon,) = setting.epsilons
     found = []
     for reading in readings_in(table):
-        found += [_halfway(setting, table, reading), _keeps_low(setting, table, reading)]
+        found += [pace.finding(setting, table, reading), _keeps_low(setting, table, reading)]
     return (*found, *lowest_loss(table, setting, epsilon))
-
-
-def _halfway(setting: AdultRace, table: Table, reading: Reading) -> Finding:
-    """What every method has spent halfway."""
-    half = float(chosen(table, metric=LOSS)["x"].max() // 2)
-    metric = CLAIMED_EPS if reading is Reading.CLAIMED else CERTIFIED_EPS
-    spent = {curve: mean_at(table, half, metric=metric, reading=reading, curve=curve) for curve in setting.curves}
-    others = [spent[contender.label] for contender in setting.baselines]
-    wins = sum(spent[setting.champion] < other for other in others)
-    slower = [f"{decay:g}" for decay in setting.decays if spent[_name(decay)] < min(others)]
-    return Finding(
-        f"R = 0.995 accumulates privacy loss more slowly than the other methods ({metric})",
-        f"{metric} after {half:g} iterations: " + ", ".join(f"{curve} {value:.3g}" for curve, value in spent.items()),
-        Verdict.SAME if wins == len(others) else Verdict.PARTLY if wins else Verdict.DIFFERENT,
-        f"slower than all others halfway: R = {', '.join(slower) or 'none'}; Gaussian losses add in squares, so equal "
-        "noise spends more than half of eps on the first half of the rounds, and noise that falls (R < 1) spends late",
-    )
 
 
 def _keeps_low(setting: AdultRace, table: Table, reading: Reading) -> Finding:
@@ -106,5 +101,6 @@ def _keeps_low(setting: AdultRace, table: Table, reading: Reading) -> Finding:
         + ", ".join(f"R = {r:g}: {1 + e.max():.5g}, {1 + e.iloc[-1]:.5g}" for r, e in excess.items()),
         (Verdict.DIFFERENT, Verdict.PARTLY, Verdict.SAME)[sum(is_low)],
         f"low means within {NEAR:.0%}; lowest on average over the run is R = {by_mean[0]:g}, at the end "
-        f"R = {by_end[0]:g}; highest R = {by_mean[-1]:g} and R = {by_end[-1]:g}",
+        f"R = {by_end[0]:g}; highest R = {by_mean[-1]:g} and R = {by_end[-1]:g}"
+        + (f"; {OTHER_ETAS}" if reading is Reading.CLAIMED and not any(is_low) else ""),
     )

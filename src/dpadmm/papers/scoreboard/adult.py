@@ -13,7 +13,7 @@ from dpadmm.networks import complete
 from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.papers.race.adult import AdultData, adult
 from dpadmm.papers.reproduction.figure import Figure, Finding, Order, Part, Verdict
-from dpadmm.papers.reproduction.style import COLOURS, MARKERS, canvas, finish
+from dpadmm.papers.reproduction.style import COLOURS, MARKERS, canvas, finish, headline
 from dpadmm.papers.reproduction.table import Reading, Rows, Table, chosen, mean_at, means
 from dpadmm.papers.reproduction.trials import TOLERANCE, Batch, Trial, run_trials
 from dpadmm.papers.scoreboard.entries import ENTRIES, MOST_PASSES, RIDGE, Knob, ScoreboardEntry, Sight
@@ -179,32 +179,58 @@ PALETTE = (*COLOURS, "#1B2A6B", "#66A61E", "#B2182B", "#00A6A6", "#E7298A", "#4D
 SIGNS = (*MARKERS, ">", "h", "d", "p", "H", "8")
 TRUSTING = {"fp-coordinator": "fp-federated", "dp-gd (records pooled)": "dp-gd", "dp-sgd (records pooled)": "dp-sgd"}
 PLACES = {name: place for place, name in enumerate(e.name for e in ENTRIES if e.name not in TRUSTING)}
+GROUPS = (
+    (
+        "ADMM, Gaussian noise",
+        Sight.MESSAGES,
+        ("p-admm", "p-admm-recycled", "linearised-admm", "ps-admm", "fp-federated"),
+    ),
+    ("objective and output perturbation", Sight.MESSAGES, ("dvp", "m-admm", "r-admm", "output-perturbation")),
+    ("gradient methods", Sight.MESSAGES, ("dp-dgd", "dp-gd", "dp-sgd")),
+    ("ADMM", Sight.RELEASE, ("consensus", "consensus-gaussian", "fp-coordinator")),
+    ("gradient methods", Sight.RELEASE, ("noisy-gradients", "dp-gd (records pooled)", "dp-sgd (records pooled)")),
+)
+"""Who shares a panel: title, view, methods."""
+TRUST = {Sight.MESSAGES: "trusting nobody", Sight.RELEASE: "trusting the coordinator"}
 LEAST_EXCESS, MOST_EXCESS = 2e-4, 0.5
 
 
 def draw(table: Table, data: str) -> Any:
-    """Training loss above the non-private one against eps: one panel per view."""
-    picture, axes = canvas(1, 2, width=7.0, height=6.0)
+    """Training loss above the non-private one against eps: a panel per group of methods, and the best of each."""
+    picture, axes = canvas(2, 3, width=5.0, height=4.4)
     bare = mean_at(table, metric=TRAIN, curve=BARE)
     losses = chosen(table, metric=TRAIN, reading=Reading.CERTIFIED)
-    for ax, sight in zip(axes[0], Sight, strict=True):
-        rows = chosen(losses, panel=sight.name)
-        names = [entry.name for entry in ENTRIES if entry.sight is sight]
-        for name in names:
-            excess, place = means(chosen(rows, curve=name)) - bare, PLACES[TRUSTING.get(name, name)]
-            shown = excess.clip(lower=LEAST_EXCESS)  # a loss may also be below the non-private: see the choices
-            ax.plot(shown.index, shown, color=PALETTE[place], marker=SIGNS[place], label=name)
-        if sight is Sight.RELEASE:
-            heard = chosen(losses, panel=Sight.MESSAGES.name)
-            lowest = heard.groupby(["x", "curve"])["value"].mean().groupby("x").min() - bare
-            ax.plot(lowest.index, lowest.clip(lower=LEAST_EXCESS), color="#BBBBBB", linewidth=5, zorder=0,
-                    label="the lowest of the left panel")  # fmt: skip
-        finish(ax, sight.value, f"certified eps (delta = {DELTA:g}, or pure)", "training loss above the non-private",
-               is_log_x=True, is_log_y=True, legend="lower left")  # fmt: skip
-        ax.set_ylim(0.85 * LEAST_EXCESS, MOST_EXCESS)
-    words = f"mean of the runs minus the non-private {bare:.4f}; {LEAST_EXCESS:g} stands for all below, zero included"
-    picture.suptitle(f"Scoreboard: {data}, {SILOS} silos; {words}", fontsize=11)
+    for place, (title, sight, names) in enumerate(GROUPS):
+        ax, last = axes.flat[place], axes.flat[-1]
+        about = f"{title}, {TRUST[sight]}"
+        for order, name in enumerate(names):
+            own = PLACES[TRUSTING.get(name, name)]
+            _draw_excess(ax, means(chosen(losses, curve=name)) - bare, own, name, order)
+        lowest = chosen(losses, curve=list(names)).groupby(["x", "curve"])["value"].mean().groupby("x").min() - bare
+        _draw_excess(last, lowest, place, about, place)
+        _finish(ax, about)
+    _finish(axes.flat[-1], "the lowest of each panel")
+    headline(
+        picture, "Scoreboard", data=f"{data}, {SILOS} silos", privacy=f"certified eps, delta = {DELTA:g} or 0 (pure)",
+        shown=f"mean of the runs minus the non-private {bare:.4f}; {LEAST_EXCESS:g}: that or less",
+    )  # fmt: skip
     return picture
+
+
+def _draw_excess(ax: Any, excess: Any, place: int, label: str, order: int) -> None:
+    """Draw one curve; earlier ones are wider, so that they show under a later one that lies on them."""
+    shown = excess.clip(lower=LEAST_EXCESS)  # a loss may also be below the non-private: see the choices
+    ax.plot(
+        shown.index, shown, color=PALETTE[place], marker=SIGNS[place], label=label, markersize=10 - 1.3 * order,
+        linewidth=3.2 - 0.5 * order,
+    )  # fmt: skip
+
+
+def _finish(ax: Any, title: str) -> None:
+    ax.set_xlim(0.8 * EPSILONS[0], 1.25 * EPSILONS[-1])
+    ax.set_ylim(0.85 * LEAST_EXCESS, MOST_EXCESS)
+    finish(ax, title, "certified eps", "training loss above the non-private", is_log_x=True, is_log_y=True,
+           legend="lower left")  # fmt: skip
 
 
 def findings(table: Table) -> tuple[Finding, ...]:

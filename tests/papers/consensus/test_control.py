@@ -1,0 +1,62 @@
+"""The control problem on the bench: errors for any ||x_0|| from two runs, against runs of their own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.papers.consensus import fig3
+from dpadmm.papers.consensus.control import Control, ErrorByStart, sample
+from dpadmm.papers.consensus.expectation import response
+from dpadmm.papers.reproduction.table import Reading, Rows
+
+SMALL = Control(agents=60, horizon=3)
+
+
+@pytest.mark.parametrize("reading", [Reading.CLAIMED, Reading.CERTIFIED])
+@pytest.mark.parametrize("norm", [1.0, 7.0, 300.0])
+def test_errors_for_another_start_are_those_of_its_own_runs(norm, reading):
+    counts = [2, 5, 9]
+    by_start = ErrorByStart(SMALL, 30, counts)
+    own = replace(SMALL, start_norm=norm).bench()
+    direct = response(sample(own, 30), max(counts))
+    seen = by_start.errors(norm, response(sample(SMALL.bench(), 30), max(counts)), reading, 0.5)
+    expected = [direct.error(own.rates(reading, 0.5, k)) for k in counts]
+    np.testing.assert_allclose(seen, expected, rtol=1e-6)
+    np.testing.assert_allclose(by_start.bare(norm), direct.bare[[k - 1 for k in counts]], rtol=1e-6)
+
+
+def test_relative_error_depends_on_delta_over_the_start_alone_once_the_start_is_large():
+    """Ten times delta and ten times ||x_0||: the same relative error, up to what a_i and b add to the controls."""
+    errors = []
+    for factor in (1.0, 10.0):
+        control = replace(SMALL, start_norm=300 * factor, gradient_distance=factor)
+        bench = control.bench()
+        errors.append(response(bench, 9).error(bench.rates(Reading.CLAIMED, 0.5, 9)))
+    assert errors[1] == pytest.approx(errors[0], rel=0.02)
+
+
+def test_sample_responds_like_the_whole():
+    whole = Control(agents=400, horizon=3).bench()
+    few, all_of_them = response(sample(whole, 100), 12), response(whole, 12)
+    np.testing.assert_allclose(few.gain[1:], all_of_them.gain[1:], rtol=0.3)
+    np.testing.assert_allclose(sample(whole, 400).optimum, whole.optimum, rtol=1e-9)
+
+
+def test_the_draws_shown_have_the_spectral_radii_that_are_told():
+    radii = [replace(each, agents=1).world().spectral_radius for each in (fig3.CONTROL, *fig3.OTHERS)]
+    assert [round(radius, 2) for radius in radii] == [0.67, 0.47, 0.84, 1.06]
+
+
+def test_the_least_start_is_found_between_those_tried():
+    """Errors 1e-1/x^2 pass 1e-3 at x = 10."""
+    rows = Rows("")
+    for norm in (1.0, 4.0, 16.0, 64.0):
+        rows.fact(
+            panel="start", curve="a", reading=Reading.CLAIMED, epsilon=0.5, x=norm, metric=fig3.BY_NORM,
+            value=0.1 / norm**2,
+        )  # fmt: skip
+    assert fig3._least_norm(rows.table(), Reading.CLAIMED, "a") == pytest.approx(10.0)
+    few = rows.table().iloc[:2]
+    assert fig3._least_norm(few, Reading.CLAIMED, "a") == np.inf
+    assert fig3._least_norm(rows.table().iloc[3:], Reading.CLAIMED, "a") == pytest.approx(64.0)
