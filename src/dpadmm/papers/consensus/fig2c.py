@@ -36,7 +36,7 @@ from dpadmm.papers.reproduction.table import Reading, Rows, Table, mean_at
 AGENTS = (1_000, 3_000, 10_000, 30_000, 100_000)
 EPSILON_TOTAL = 0.1
 RUNS = 10
-LARGEST, LARGEST_OF_BOUNDS = 65, 160
+LARGEST, LARGEST_OF_BOUNDS = 45, 160
 TOY_AGENTS = (50, 400)
 
 
@@ -143,7 +143,7 @@ FIGURE = Figure(
         f"{SEARCH_CHOICE} K up to {LARGEST} are tried, for the bounds up to {LARGEST_OF_BOUNDS}.",
     ),
     parts=tuple(
-        Part(f"consensus/fig2c/n{number}", partial(compute_toy, number), seconds=2.0 + agents / 1800.0)
+        Part(f"consensus/fig2c/n{number}", partial(compute_toy, number), seconds=2.0 + agents / 2400.0)
         for number, agents in enumerate(AGENTS)
     ),
     draw=draw,
