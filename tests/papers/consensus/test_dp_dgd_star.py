@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
+from dpadmm.papers.consensus import fig2b
+from dpadmm.papers.consensus.bench import ERROR, RELEASED
 from dpadmm.papers.consensus.dp_dgd_star import GeometricDescent, NoiseAt, twice_the_largest_gradient
 from dpadmm.papers.consensus.fig2b import BOUNDED, BOUNDED_COORDINATOR, CLOSE, DESCENTS, RIVALS
 from dpadmm.papers.consensus.lasso import Lasso
-from dpadmm.papers.reproduction.table import Reading
+from dpadmm.papers.consensus.search import EXACT, EXACT_RELEASED
+from dpadmm.papers.reproduction.figure import Order, Size
+from dpadmm.papers.reproduction.table import Reading, joined
 
 
 def test_gradient_bound_by_hand():
@@ -58,3 +62,14 @@ def test_the_papers_ordering_needs_a_gradient_bound_at_every_agent():
 def test_only_what_a_certificate_covers_counts_as_certified():
     assert {rival.reading for rival in RIVALS if rival.is_bounded} == {Reading.CLAIMED}
     assert {rival.reading for rival in RIVALS if not rival.is_bounded} == {Reading.CERTIFIED}
+
+
+def test_dp_dgd_does_not_borrow_the_certified_epsilon_of_dp_admm():
+    """Both number something by x: iterations the one, settings the other."""
+    order = Order(Size.TOY)
+    table = joined([fig2b.compute(Reading.CLAIMED, order), fig2b.compute_descent(order)])
+    for rival in RIVALS:
+        points = fig2b.points_of(table, rival.reading, EXACT_RELEASED, RELEASED, rival.name)
+        assert len(points) == len(fig2b.TOY_EPSILONS)
+        assert points["cost"].isna().all()
+    assert fig2b.points_of(table, Reading.CLAIMED, EXACT, ERROR)["cost"].notna().all()

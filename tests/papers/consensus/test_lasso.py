@@ -7,10 +7,12 @@ import pytest
 
 from dpadmm.datasets.random_quadratics import Entries
 from dpadmm.papers.bounds import Version
+from dpadmm.papers.consensus.draws import near
 from dpadmm.papers.consensus.expectation import response
 from dpadmm.papers.consensus.lasso import Lasso, condensed
 from dpadmm.papers.consensus.search import add_expected
 from dpadmm.papers.consensus.theory import optimal_rounds
+from dpadmm.papers.reproduction.figure import Verdict
 from dpadmm.papers.reproduction.table import Reading, Rows
 
 EPSILONS = (0.01, 0.1, 0.5)
@@ -63,6 +65,19 @@ def test_fig_2d_needs_one_matrix():
     assert bound_count(bench, 1.0) == 70
     few = replace(HARD, agents=1000, is_shared=False)
     assert best_counts(bench, response(few.bench(), 40), [1.0], 40)[0] < 25
+
+
+@pytest.mark.parametrize(
+    ("k", "is_edge", "verdict"),
+    [
+        (9, False, Verdict.SAME),
+        (8, False, Verdict.SAME),
+        (11, False, Verdict.DIFFERENT),
+        (9, True, Verdict.NOT_COMPARABLE),
+    ],
+)
+def test_one_iteration_apart_is_the_same_and_two_are_not(k, is_edge, verdict):
+    assert near({"k": k, "is_edge": is_edge}, 9) is verdict
 
 
 @pytest.mark.parametrize("seed", [0, 1])

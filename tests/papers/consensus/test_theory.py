@@ -113,8 +113,8 @@ class TestPrinted:
         assert bound(found) == pytest.approx(min(bound(k) for k in range(2, found + 40)), rel=1e-12)
 
     def test_optimal_rounds_in_the_papers_setting(self):
-        """||x*|| = 56.2 and Lambda = 66 with the data of Fig. 2(a): 13 as printed."""
-        potential = PAPER.initial_potential(56.2, 66.0)
+        """||x*|| = 56.2 and Lambda = 65 with the data of Fig. 2(a): 13 as printed."""
+        potential = PAPER.initial_potential(56.2, 65.0)
         assert optimal_rounds(PAPER, potential, H, 0.1, PAPER.largest_beta, Version.PRINTED) == 13
         assert optimal_rounds(PAPER, potential, H, 0.1, PAPER.largest_beta, Version.CORRECTED) == 3
 

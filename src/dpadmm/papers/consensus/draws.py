@@ -40,7 +40,8 @@ def compute(order: Order) -> Table:
         return rows.table()
     for seed in order.pick(SEEDS, SEEDS[:2]):
         bench = replace(lasso, data_seed=seed).bench()
-        expected, about = response(bench, largest), {"panel": f"data seed {seed}", "reading": Reading.CLAIMED}
+        expected = response(bench, largest)
+        about: dict[str, Any] = {"panel": f"data seed {seed}", "reading": Reading.CLAIMED, "x": seed}
         for epsilon in EPSILONS:
             errors = {k: expected.error(bench.rates(Reading.CLAIMED, epsilon, k)) for k in range(2, largest + 1)}
             best = min(errors, key=errors.__getitem__)
@@ -50,7 +51,7 @@ def compute(order: Order) -> Table:
             for curve, metric, value in (
                 (METHOD, BEST_K, best), (METHOD, LEAST, errors[best]), (PRINTED_BOUND, BEST_K, bound),
             ):  # fmt: skip
-                rows.fact(**about, curve=curve, epsilon=epsilon, x=seed, metric=metric, value=float(value))
+                rows.fact(**about, curve=curve, epsilon=epsilon, metric=metric, value=float(value))
         for k in range(2, largest + 1):
             rows.fact(
                 panel=f"data seed {seed}", curve="non-private", reading=Reading.NON_PRIVATE, epsilon=float("inf"), x=k,

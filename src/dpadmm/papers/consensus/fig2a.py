@@ -94,7 +94,7 @@ def _claimed_findings(table: Table, row: Any) -> tuple[Finding, ...]:
     """Answer where the error with claimed noise has its minimum, and how large it is."""
     simulated = best_by(table, "epsilon", metric=ERROR, reading=Reading.CLAIMED).iloc[0]
     runs = mean_at(table, row["k"], metric=ERROR, curve=METHOD, reading=Reading.CLAIMED)
-    drawn = {"curve": METHOD, "epsilon": EPSILON_TOTAL}
+    drawn: dict[str, Any] = {"curve": METHOD, "epsilon": EPSILON_TOTAL}
     ratio = max(row["value"] / PRINTED_ERROR, PRINTED_ERROR / row["value"])
     return (
         Finding(

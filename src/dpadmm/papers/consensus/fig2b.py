@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dpadmm.papers.consensus import draws, expectation
 from dpadmm.papers.consensus.bench import ERROR, RELEASED, Bench
 from dpadmm.papers.consensus.dp_dgd_star import GeometricDescent, NoiseAt, mean_condition, twice_the_largest_gradient
@@ -114,13 +116,17 @@ def compute_descent(order: Order) -> Table:
 
 
 def points_of(table: Table, reading: Reading, metric: str, simulated: str, curve: str = METHOD) -> Table:
-    """Return for every eps (x) the least expectation (value), its k, the mean of the runs there, the certified eps."""
+    """Return for every eps (x) the least expectation (value), its k, the mean of the runs there, the certified eps.
+
+    The last is NaN for DP-DGD.
+    """
     best = best_by(table, "epsilon", metric=metric, reading=reading, curve=curve)
     about = best[["epsilon", "k"]].to_numpy()
     best["mean"] = [
         mean_at(table, k, metric=simulated, curve=curve, reading=reading, epsilon=epsilon) for epsilon, k in about
     ]
-    best["cost"] = [cost_at(table, reading, k, epsilon=epsilon) for epsilon, k in about]
+    is_known = curve == METHOD  # DP-DGD's k numbers a setting, not iterations
+    best["cost"] = [cost_at(table, reading, k, epsilon=epsilon) if is_known else np.nan for epsilon, k in about]
     return best.rename(columns={"epsilon": "x"})
 
 
@@ -303,7 +309,7 @@ _DESCENT_GROUND = Ground(
     f"all of that; {draws.USED}; 300 steps of DP-DGD, the best of {len(DESCENTS)} settings (first step, decay) at each "
     "eps.",
     "how DP-DGD is adapted, calibrated and tuned: noise at every agent and one noise at the coordinator, for twice the "
-    "largest gradient at 0 and for delta = 1, are all tried. " + draws.GUESSED,
+    "largest gradient at 0 and for delta = 1, are all tried. Of the data, " + draws.GUESSED,
 )
 
 FIGURE = Figure(

@@ -204,7 +204,7 @@ LASSO_FIGURE = _board(
         _toy_lasso,
         (4, 8, 16, 32, 48),
         10,
-        "rho = 5 is the paper's.",
+        "rho = 5 is the paper's; the data are those of its Fig. 2(a) as reproduced here.",
     ),
     15.0,
 )
