@@ -139,7 +139,7 @@ def draw(table: Table, data: str) -> Any:
             _draw_band(ax, table)
         finish_courses(ax, table, reading, LARGEST[reading])
         if reading is Reading.CLAIMED:
-            ax.axvline(PRINTED_K, color="black", linewidth=0.8, alpha=0.6)
+            ax.axvline(PRINTED_K, color="black", linestyle=":", linewidth=1.2)
             ax.annotate(f"paper: K = {PRINTED_K}", (PRINTED_K + 1, 4.0), fontsize=9)
             ax.set_title("claimed noise (band: 80 % of the draws of the data)", fontsize=10)
     if has_draws:
