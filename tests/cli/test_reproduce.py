@@ -22,10 +22,10 @@ def test_list():
 def test_one_figure_at_toy_size(tmp_path):
     result = call("consensus/fig2a", "--toy", "--runs", 3, "--accounting", "claimed", "--out", tmp_path, "--jobs", 1)
     assert result.exit_code == 0, result.output
-    assert "2 parts computed" in result.output
+    assert "3 parts computed" in result.output
     assert (tmp_path / "consensus" / "fig2a" / "fig2a.svg").is_file()
     again = call("consensus/fig2a", "--toy", "--runs", 3, "--accounting", "claimed", "--out", tmp_path, "--jobs", 1)
-    assert "0 parts computed, 2 found finished" in again.output
+    assert "0 parts computed, 3 found finished" in again.output
 
 
 @pytest.mark.parametrize(

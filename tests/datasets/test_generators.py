@@ -15,7 +15,7 @@ from dpadmm.datasets import (
     sparse_regression,
 )
 from dpadmm.datasets.adult import SCHEMA
-from dpadmm.datasets.random_quadratics import BLOCK_NUMBERS, random_spd
+from dpadmm.datasets.random_quadratics import BLOCK_NUMBERS, Entries, random_spd
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
@@ -25,9 +25,10 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
+@pytest.mark.parametrize("entries", list(Entries))
 @pytest.mark.parametrize(("size", "bounds"), [(2, (1.0, 2.0)), (5, (1.0, 2.0)), (20, (1.0, 10.0)), (3, (0.5, 0.5))])
-def test_spectra_reach_exactly_from_tau_to_smoothness(size, bounds):
-    agents = random_quadratics(50, size, rng=rng(), tau=bounds[0], smoothness=bounds[1])
+def test_spectra_reach_exactly_from_tau_to_smoothness(size, bounds, entries):
+    agents = random_quadratics(50, size, rng=rng(), tau=bounds[0], smoothness=bounds[1], entries=entries)
     spectra = np.linalg.eigvalsh(agents.curvatures)
     np.testing.assert_allclose(spectra[:, 0], bounds[0], rtol=1e-12)
     np.testing.assert_allclose(spectra[:, -1], bounds[1], rtol=1e-12)
@@ -60,6 +61,40 @@ def test_eigenvectors_have_no_preferred_direction():
     tops = np.linalg.eigh(random_spd(4000, 4, 1.0, 2.0, rng()))[1][:, :, -1]
     moment = tops.T @ tops / 4000
     np.testing.assert_allclose(moment, np.eye(4) / 4, atol=0.03)
+
+
+@pytest.mark.parametrize("entries", list(Entries))
+def test_matrices_are_the_scaled_symmetric_part_of_the_drawn_entries(entries):
+    """Written again for one matrix at a time, as the paper words it: scale, then shift by a multiple of I."""
+    generator = rng(4)
+    for matrix in random_spd(6, 5, 1.0, 2.0, rng(4), entries):
+        drawn = generator.random((5, 5)) if entries is Entries.NON_NEGATIVE else generator.standard_normal((5, 5))
+        symmetric = (drawn + drawn.T) / 2
+        spectrum = np.linalg.eigvalsh(symmetric)
+        scaled = symmetric / (spectrum[-1] - spectrum[0])
+        shifted = scaled + (1.0 - np.linalg.eigvalsh(scaled)[0]) * np.eye(5)
+        np.testing.assert_allclose(matrix, shifted, rtol=1e-12)
+
+
+def test_the_mean_of_many_matrices_keeps_a_condition_number_only_if_shared_or_non_negative():
+    """In the paper's Fig. 2: 1.01 for signed entries, 1.68 for non-negative ones, L/tau for one matrix."""
+    conditions = {
+        (entries, is_shared): np.linalg.cond(
+            random_quadratics(4000, 5, rng=rng(), entries=entries, is_shared=is_shared).curvatures.mean(axis=0)
+        )
+        for entries in Entries
+        for is_shared in (False, True)
+    }
+    assert conditions[Entries.GAUSSIAN, False] == pytest.approx(1.0, abs=0.05)
+    assert conditions[Entries.NON_NEGATIVE, False] == pytest.approx(1.68, abs=0.05)
+    for entries in Entries:
+        assert conditions[entries, True] == pytest.approx(2.0, rel=1e-9)
+
+
+def test_shared_matrices_are_one_and_slopes_are_not():
+    agents = random_quadratics(7, 3, rng=rng(), is_shared=True)
+    assert (agents.curvatures == agents.curvatures[0]).all()
+    assert len(np.unique(agents.slopes, axis=0)) == 7
 
 
 def test_sparse_regression_follows_the_papers_setting():

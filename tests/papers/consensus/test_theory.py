@@ -113,10 +113,10 @@ class TestPrinted:
         assert bound(found) == pytest.approx(min(bound(k) for k in range(2, found + 40)), rel=1e-12)
 
     def test_optimal_rounds_in_the_papers_setting(self):
-        """||x*|| = 44.4 and Lambda = 42 with the data of `random_quadratics`: 12 as printed (the paper's data: 13)."""
-        potential = PAPER.initial_potential(44.4, 42.0)
-        assert optimal_rounds(PAPER, potential, H, 0.1, PAPER.largest_beta, Version.PRINTED) == 12
-        assert optimal_rounds(PAPER, potential, H, 0.1, PAPER.largest_beta, Version.CORRECTED) == 2
+        """||x*|| = 56.2 and Lambda = 65 with the data of Fig. 2(a): 13 as printed."""
+        potential = PAPER.initial_potential(56.2, 65.0)
+        assert optimal_rounds(PAPER, potential, H, 0.1, PAPER.largest_beta, Version.PRINTED) == 13
+        assert optimal_rounds(PAPER, potential, H, 0.1, PAPER.largest_beta, Version.CORRECTED) == 3
 
     def test_not_applicable_below_twice_the_smoothness(self):
         star = Star(n_agents=10, dimension=2, rho=4.0, strong_convexity=1.0, smoothness=2.0)

@@ -8,7 +8,7 @@ from dpadmm.papers.consensus.bench import ERROR, RELEASED
 from dpadmm.papers.consensus.dp_dgd_star import GeometricDescent, NoiseAt
 from dpadmm.papers.consensus.expectation import response
 from dpadmm.papers.consensus.lasso import Lasso
-from dpadmm.papers.consensus.search import add_expected, best_by, words_of
+from dpadmm.papers.consensus.search import best_by, words_of
 from dpadmm.papers.r_admm import claims as r_admm
 from dpadmm.papers.r_admm import dvp_claims as dvp
 from dpadmm.papers.r_admm import m_admm_claims as m_admm
@@ -52,22 +52,6 @@ def test_rates_and_cost_are_those_of_the_plan(reading):
         plan = bench.plan(reading, epsilon, k)
         np.testing.assert_allclose(bench.rates(reading, epsilon, k), [release.rate for release in plan], rtol=1e-9)
         assert bench.cost(reading, epsilon, k) == pytest.approx(plan.statement().curve.epsilon(0.0), rel=1e-9)
-
-
-def test_best_k_by_exact_expectation_for_the_papers_lasso():
-    """With claimed noise K = 4, 11, 17 at eps 0.01, 0.1, 0.5; certified noise gains more than 1,000 at eps 0.1."""
-    bench, rows = Lasso().bench(), Rows("")
-    expected = response(bench, 40)
-    best = {
-        epsilon: add_expected(rows, "", bench, expected, Reading.CLAIMED, epsilon, range(2, 26))[0]
-        for epsilon in (0.01, 0.1, 0.5)
-    }
-    assert best == {0.01: 4, 0.1: 11, 0.5: 17}
-    k, _ = add_expected(rows, "", bench, expected, Reading.CERTIFIED, 0.1, range(2, 41))
-    gain = expected.error(bench.rates(Reading.CLAIMED, 0.1, 11)) / expected.error(
-        bench.rates(Reading.CERTIFIED, 0.1, k)
-    )
-    assert gain > 1000
 
 
 def test_best_by_finds_the_least_mean_and_flags_the_edge():

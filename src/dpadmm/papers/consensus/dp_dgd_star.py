@@ -10,6 +10,9 @@ scale `proportional to p^(k-1)`, q < p < 1, pure epsilon `sum_k rate_k D_k`. Two
   independent spherical Laplace vectors is drawn as the Gaussian of the same covariance (N is 1,000 and more).
 * COORDINATOR: one noise on the mean, as in consensus DP-ADMM: the same trust, the fair comparison.
 
+And two distances delta: that of the consensus paper's neighbours, or, as in DP-DGD's own paper, twice a bound on the
+gradients (`twice_the_largest_gradient`), which hides any function with gradients within it.
+
 As long as no coordinate of y changes its sign the run is affine in its noise, and `expected_error` is exact.
 """
 
@@ -74,15 +77,45 @@ class GeometricDescent:
     def expected_error(
         self, problem: Problem, optimum: Floats, epsilon: float, gradient_distance: float, noise_at: NoiseAt
     ) -> float:
-        """Return the expectation of `errors`: the noise-free error, and the noise in every eigendirection."""
+        """Return the expectation of `errors`."""
+        return self.response(problem, optimum).error(epsilon, gradient_distance, noise_at)
+
+    def response(self, problem: Problem, optimum: Floats) -> "DescentResponse":
+        """Return the noise-free error, and what noise of epsilon = delta = 1 adds in all eigendirections."""
         matrix, slope, weight = _mean_quadratic(problem)
         curvatures = np.linalg.eigvalsh(matrix)
         y, variances = np.zeros(problem.dimension), np.zeros(problem.dimension)
-        for step, rate in zip(self.steps, self.rates(epsilon, gradient_distance), strict=True):
+        for step, rate in zip(self.steps, self.rates(1.0, 1.0), strict=True):
             y = y - step * (matrix @ y + slope + weight * np.sign(y))
-            fresh = _spread(rate, problem.dimension, problem.n_agents, noise_at) ** 2
+            fresh = _spread(rate, problem.dimension, problem.n_agents, NoiseAt.COORDINATOR) ** 2
             variances = (1 - step * curvatures) ** 2 * variances + fresh
-        return float((np.square(y - optimum).sum() + variances.sum()) / np.square(optimum).sum())
+        size = float(np.square(optimum).sum())
+        bare, gain = float(np.square(y - optimum).sum()) / size, float(variances.sum()) / size
+        return DescentResponse(problem.n_agents, bare, gain)
+
+
+@dataclass(frozen=True)
+class DescentResponse:
+    """bare: relative error without noise. gain: what one noise at the coordinator adds for epsilon = delta = 1."""
+
+    n_agents: int
+    bare: float
+    gain: float
+
+    def error(self, epsilon: float, gradient_distance: float, noise_at: NoiseAt) -> float:
+        """Return the expected error: all noise scales as delta/epsilon; that of N agents has N times the variance."""
+        number = self.n_agents if noise_at is NoiseAt.AGENTS else 1
+        return self.bare + self.gain * number * (gradient_distance / epsilon) ** 2
+
+
+def twice_the_largest_gradient(problem: Problem) -> float:
+    """Return `2 max_i ||grad f_i(0)||`: how far two gradients of that length at most can be apart.
+
+    Quadratics have no bound on their gradients, and this one is read off the data at the start alone: a calibration
+    that the paper may have used, not a certificate.
+    """
+    start = np.zeros((1, problem.dimension, 1))
+    return 2 * float(np.linalg.norm(problem.functions.gradient(start)[:, :, 0], axis=1).max())
 
 
 def mean_condition(problem: Problem) -> float:

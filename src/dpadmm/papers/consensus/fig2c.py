@@ -1,14 +1,16 @@
 """Fig. 2(c): relative error against the number of agents, at eps = 0.1 and the best K."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dpadmm.papers.consensus import draws
 from dpadmm.papers.consensus.bench import ERROR
+from dpadmm.papers.consensus.draws import LASSO
 from dpadmm.papers.consensus.expectation import response
-from dpadmm.papers.consensus.lasso import DATA, DATA_CHOICE, RUNS_CHOICE, Lasso
+from dpadmm.papers.consensus.lasso import RUNS_CHOICE
 from dpadmm.papers.consensus.search import (
     BOUND_PLACES,
     CORRECTED_BOUND,
@@ -17,6 +19,7 @@ from dpadmm.papers.consensus.search import (
     PLACES,
     PRINTED_BOUND,
     SEARCH_CHOICE,
+    SHOWN,
     add_bounds,
     add_expected,
     best_by,
@@ -26,21 +29,20 @@ from dpadmm.papers.consensus.search import (
     theory_curves,
     words_of,
 )
-from dpadmm.papers.reproduction.figure import Figure, Finding, Order, Part, Verdict
-from dpadmm.papers.reproduction.style import canvas, draw_curve, finish, readings_in
+from dpadmm.papers.reproduction.figure import Figure, Finding, Ground, Order, Part, Verdict
+from dpadmm.papers.reproduction.style import canvas, draw_curve, finish, headline, readings_in
 from dpadmm.papers.reproduction.table import Reading, Rows, Table, mean_at
 
-LASSO = Lasso()
 AGENTS = (1_000, 3_000, 10_000, 30_000, 100_000)
 EPSILON_TOTAL = 0.1
 RUNS = 10
-LARGEST, LARGEST_OF_BOUNDS = 65, 160
+LARGEST, LARGEST_OF_BOUNDS = 45, 160
 TOY_AGENTS = (50, 400)
 
 
 def compute(agents: int, order: Order) -> Table:
     """One number of agents: expectations and bounds for every K, simulations at the best K of each reading."""
-    rows, panel = Rows(DATA), f"n = {agents}"
+    rows, panel = Rows(LASSO.data), f"n = {agents}"
     bench = replace(LASSO, agents=agents).bench()
     counts = range(2, order.pick(LARGEST, 8) + 1)
     expected = response(bench, max(counts))
@@ -55,7 +57,7 @@ def compute(agents: int, order: Order) -> Table:
 def compute_toy(number: int, order: Order) -> Table:
     """One number of agents by its place in the list of this size."""
     sizes = order.pick(AGENTS, TOY_AGENTS)
-    return compute(sizes[number], order) if number < len(sizes) else Rows(DATA).table()
+    return compute(sizes[number], order) if number < len(sizes) else Rows(LASSO.data).table()
 
 
 def best_by_agents(table: Table, curve: str, reading: Reading) -> Table:
@@ -71,19 +73,19 @@ def best_by_agents(table: Table, curve: str, reading: Reading) -> Table:
 
 
 def draw(table: Table, data: str) -> Any:
-    """Error against the number of agents, log-log."""
-    picture, axes = canvas(1, 1, width=7.5, height=5.8)
-    ax = axes[0, 0]
-    for reading in readings_in(table):
+    """Error against the number of agents, log-log, claimed and certified noise side by side."""
+    readings = readings_in(table)
+    picture, axes = canvas(1, len(readings), width=6.4, height=6.0)
+    for ax, reading in zip(axes[0], readings, strict=True):
         best = best_by_agents(table, METHOD, reading)
         draw_best(ax, best, label=f"{METHOD}, {reading.value} noise", place=PLACES[reading], reading=reading)
-    for curve in theory_curves(table):
-        best = best_by_agents(table, curve, Reading.THEORY)
-        draw_curve(ax, best, label=curve, place=BOUND_PLACES[curve], reading=Reading.THEORY)
-    title = f"Consensus DP-ADMM, Fig. 2(c): LASSO, eps = {EPSILON_TOTAL:g}, best K"
-    note = "lines: exact expectation, marks: mean of the runs"
-    finish(ax, f"{title}\n{note}\n{data}", "agents n", ERROR, is_log_y=True, is_log_x=True)
-    legend_below(ax)
+        for curve in theory_curves(table, reading):
+            bound = best_by_agents(table, curve, Reading.THEORY)
+            draw_curve(ax, bound, label=curve, place=BOUND_PLACES[curve], reading=Reading.THEORY)
+        finish(ax, f"{reading.value} noise, best K", "agents n", ERROR, is_log_y=True, is_log_x=True)
+        legend_below(ax, columns=1)
+    privacy = f"pure eps = {EPSILON_TOTAL:g} (delta = 0)"
+    headline(picture, "Consensus DP-ADMM, Fig. 2(c): LASSO", data=f"\n{data}", privacy=privacy, shown=SHOWN)
     return picture
 
 
@@ -134,16 +136,21 @@ FIGURE = Figure(
     name="consensus/fig2c",
     title="Consensus DP-ADMM, Fig. 2(c): relative error against the number of agents",
     reports="At eps = 0.1 and the best K the relative error decreases with n from 10^3 to 10^5; so does the bound.",
-    setting={**asdict(LASSO), "agents": AGENTS, "epsilon": EPSILON_TOTAL, "runs": RUNS},
+    setting={**LASSO.setting, "agents": AGENTS, "epsilon": EPSILON_TOTAL, "runs": RUNS},
     choices=(
-        DATA_CHOICE,
+        draws.DATA_CHOICE,
         RUNS_CHOICE,
         f"{SEARCH_CHOICE} K up to {LARGEST} are tried, for the bounds up to {LARGEST_OF_BOUNDS}.",
     ),
     parts=tuple(
-        Part(f"consensus/fig2c/n{number}", partial(compute_toy, number), seconds=2.0 + agents / 1800.0)
+        Part(f"consensus/fig2c/n{number}", partial(compute_toy, number), seconds=2.0 + agents / 2400.0)
         for number, agents in enumerate(AGENTS)
     ),
     draw=draw,
     findings=findings,
+    ground=Ground(
+        f"{draws.GIVEN.replace('n = 10,000', 'n = 10^3 to 10^5')}, eps = 0.1.",
+        f"all of that, five values of n; {draws.USED}.",
+        draws.GUESSED,
+    ),
 )

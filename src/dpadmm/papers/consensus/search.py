@@ -11,8 +11,8 @@ from dpadmm.papers.bounds import Version
 from dpadmm.papers.consensus.bench import EPSILON, ERROR, Bench
 from dpadmm.papers.consensus.expectation import Response
 from dpadmm.papers.reproduction.figure import Finding, Verdict
-from dpadmm.papers.reproduction.style import draw_curve, finish, readings_in
-from dpadmm.papers.reproduction.table import Reading, Rows, Table, chosen, mean_at
+from dpadmm.papers.reproduction.style import COLOURS, MARKERS, draw_curve, finish, plain_ticks
+from dpadmm.papers.reproduction.table import Reading, Rows, Table, chosen, mean_at, means
 
 EXACT, EXACT_RELEASED = "exact expectation", "exact expectation of the release"
 PRINTED_BOUND, CORRECTED_BOUND, SQUARED_BOUND = "bound (22), printed", "bound (22), corrected", "bound in squares"
@@ -21,6 +21,7 @@ SEARCH_CHOICE = (
     "coordinate changes its sign)."
 )
 METHOD = "DP-ADMM"
+SHOWN = "lines: exact expectation, marks: mean of the runs"
 
 # Colours.
 PLACES = {Reading.CLAIMED: 0, Reading.CERTIFIED: 1}
@@ -87,50 +88,64 @@ def cost_at(table: Table, reading: Reading, k: float, **wanted: Any) -> float:
     return mean_at(table, k, metric=EPSILON, curve=METHOD, reading=reading, **wanted)
 
 
-def theory_curves(table: Table) -> tuple[str, ...]:
-    """Return the names of the bounds that the table has, always in the same order."""
-    squared = (f"{SQUARED_BOUND}, {reading.value} noise" for reading in (Reading.CLAIMED, Reading.CERTIFIED))
+def theory_curves(table: Table, reading: Reading | None = None) -> tuple[str, ...]:
+    """Return the names of the bounds that the table has, always in the same order; of one noise only, if told."""
+    squared = {each: f"{SQUARED_BOUND}, {each.value} noise" for each in (Reading.CLAIMED, Reading.CERTIFIED)}
+    of_claimed = (PRINTED_BOUND, CORRECTED_BOUND, squared[Reading.CLAIMED])
+    of_certified = (squared[Reading.CERTIFIED],)
+    wanted = {Reading.CLAIMED: of_claimed, Reading.CERTIFIED: of_certified}
     known = set(table["curve"])
-    return tuple(curve for curve in (PRINTED_BOUND, CORRECTED_BOUND, *squared) if curve in known)
+    return tuple(curve for curve in (wanted[reading] if reading else of_claimed + of_certified) if curve in known)
 
 
-def draw_courses(ax: Any, table: Table) -> None:
-    """Draw errors against K: simulated for either noise, without noise, and the bounds."""
+def draw_courses(ax: Any, table: Table, reading: Reading) -> None:
+    """Draw errors against K for one noise: expected (line) and simulated (marks), without noise, and the bounds."""
     errors = chosen(table, metric=ERROR)
-    for reading in readings_in(errors):
-        label = f"{METHOD}, {reading.value} noise"
-        if reading is Reading.CLAIMED:
-            k = best_by(table, "panel", metric=EXACT, reading=reading)["k"].iloc[0]
-            label += f" (certified eps {cost_at(table, reading, k):.2g} at the best K = {k:g})"
-        draw_curve(ax, chosen(errors, reading=reading), label=label, place=PLACES[reading], reading=reading,
-                   is_marked=True)  # fmt: skip
+    expected, runs = (chosen(table, metric=metric, curve=METHOD, reading=reading) for metric in (EXACT, ERROR))
+    label = f"{METHOD}, {reading.value} noise"
+    if reading is Reading.CLAIMED:
+        k = best_by(table, "panel", metric=EXACT, reading=reading)["k"].iloc[0]
+        label += f" (certified eps {cost_at(table, reading, k):.2g} at the best K = {k:g})"
+    draw_curve(ax, expected, label=label, place=PLACES[reading], reading=reading)
+    _marks(ax, *zip(*means(runs).items(), strict=True))
     draw_curve(ax, chosen(errors, reading=Reading.NON_PRIVATE), label="non-private", place=None,
                reading=Reading.NON_PRIVATE)  # fmt: skip
-    for curve in theory_curves(errors):
+    for curve in theory_curves(errors, reading):
         draw_curve(ax, chosen(errors, curve=curve), label=curve, place=BOUND_PLACES[curve], reading=Reading.THEORY)
 
 
-def finish_courses(ax: Any, title: str, table: Table) -> None:
-    """Finish a plot of errors against K; the non-private curve leaves it where it is far below all private ones."""
-    finish(ax, title, "iterations K", ERROR, is_log_y=True)
-    private = chosen(table, metric=ERROR, reading=[reading.value for reading in PLACES])
-    ax.set_ylim(bottom=private.groupby(["reading", "x"])["value"].mean().min() / 10)
-    legend_below(ax)
+def finish_courses(ax: Any, table: Table, reading: Reading, largest: float) -> None:
+    """Finish a plot of errors up to this K: from below the least private error to above 1, where nothing is learnt."""
+    finish(ax, f"{reading.value} noise", "iterations K", ERROR)
+    private = chosen(table, metric=EXACT, curve=METHOD, reading=reading)
+    ax.set_ylim(private["value"].min() / 10, 8.0)
+    ax.set_xlim(0, largest)
+    ax.set_yscale("log")
+    plain_ticks(ax.yaxis)
+    legend_below(ax, columns=1)
+
+
+def mark_printed(ax: Any, x: float, y: float, words: str) -> None:
+    """Put a star where the paper's number lies, with its words."""
+    ax.plot([x], [y], linestyle="none", marker="*", markersize=13, color="black", markerfacecolor="gold", zorder=5)
+    ax.annotate(words, (x, y), xytext=(10, -22), textcoords="offset points", fontsize=9,
+                bbox={"boxstyle": "round", "facecolor": "white", "alpha": 0.8, "linewidth": 0})  # fmt: skip
 
 
 def draw_best(ax: Any, points: Table, *, label: str, place: int, reading: Reading) -> None:
-    """Draw (x, value) as a line, (x, mean) of the runs as marks on it, and the certified eps beside claimed points."""
-    is_claimed = reading is Reading.CLAIMED
-    label += " (numbers: its certified eps)" if is_claimed else ""
+    """Draw (x, value) as a line and (x, mean) of the runs as marks on it; claimed noise tells its certified eps."""
+    if reading is Reading.CLAIMED and points["cost"].notna().all():
+        low, high = f"{points['cost'].min():.2g}", f"{points['cost'].max():.2g}"
+        label += f" (certified eps {low if low == high else f'{low} to {high}'})"
     draw_curve(ax, points, label=label, place=place, reading=reading)
+    _marks(ax, points["x"], points["mean"])
+
+
+def _marks(ax: Any, x: Any, y: Any) -> None:
+    """Put the means of the runs on the line that was drawn last."""
     line = ax.lines[-1]
-    ax.plot(points["x"], points["mean"], linestyle="none", color=line.get_color(), marker="osD^v"[place], markersize=5)
-    if is_claimed:
-        for x, value, cost in points[["x", "value", "cost"]].to_numpy():
-            ax.annotate(
-                f"{cost:.2g}", (x, value), xytext=(0, -12), textcoords="offset points", fontsize=7, ha="center",
-                color=line.get_color(),
-            )  # fmt: skip
+    marker = MARKERS[COLOURS.index(line.get_color()) % len(MARKERS)]
+    ax.plot(x, y, linestyle="none", color=line.get_color(), marker=marker, markersize=5)
 
 
 def certified_findings(table: Table) -> tuple[Finding, ...]:

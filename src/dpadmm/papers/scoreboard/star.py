@@ -18,7 +18,7 @@ from dpadmm.papers.consensus.bench import TOLERANCE, Bench
 from dpadmm.papers.consensus.lasso import Lasso
 from dpadmm.papers.consensus.planner import plan_consensus
 from dpadmm.papers.reproduction.figure import Figure, Finding, Order, Part, Verdict
-from dpadmm.papers.reproduction.style import canvas, draw_curve, finish
+from dpadmm.papers.reproduction.style import canvas, draw_curve, finish, headline
 from dpadmm.papers.reproduction.table import Reading, Rows, Table, chosen
 from dpadmm.papers.reproduction.trials import Trial, run_trials
 from dpadmm.privacy.calibration import PureTarget, Target
@@ -129,14 +129,16 @@ CURVES = (PAPER, CERTIFIED, LINEAR, PLANNED, GAUSSIAN)
 
 
 def draw(board: Board, table: Table, data: str) -> Any:
-    """Error of the release against eps."""
-    picture, axes = canvas(1, 1, width=7.5, height=5.0)
-    for place, curve in enumerate(CURVES):
-        reading = Reading.CLAIMED if curve == PAPER else Reading.CERTIFIED
-        rows = chosen(table, metric=ERROR, curve=curve)
-        draw_curve(axes[0, 0], rows, label=curve, place=place, reading=reading, is_marked=True)
-    budget = f"eps, claimed by the paper or certified (pure; Gaussian: delta = {DELTA:g})"
-    finish(axes[0, 0], f"Scoreboard: {data}", budget, ERROR, is_log_y=True, is_log_x=True)
+    """Error of the release against eps: the noise that the paper claims eps for, and noise certified for it."""
+    picture, axes = canvas(1, 2, width=6.0, height=5.0)
+    for ax, reading in zip(axes[0], (Reading.CLAIMED, Reading.CERTIFIED), strict=True):
+        for place, curve in enumerate(CURVES):
+            rows = chosen(table, metric=ERROR, curve=curve, reading=reading)
+            draw_curve(ax, rows, label=curve, place=place, reading=reading, is_marked=True)
+        words = "claimed by the paper" if reading is Reading.CLAIMED else "certified"
+        finish(ax, f"eps {words}", f"eps, {words}", ERROR, is_log_y=True, is_log_x=True)
+    privacy = f"eps = {EPSILONS[0]:g} to {EPSILONS[-1]:g}, pure (delta = 0); Gaussian: delta = {DELTA:g}"
+    headline(picture, "Scoreboard", data=data, privacy=privacy, shown="mean of the runs")
     return picture
 
 
@@ -202,7 +204,7 @@ LASSO_FIGURE = _board(
         _toy_lasso,
         (4, 8, 16, 32, 48),
         10,
-        "rho = 5 is the paper's.",
+        "rho = 5 is the paper's; the data are those of its Fig. 2(a) as reproduced here.",
     ),
     15.0,
 )
