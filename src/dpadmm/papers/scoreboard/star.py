@@ -223,7 +223,8 @@ CONTROL_FIGURE = _board(
         (16, 64, 128, 256, 512, 768),
         5,
         "The paper prints no rho: 1.5 times the least that its Assumption 3 allows. ||x_0|| = 100 and the draw of A "
-        "are those of its Fig. 3 as reproduced here; 400 of the agents are run, with the noise that hides one of all 10^4.",
+        "are those of its Fig. 3 as reproduced here; 400 of the agents are run, with the noise that hides one of "
+        "10^4.",
         run_with=fig3.SAMPLE,
     ),
     60.0,
