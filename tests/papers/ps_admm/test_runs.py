@@ -42,12 +42,14 @@ def test_the_objective_is_equation_1() -> None:
 
 
 def test_every_inner_step_reads_exactly_one_record() -> None:
-    assert SETTING.method(FULL).batches.sampling(RECORDS) == FixedSizeSampling(size=1, population=RECORDS)
+    for reading in (Reading.CLAIMED, Reading.CERTIFIED):
+        sampling = SETTING.method(FULL, reading).batches.sampling(RECORDS)
+        assert sampling == FixedSizeSampling(size=1, population=RECORDS)
 
 
 def certified(kind: BatchKind, full: float, correction: float) -> float:
     """The certified epsilon of the experiment's steps with these standard deviations."""
-    method = SETTING.method(FULL)
+    method = SETTING.method(FULL, Reading.CERTIFIED)
     method = replace(method, batches=replace(method.batches, kind=kind))
     functions = PublicFunctions.of_loss(np.full(SETTING.agents, RECORDS), 104, Logistic(), 1.0)
     problem = Problem(functions, np.ones(SETTING.agents), Ridge(2 * SETTING.ridge))
