@@ -237,9 +237,9 @@ def _add_fact(rows: Rows, each: Trial, metric: str, value: float, rounds: int) -
 
 
 PARTS = (
-    Part("ps-admm/claimed", compute_claimed, seconds=40.0, needs_adult=True),
-    Part("ps-admm/certified", compute_certified, seconds=45.0, needs_adult=True),
-    Part("ps-admm/dvp", compute_dvp, seconds=15.0, needs_adult=True),
+    Part("ps-admm/claimed", compute_claimed, seconds=29.0, needs_adult=True),
+    Part("ps-admm/certified", compute_certified, seconds=52.0, needs_adult=True),
+    Part("ps-admm/dvp", compute_dvp, seconds=12.0, needs_adult=True),
 )
 
 

@@ -146,7 +146,7 @@ FIGURE = Figure(
         guessed=f"{GUESSED}, and the values of gamma.",
     ),
     parts=tuple(
-        Part(f"r-admm/fig1/n{setting.agents}", partial(compute, setting), seconds=10.0, needs_adult=True)
+        Part(f"r-admm/fig1/n{setting.agents}", partial(compute, setting), seconds=6.0, needs_adult=True)
         for setting in SETTINGS
     ),
     draw=draw,

@@ -90,7 +90,7 @@ FIGURE = Figure(
         used=f"{USED}; N = 5, the printed penalties against eta = 1, gamma = 0.2, pure eps 17, 10 runs.",
         guessed=f"{GUESSED}, N, and the budget.",
     ),
-    parts=(Part("r-admm/fig3", compute, seconds=25.0, needs_adult=True),),
+    parts=(Part("r-admm/fig3", compute, seconds=12.0, needs_adult=True),),
     draw=draw,
     findings=findings,
 )
