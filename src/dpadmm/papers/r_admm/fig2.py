@@ -127,7 +127,7 @@ FIGURE = Figure(
         used=f"{USED}; N = 5, eta = 1, gamma = 0.2, pure eps 10 and 17, 10 runs.",
         guessed=f"{GUESSED}, N, the two budgets, and M-ADMM's growth of 1.01.",
     ),
-    parts=(Part("r-admm/fig2", compute, seconds=33.0, needs_adult=True),),
+    parts=(Part("r-admm/fig2", compute, seconds=42.0, needs_adult=True),),
     draw=draw,
     findings=findings,
 )
