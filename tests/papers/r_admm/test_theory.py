@@ -12,7 +12,9 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.networks import Network, complete, erdos_renyi, grid, path, ring, star
 from dpadmm.papers.bounds import NotApplicable
+from dpadmm.papers.r_admm.fig1 import SETTINGS
 from dpadmm.papers.r_admm.theory import ConvergenceCondition, least_gamma
+from dpadmm.papers.race.race import random_network
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 
@@ -100,8 +102,49 @@ class TestBipartite:
         # x'(left - right)x = -L mu/(2 s (mu-1)) x'DMx with s = 2 eta 2 + gamma = 6
         assert gap.slack_25 <= -2 / 6 * 0.09 / (0.5 * 4)
 
+    @pytest.mark.parametrize("network", [ring(4), star(5)], ids=["ring(4)", "star(5)"])
+    def test_bipartite_graphs_converge_without_the_condition(self, network):
+        rng = np.random.default_rng(1)
+        functions = quadratics(network, np.full(network.n_agents, 0.25), rng)
+        engine = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=1e-11)
+        problem = Problem.of(functions, Weighting.EQUAL)
+        run = engine.run(BareRADMM(0.5, 4.0), problem, Stopping(rounds=3000, residual=1e-11), network)
+        expected = np.linalg.solve(functions.curvatures.sum(axis=0), -functions.slopes.sum(axis=0))
+        np.testing.assert_allclose(run.models[:, :, 0], np.broadcast_to(expected, run.models.shape[:2]), atol=1e-6)
+
     def test_no_remark_on_odd_cycles(self):
         assert ConvergenceCondition(ring(5), 0.1, 0.5, 4.0).best().remark == ""
+
+
+def test_equation_27_by_hand_on_rings_and_a_star():
+    """On a ring, s = 4 eta + gamma: left minus right is `eta q - (4 eta^2 q + 2 M^2)/s` at an eigenvalue q of D + A."""
+    eta, bound = 0.5, 0.25
+
+    def gap_27(network, gamma):
+        scale = eta * np.linalg.eigvalsh(network.signless_laplacian().toarray())[-1]
+        return ConvergenceCondition(network, bound, eta, gamma).at(2, 2).slack_25 * scale
+
+    for gamma in (4.0, 1e2, 1e6):
+        assert gap_27(ring(4), gamma) == pytest.approx(-2 * bound**2 / (4 * eta + gamma), rel=1e-6)
+        assert gap_27(star(5), gamma) <= -2 * bound**2 / (2 * eta + gamma)
+    assert gap_27(ring(4), 4.0) == pytest.approx(-0.0208, abs=5e-5)
+    assert gap_27(star(5), 4.0) == pytest.approx(-0.0409, abs=5e-5)
+    assert gap_27(star(5), 1e6) == pytest.approx(-1.25e-7, rel=1e-3)
+
+    q = 2 - 2 * math.cos(math.pi / 5)  # the least eigenvalue of D + A on a ring of five
+    edge = 2 * bound**2 / (eta * q)
+    assert edge == pytest.approx(0.655, abs=5e-4)
+    for gamma, holds in ((0.999 * edge, False), (1.001 * edge, True)):
+        assert ConvergenceCondition(ring(5), bound, eta, gamma).at(2, 2).holds == holds
+    assert gap_27(ring(5), 4.0) == pytest.approx(eta * q - (4 * eta**2 * q + 2 * bound**2) / 6)
+    assert gap_27(ring(5), 4.0) == pytest.approx(0.106, abs=5e-4)
+
+
+def test_gamma_that_the_condition_asks_for_in_fig_1():
+    for setting in SETTINGS:
+        network = random_network(setting.agents, setting.mean_degree, setting.network_seed)
+        smoothness = setting.loss_weight / 4 + setting.ridge / setting.agents
+        assert least_gamma(network, smoothness, setting.eta) == pytest.approx(2500, rel=0.05)
 
 
 def quadratics(network, smoothness, rng):

@@ -21,6 +21,7 @@ from dpadmm.papers.reproduction.output import is_finished
 from dpadmm.papers.reproduction.pages import write_pages
 from dpadmm.papers.reproduction.registry import ALL, FIGURES
 from dpadmm.papers.reproduction.runner import reproduce
+from dpadmm.papers.reproduction.style import LINES
 from dpadmm.papers.reproduction.table import COLUMNS, NO_RUN, Reading, chosen, joined, mean_at
 
 NAMES = list(FIGURES)
@@ -117,6 +118,78 @@ class TestFiles:
             assert isinstance(finding.verdict, Verdict)
             assert any(sign.isdigit() for sign in finding.seen), finding
             assert "nan" not in finding.seen, finding
+
+
+RULED = NAMES
+RULED = ["r-admm/fig1", "r-admm/fig2", "r-admm/fig3", "ps-admm/fig2", "ps-admm/fig3"]
+"""Figures whose plots keep the rules below, and whose verdicts say what they rest on."""
+POWER = re.compile(r"(?:([\d.]+)\s*\\(?:cdot|times)\s*)?10\^\{?(-?\d+)\}?")
+
+
+@pytest.mark.parametrize("name", RULED)
+class TestPlotRules:
+    @pytest.fixture
+    def picture(self, toy, name):
+        table = table_of(toy[0], name)
+        picture = FIGURES[name].draw(table, table["data"].iloc[0])
+        picture.draw_without_rendering()
+        return picture
+
+    def test_claimed_and_certified_curves_have_panels_of_their_own(self, picture):
+        both = {LINES["claimed"], LINES["certified"]}
+        for ax in axes_of(picture):
+            styles = {line.get_linestyle() for line in ax.lines if not line.get_label().startswith("_")}
+            assert not both <= styles, ax.get_title()
+
+    def test_at_most_five_labelled_curves_a_panel(self, picture):
+        for ax in axes_of(picture):
+            labels = ax.get_legend_handles_labels()[1]
+            assert len(labels) <= 5, (ax.get_title(), labels)
+
+    def test_the_headline_has_delta(self, picture):
+        assert "delta" in picture.get_suptitle()
+
+    def test_tick_labels_are_plain_numbers(self, picture):
+        for ax in axes_of(picture):
+            for axis in (ax.xaxis, ax.yaxis):
+                for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True)):
+                    assert not is_needless_power(label.get_text()), (ax.get_title(), label.get_text())
+
+    def test_every_verdict_says_what_it_rests_on(self, toy, name):
+        figure = FIGURES[name]
+        for finding in figure.findings(table_of(toy[0], name)):
+            ground = figure.ground_of(finding)
+            if not name.startswith("scoreboard/"):
+                assert ground is not None
+                assert all(text.strip() for text in (ground.printed, ground.used, ground.guessed)), ground
+
+
+def axes_of(picture):
+    """Return the panels of a picture, and what is set into them."""
+    return [each for ax in picture.axes for each in (ax, *ax.child_axes)]
+
+
+def is_needless_power(text):
+    """Return whether a tick label is a power of ten, or a multiple of one, that people write as a plain number."""
+    found = POWER.search(text)
+    return found is not None and 1e-4 < float(found[1] or 1) * 10.0 ** int(found[2]) < 2e4
+
+
+@pytest.mark.parametrize(
+    ("text", "is_needless"),
+    [
+        ("0.01", False),
+        ("", False),
+        ("$10^{-7}$", False),
+        (r"$\mathdefault{10^{5}}$", False),
+        (r"$\mathdefault{10^{2}}$", True),
+        ("$10^{-3}$", True),
+        (r"$2 \cdot 10^{-3}$", True),
+        (r"$\mathdefault{5\times10^{4}}$", False),
+    ],
+)
+def test_which_tick_labels_are_needless_powers(text, is_needless):
+    assert is_needless_power(text) == is_needless
 
 
 READ = [name for name in NAMES if not name.startswith("scoreboard/") and name != "r-admm/fig1"]

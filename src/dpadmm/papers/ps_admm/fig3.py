@@ -4,7 +4,7 @@ from dataclasses import asdict
 from functools import partial
 
 from dpadmm.papers.ps_admm.fig2 import answers
-from dpadmm.papers.ps_admm.runs import CHOICES, ERROR, PARTS, SETTING, draw
+from dpadmm.papers.ps_admm.runs import CHOICES, ERROR, GROUND, PARTS, SETTING, draw
 from dpadmm.papers.reproduction.figure import Figure
 
 FIGURE = Figure(
@@ -16,4 +16,5 @@ FIGURE = Figure(
     parts=PARTS,
     draw=partial(draw, "PS-ADMM, Fig. 3", ERROR),
     findings=lambda table: answers(table, ERROR, "a smaller test error"),
+    ground=GROUND,
 )

@@ -149,6 +149,16 @@ def headline(picture: Canvas, title: str, *, data: str, privacy: str, shown: str
     picture.suptitle(f"{title}: {data}\n{privacy}; {shown}", fontsize=11)
 
 
+def tell_apart(axes: Any, every: int) -> None:
+    """Give each labelled line a marker of its own at every so many points, staggered: lines that hide each other show.
+
+    Call it before `finish`, so that the legend shows the markers.
+    """
+    lines = [line for line in axes.lines if not line.get_label().startswith("_")]
+    for place, line in enumerate(lines):
+        line.set(marker=MARKERS[place % len(MARKERS)], markevery=(place * every // len(lines), every))
+
+
 def plain_ticks(axis: Any) -> None:
     """Label a logarithmic axis with numbers as people write them; 2 and 5 too where there are few powers of ten."""
     low, high = axis.get_view_interval()
