@@ -120,13 +120,10 @@ class TestFiles:
             assert "nan" not in finding.seen, finding
 
 
-RULED = NAMES
-RULED = ["r-admm/fig1", "r-admm/fig2", "r-admm/fig3", "ps-admm/fig2", "ps-admm/fig3"]
-"""Figures whose plots keep the rules below, and whose verdicts say what they rest on."""
 POWER = re.compile(r"(?:([\d.]+)\s*\\(?:cdot|times)\s*)?10\^\{?(-?\d+)\}?")
 
 
-@pytest.mark.parametrize("name", RULED)
+@pytest.mark.parametrize("name", NAMES, ids=IDS)
 class TestPlotRules:
     @pytest.fixture
     def picture(self, toy, name):
