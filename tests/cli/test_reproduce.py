@@ -4,6 +4,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
+from dpadmm.errors import InputError
+from dpadmm.papers.race import adult as race
 
 RUN = CliRunner()
 
@@ -43,3 +45,19 @@ def test_bad_input(arguments, words):
     result = call(*arguments)
     assert result.exit_code == 2
     assert words in result.output
+
+
+def test_pages_are_not_made_from_an_invented_table(monkeypatch, tmp_path):
+    """Said before a quarter of an hour is spent."""
+
+    def nothing(**options):
+        raise InputError("no network")
+
+    monkeypatch.delenv("DPADMM_DATA", raising=False)
+    monkeypatch.setattr(race, "load_adult", nothing)
+    race._adult.cache_clear()
+    result = call("--all", "--out", tmp_path / "out", "--docs", tmp_path / "docs")
+    race._adult.cache_clear()
+    assert result.exit_code == 2
+    assert "DPADMM_DATA" in result.output
+    assert list(tmp_path.iterdir()) == []

@@ -73,10 +73,13 @@ def _order(is_toy: bool, runs: int | None, accounting: str, seed: int) -> "Order
 def _run(names: list[str], order: "Order", out: Path, jobs: int, docs: Path | None) -> None:
     from rich.console import Console
 
+    from dpadmm.papers.race.adult import adult
     from dpadmm.papers.reproduction.pages import write_pages
     from dpadmm.papers.reproduction.registry import FIGURES
     from dpadmm.papers.reproduction.runner import reproduce as compute
 
+    if docs is not None and adult(order).is_invented:
+        raise InputError("The pages show the real Adult table, which is not at hand: set DPADMM_DATA to its folder.")
     outcome = compute(names or list(FIGURES), order, out, processes=jobs, console=Console(stderr=True))
     for file in outcome.files:
         if file.suffix == ".md":

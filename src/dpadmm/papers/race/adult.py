@@ -20,6 +20,7 @@ ROWS = 45_222
 """Complete rows of the real table; the invented one gets as many."""
 TOY_ROWS = 1_500
 SPLIT_SEED, DEAL_SEED = 0, 1
+INVENTED = "SYNTHETIC"
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class AdultData:
 
     data: Dataset
     label: str
+
+    @property
+    def is_invented(self) -> bool:
+        """Whether no person stands behind the rows."""
+        return INVENTED in self.label
 
     def silos(self, n_silos: int) -> Silos:
         """Deal all rows to silos of equal size at random."""
@@ -66,7 +72,7 @@ def adult(order: Order) -> AdultData:
 @lru_cache(maxsize=2)
 def _adult(is_toy: bool, is_at_hand: bool) -> AdultData:
     if is_toy:
-        return AdultData(adult_like(TOY_ROWS, seed=0), f"Adult-like SYNTHETIC table of {TOY_ROWS} rows (toy size)")
+        return AdultData(adult_like(TOY_ROWS, seed=0), f"Adult-like {INVENTED} table of {TOY_ROWS} rows (toy size)")
     if is_at_hand:
         return AdultData(load_adult(), "UCI Adult")
     try:
@@ -74,4 +80,4 @@ def _adult(is_toy: bool, is_at_hand: bool) -> AdultData:
             warnings.simplefilter("ignore")  # the retries of a download that may not be possible here
             return AdultData(load_adult(source=Source.OPENML), "UCI Adult (OpenML)")
     except InputError:
-        return AdultData(adult_like(ROWS, seed=0), "Adult-like SYNTHETIC table (the real one was not at hand)")
+        return AdultData(adult_like(ROWS, seed=0), f"Adult-like {INVENTED} table (the real one was not at hand)")

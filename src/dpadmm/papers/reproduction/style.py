@@ -174,7 +174,7 @@ def _plain_number(value: float, place: int) -> str:
     >>> _plain_number(0.01, 0), _plain_number(2000.0, 0), _plain_number(1e-7, 0)
     ('0.01', '2000', '$10^{-7}$')
     """
-    if 1e-4 < value < 2e4:
+    if 1e-4 < value < 2e5:
         return f"{value:g}"
     power = math.floor(math.log10(value) + 1e-9)
     factor = value / 10**power
