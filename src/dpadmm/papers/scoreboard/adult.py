@@ -202,14 +202,14 @@ def draw(table: Table, data: str) -> Any:
     losses = chosen(table, metric=TRAIN, reading=Reading.CERTIFIED)
     for place, (title, sight, names) in enumerate(GROUPS):
         ax, last = axes.flat[place], axes.flat[-1]
-        about = f"{title}, {TRUST[sight]}"
+        letter = "ABCDE"[place]
         for order, name in enumerate(names):
             own = PLACES[TRUSTING.get(name, name)]
             _draw_excess(ax, means(chosen(losses, curve=name)) - bare, own, name, order)
         lowest = chosen(losses, curve=list(names)).groupby(["x", "curve"])["value"].mean().groupby("x").min() - bare
-        _draw_excess(last, lowest, place, about, place)
-        _finish(ax, about)
-    _finish(axes.flat[-1], "the lowest of each panel", legend="upper right")
+        _draw_excess(last, lowest, place, f"lowest of {letter}", place)
+        _finish(ax, f"{letter}. {title}, {TRUST[sight]}")
+    _finish(axes.flat[-1], "the lowest of each panel")
     headline(
         picture, "Scoreboard", data=f"{data}, {SILOS} silos", privacy=f"certified eps, delta = {DELTA:g} or 0 (pure)",
         shown=f"mean of the runs minus the non-private {bare:.4f}; {LEAST_EXCESS:g}: that or less",
@@ -226,11 +226,11 @@ def _draw_excess(ax: Any, excess: Any, place: int, label: str, order: int) -> No
     )  # fmt: skip
 
 
-def _finish(ax: Any, title: str, legend: str = "lower left") -> None:
+def _finish(ax: Any, title: str) -> None:
     ax.set_xlim(0.8 * EPSILONS[0], 1.25 * EPSILONS[-1])
     ax.set_ylim(0.85 * LEAST_EXCESS, MOST_EXCESS)
     finish(ax, title, "certified eps", "training loss above the non-private", is_log_x=True, is_log_y=True,
-           legend=legend)  # fmt: skip
+           legend="lower left")  # fmt: skip
 
 
 def findings(table: Table) -> tuple[Finding, ...]:
