@@ -1,5 +1,9 @@
 """Which solver is chosen for what, and the small parts around the solvers."""
 
+import json
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -7,7 +11,6 @@ import pytest
 from scipy import sparse
 from tests.contracts.centred_rows import centred
 from tests.contracts.solver_contract import risk
-from threadpoolctl import threadpool_info
 
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
@@ -20,7 +23,6 @@ from dpadmm.solvers.solution import (
     Spectrum,
     Subproblem,
     available_threads,
-    one_blas_thread,
     over_blocks,
     prepare,
     require_converged,
@@ -132,5 +134,23 @@ class TestThreads:
         assert available_threads() >= 1
 
     def test_one_blas_thread(self):
-        with one_blas_thread():
-            assert all(pool["num_threads"] == 1 for pool in threadpool_info() if pool["user_api"] == "blas")
+        """Where more are allowed, in all libraries, even if more of SciPy is imported after they were looked for."""
+        program = (
+            "from threadpoolctl import threadpool_info\n"
+            "from dpadmm.solvers.solution import one_blas_thread\n"
+            "def threads():\n"
+            "    return [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']\n"
+            "with one_blas_thread():\n"
+            "    pass\n"
+            "import scipy.linalg\n"
+            "outside = threads()\n"
+            "with one_blas_thread():\n"
+            "    print(outside, threads(), sep='; ')\n"
+        )
+        asked = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ | asked
+        )
+        outside, inside = (json.loads(part) for part in done.stdout.split(";"))
+        assert max(outside) == 2
+        assert inside == [1] * len(outside)

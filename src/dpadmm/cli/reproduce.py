@@ -1,6 +1,6 @@
 """`dpadmm reproduce`: the papers' figures and the scoreboard, one command each.
 
-The experiments are imported when the command runs, so that `dpadmm --help` stays fast.
+The figures are imported when the command runs, so that `dpadmm --help` stays fast.
 """
 
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpadmm import checks
 from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
@@ -42,6 +43,7 @@ def reproduce(
             raise InputError("The pages need every figure: give --all with --docs.")
         if docs is not None and (toy or runs is not None or accounting != "both"):
             raise InputError("The pages show the papers' sizes, runs and both readings: leave out --toy and the like.")
+        checks.count("--jobs", jobs)
         _run(names or [], _order(toy, runs, accounting, seed), out, jobs, docs)
 
 

@@ -5,7 +5,6 @@ forms needs none of them.
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -119,13 +118,13 @@ def available_threads() -> int:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep matrix products on one thread: two BLAS threads on small products are many times slower."""
-    with _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
+    with _blas().limit(limits=1, user_api="blas"):
         yield
 
 
 @cache
-def _blas(has_scipys: bool) -> ThreadpoolController:
-    """Return the loaded BLAS libraries, once: NumPy's, and SciPy's own where it is loaded. Looking for them is slow."""
+def _blas() -> ThreadpoolController:
+    """Return the loaded BLAS libraries, NumPy's and SciPy's own: both are imported above, and looking is slow."""
     return ThreadpoolController()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from dpadmm.datasets.random_quadratics import Entries
 from dpadmm.papers.bounds import Version
+from dpadmm.papers.consensus import fig2d
 from dpadmm.papers.consensus.draws import near
 from dpadmm.papers.consensus.expectation import response
 from dpadmm.papers.consensus.lasso import Lasso, condensed
@@ -16,7 +17,7 @@ from dpadmm.papers.reproduction.figure import Verdict
 from dpadmm.papers.reproduction.table import Reading, Rows
 
 EPSILONS = (0.01, 0.1, 0.5)
-HARD = Lasso(smoothness=10.0, dimension=20, rho=30.0, entries=Entries.GAUSSIAN, is_shared=True, largest_slope=60.0)
+HARD = fig2d.LASSO
 
 
 def best_counts(bench, expected, epsilons, largest=30):

@@ -22,7 +22,7 @@ Fresh noise has mean zero and adds exactly `||(Q xi, xi)||_G^2 = eta sum_i deg_i
     E[f(mean_k x^k)] - f(x*) <= (eta/K) ( ||x*||_{L+/2}^2 + d sum_i deg_i sum_{k<K} s_{i,k}^2 )      (Theorem 5)
 
 the second by convexity in (a) with 0 in place of r*, summed over the rounds. The printed Theorem 4 is in
-`p_admm_printed`.
+`printed_theory.py`.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The Adult table for the experiments: the real one if it can be had, else an invented one that says so."""
+"""The Adult table for the figures: the real one if it can be had, else an invented one that says so."""
 
 import os
 import warnings

@@ -96,6 +96,8 @@ def reproduce(
                 waiting.discard(part.name)
                 finish_whole_figures()
     except KeyboardInterrupt:
+        for draft in (out / ".parts").glob(".*"):  # of workers that were stopped while they wrote
+            draft.unlink(missing_ok=True)
         kept = len(parts) - len(waiting)
         raise KeyboardInterrupt(f"{kept} of {len(parts)} parts are kept in {out}; the same command goes on.") from None
     used = sum(load_part(path)[1].processor for path in paths.values())
@@ -116,9 +118,10 @@ def _computed(jobs: Sequence[tuple[str, Part, Path]], order: Order, processes: i
         return
     context = get_context("spawn")
     with _one_thread_each(), ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
-        pending: dict[Future[None], Part] = {
-            pool.submit(compute_part, owner, part.name, order, path): part for owner, part, path in jobs
-        }
+        with _interrupts_wait():
+            pending: dict[Future[None], Part] = {
+                pool.submit(compute_part, owner, part.name, order, path): part for owner, part, path in jobs
+            }
         try:
             while pending:
                 done, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -126,8 +129,6 @@ def _computed(jobs: Sequence[tuple[str, Part, Path]], order: Order, processes: i
                     future.result()
                     yield pending.pop(future)
         finally:
-            for future in pending:
-                future.cancel()
             for worker in active_children() if pending else []:  # nobody waits for what they are computing
                 worker.terminate()
 
@@ -152,6 +153,19 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="parent").start()
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Hold Ctrl-C back while workers are started: they inherit that, so that it never stops one in an import."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
