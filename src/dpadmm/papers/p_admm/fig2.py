@@ -96,8 +96,8 @@ def _swept(rows: Table) -> Finding:
             used=f"Theorem 3 with V = 1, eta from {min(ETAS_BY_ROUNDS[50]):g} to {max(ETAS_BY_ROUNDS[50]):g} with "
             f"K = {' and '.join(map(str, ETAS_BY_ROUNDS))}; 10 runs each.",
             guessed="eta, K, V, Lambda, the network, the start (0). V = 1 holds for any data; on Adult about 0.53 "
-            "would do, and the noise falls with V by that factor: the two then agree from 0.642 on, and at 0.596 without "
-            "noise P-ADMM has 0.708 (10 runs). Smaller budgets ask for more noise.",
+            "would do, and the noise falls with V by that factor: the two then agree from 0.642 on, and at 0.596 "
+            "without noise P-ADMM has 0.708 (10 runs). Smaller budgets ask for more noise.",
         ),
     )  # fmt: skip
 
