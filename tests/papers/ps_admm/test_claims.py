@@ -1,6 +1,7 @@
 """PS-ADMM's Theorem 2 with c = 1: its number by hand, its condition in its own experiments, and what c = 1 costs."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,9 @@ def test_condition_does_not_support_the_experiments(epsilon: float) -> None:
     assert not noise.conditions_hold
     assert "outside its printed conditions" in str(noise)
     assert 0.1 / EXPERIMENT.largest_epsilon == pytest.approx(801.6, rel=1e-3)
+    all_rows = replace(EXPERIMENT, records=round(0.7 * 48_842 / 5))
+    assert all_rows.records == 6838
+    assert all_rows.largest_epsilon == pytest.approx(1.07e-4, rel=1e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "exact"), [(0.1, 0.14155), (0.5, 0.97574)])

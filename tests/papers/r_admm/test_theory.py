@@ -140,11 +140,20 @@ def test_equation_27_by_hand_on_rings_and_a_star():
     assert gap_27(ring(5), 4.0) == pytest.approx(0.106, abs=5e-4)
 
 
-def test_gamma_that_the_condition_asks_for_in_fig_1():
-    for setting in SETTINGS:
-        network = random_network(setting.agents, setting.mean_degree, setting.network_seed)
-        smoothness = setting.loss_weight / 4 + setting.ridge / setting.agents
-        assert least_gamma(network, smoothness, setting.eta) == pytest.approx(2500, rel=0.05)
+@pytest.mark.parametrize(("setting", "edge"), [*zip(SETTINGS, (3.4167e6, 1.2623e6), strict=True)])
+def test_gamma_that_the_conditions_ask_for_in_fig_1(setting, edge):
+    """(26)-(27), the case L = mu = 2, by the matrices written out; (24)-(25) with the best L and mu by the search."""
+    network = random_network(setting.agents, setting.mean_degree, setting.network_seed)
+    smoothness = setting.loss_weight / 4 + setting.ridge / setting.agents
+
+    def holds(gamma):
+        return min(least_eigenvalues(network, smoothness, setting.eta, gamma, L=2, mu=2)) > 0
+
+    assert holds(1.001 * edge)
+    assert not any(holds(gamma) for gamma in (0.5, 2500, 1e5, 0.999 * edge))
+    assert ConvergenceCondition(network, smoothness, setting.eta, 1.001 * edge).at(2, 2).holds
+    assert not ConvergenceCondition(network, smoothness, setting.eta, 0.999 * edge).at(2, 2).holds
+    assert least_gamma(network, smoothness, setting.eta) == pytest.approx(2500, rel=0.05)
 
 
 def quadratics(network, smoothness, rng):

@@ -22,6 +22,8 @@ TOY_ETAS = (0.5, 50.0)
 BY_ETA = "average loss at the end, other eta"
 ZERO = math.log(2)
 """The logistic loss of the model 0."""
+USEFUL = 0.6
+"""Losses below are worth having; the race with eta = 5e-3 ends near 0.37 without noise."""
 
 
 def sweep(rounds: int, order: Order) -> Table:
@@ -63,37 +65,41 @@ def draw_sweep(ax: Any, table: Table, setting: AdultRace) -> None:
 def findings(table: Table) -> tuple[Finding, ...]:
     """Those of Fig. 1, and the sweep over eta."""
     rows = chosen(table, metric=BY_ETA)
-    if not len(rows):
-        return _RACE.findings(table)
-    bare = mean_at(table, metric=LOSS, reading=Reading.NON_PRIVATE)
-    told, least = [], math.inf
+    return _RACE.findings(table) + ((_swept(rows),) if len(rows) else ())
+
+
+def _swept(rows: Table) -> Finding:
+    """P-ADMM against non-private ADMM with the same eta and K: near it, and near it where the loss is worth having."""
+    told, near = [], []
     for rounds in ETAS_BY_ROUNDS:
-        private, without = (
-            means(chosen(rows, panel=f"K = {rounds}", reading=reading))
-            for reading in (Reading.CLAIMED, Reading.NON_PRIVATE)
-        )
-        least = min(least, private.min())
+        here = chosen(rows, panel=f"K = {rounds}")
+        private, bare = (means(chosen(here, reading=reading)) for reading in (Reading.CLAIMED, Reading.NON_PRIVATE))
+        error = chosen(here, reading=Reading.CLAIMED).groupby("x")["value"].sem().fillna(0.0)
+        near += [bare[eta] for eta in bare.index if private[eta] <= (1 + NEAR) * bare[eta]]
         told.append(
             f"K = {rounds}: "
-            + ", ".join(f"{private[eta]:.3g} ({without[eta]:.3g}) at eta = {eta:g}" for eta in private.index)
+            + ", ".join(f"{private[e]:.3f} +- {error[e]:.3f} ({bare[e]:.3f}) at eta = {e:g}" for e in bare.index)
         )
-    is_near = least <= (1 + NEAR) * bare
-    swept = Finding(
-        "P-ADMM is nearly as low as non-private ADMM at some eta, which is not printed (claimed noise)",
-        f"least {least:.3g}, the model 0 has {ZERO:.3g} and non-private ADMM {bare:.3g} at eta = {SETTING.eta:g}. Loss "
-        f"at the end, in brackets without noise. {'; '.join(told)}",
-        Verdict.SAME if is_near else Verdict.DIFFERENT,
-        "Theorem 3's noise falls as 1/eta, and the steps get shorter with it"
-        + ("" if is_near else ": where the noise is bearable, non-private ADMM itself hardly leaves the start"),
+    lowest = min(near, default=ZERO)
+    is_useful = lowest < USEFUL
+    where = f"only where non-private ADMM itself stays near the model 0 ({ZERO:.3f}), at {lowest:.3f} or above"
+    return Finding(
+        "at some eta, which is not printed, P-ADMM is nearly as low as non-private ADMM with the same eta (claimed "
+        "noise)",
+        f"loss at the end with its standard error, in brackets without noise. {'; '.join(told)}",
+        Verdict.SAME if is_useful else Verdict.PARTLY if near else Verdict.DIFFERENT,
+        f"nearly: within {NEAR:.0%}. Theorem 3's noise falls as 1/eta, and the steps get shorter with it"
+        + ("" if is_useful else f": the two agree {where if near else 'at no eta'}; at losses worth having, below "
+           f"{USEFUL:g}, they differ"),
         Ground(
-            printed="R = 0.995, total eps = 10, delta = 1e-4, N = 5.",
+            printed="N = 5, an l2 term, R = 0.995, total eps = 10, delta = 1e-4.",
             used=f"Theorem 3 with V = 1, eta from {min(ETAS_BY_ROUNDS[50]):g} to {max(ETAS_BY_ROUNDS[50]):g} with "
             f"K = {' and '.join(map(str, ETAS_BY_ROUNDS))}; 10 runs each.",
-            guessed="eta, K, V, Lambda, the network, the start (0). V = 1 is the least bound that holds; smaller "
-            "budgets ask for more noise.",
+            guessed="eta, K, V, Lambda, the network, the start (0). V = 1 holds for any data; on Adult about 0.53 "
+            "would do, and the noise falls with V by that factor: the two then agree from 0.642 on, and at 0.596 "
+            "without noise P-ADMM has 0.708 (10 runs). Smaller budgets ask for more noise.",
         ),
-    )
-    return (*_RACE.findings(table), swept)
+    )  # fmt: skip
 
 
 _RACE = figure(2, SETTING, draw_sweep)

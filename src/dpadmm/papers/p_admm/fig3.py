@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from dpadmm.papers.p_admm.panels import draw_above_bare, draw_losses
-from dpadmm.papers.p_admm.setting import CHOICES, GROUND, AdultRace, lowest_loss, privacy_of, run_race
+from dpadmm.papers.p_admm.setting import CHOICES, AdultRace, ground, lowest_loss, privacy_of, run_race
 from dpadmm.papers.reproduction.figure import Figure, Finding, Part
 from dpadmm.papers.reproduction.style import canvas, headline, readings_in
 from dpadmm.papers.reproduction.table import Reading, Table
@@ -54,5 +54,9 @@ FIGURE = Figure(
     parts=(Part("p-admm/fig3", partial(run_race, SETTING), seconds=50.0, needs_adult=True),),
     draw=draw,
     findings=findings,
-    ground=GROUND,
+    ground=ground(
+        printed="N = 5, no l2 term, R = 0.995, a small and a large total eps that are not told",
+        used="total eps = 5 and 10, K = 50",
+        guessed="the two budgets (those of Figs. 1 and 2) and K",
+    ),
 )

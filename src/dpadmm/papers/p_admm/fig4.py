@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from dpadmm.papers.p_admm.panels import ABOVE_BARE
-from dpadmm.papers.p_admm.setting import CHOICES, GROUND, OTHER_ETAS, AdultRace, privacy_of, run_race
+from dpadmm.papers.p_admm.setting import CHOICES, OTHER_ETAS, AdultRace, ground, privacy_of, run_race
 from dpadmm.papers.race.race import LOSS, cost_notes
 from dpadmm.papers.reproduction.figure import Figure, Finding, Part, Verdict
 from dpadmm.papers.reproduction.style import Spread, canvas, draw_curve, draw_curves, finish, headline, readings_in
@@ -101,8 +101,9 @@ FIGURE = Figure(
     ),
     draw=draw,
     findings=findings,
-    ground=replace(
-        GROUND,
-        guessed="the numbers of agents, eta, Lambda, V, the networks, the other methods' penalties, the start (0).",
+    ground=ground(
+        printed="an l2 term, total eps = 10, K = 50",
+        used=f"N = {', '.join(map(str, AGENTS))}, R = 0.995, Lambda = {SETTING.l2_weight:g}",
+        guessed="the numbers of agents, R and Lambda",
     ),
 )

@@ -77,7 +77,7 @@ def finding(setting: AdultRace, table: Table, reading: Reading) -> Finding:
         "rounds, and R^K must be small to make up for it; in the first few rounds it spends faster at every K",
         Ground(
             printed="R = 0.995, the total eps and delta; K for Fig. 4 only (50).",
-            used=f"K from {own.index[0]:g} to {own.index[-1]:g}, no data needed.",
+            used=f"K from {own.index[0]:g} to {own.index[-1]:g}; of Adult the numbers of records alone, no run.",
             guessed="K; M-ADMM's growing penalty (1.01 a round).",
         ),
     )

@@ -7,7 +7,16 @@ from typing import Any
 
 from dpadmm.papers.p_admm import pace
 from dpadmm.papers.p_admm.panels import draw_above_bare, draw_losses, draw_spent
-from dpadmm.papers.p_admm.setting import CHOICES, GROUND, NEAR, OTHER_ETAS, AdultRace, lowest_loss, privacy_of, run_race
+from dpadmm.papers.p_admm.setting import (
+    CHOICES,
+    NEAR,
+    OTHER_ETAS,
+    AdultRace,
+    ground,
+    lowest_loss,
+    privacy_of,
+    run_race,
+)
 from dpadmm.papers.race.race import LOSS
 from dpadmm.papers.reproduction.figure import Figure, Finding, Part, Verdict
 from dpadmm.papers.reproduction.style import canvas, headline, readings_in
@@ -41,7 +50,11 @@ def figure(number: int, setting: AdultRace, claimed_panel: Panel = together) -> 
         ),
         draw=partial(draw, number, setting, claimed_panel),
         findings=partial(findings, setting),
-        ground=GROUND,
+        ground=ground(
+            printed=f"N = {setting.agents}, an l2 term, total eps = {epsilon:g}, R = 0.995 among several R",
+            used=f"K = {setting.rounds}, Lambda = {setting.l2_weight:g}, R = {', '.join(map(str, setting.decays))}",
+            guessed="K, Lambda, and every R but 0.995",
+        ),
     )
 
 

@@ -141,7 +141,7 @@ FIGURE = Figure(
     setting={**asdict(SETTINGS[0]), "agents": (5, 20), "gamma": GAMMAS},
     choices=("The values of gamma are not readable: 0.5, 2 and 8.", *CHOICES),
     ground=Ground(
-        printed=f"{PRINTED}; N = 5 and N = 20, eta = 0.5, several gamma.",
+        printed=f"{PRINTED}; N = 5 and N = 20, eta = 0.5, several gamma, an axis of 50 iterations.",
         used=f"{USED}; N = 5 and N = 20, eta = 0.5, gamma = 0.5, 2 and 8.",
         guessed=f"{GUESSED}, and the values of gamma.",
     ),

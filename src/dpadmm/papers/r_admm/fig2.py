@@ -114,7 +114,8 @@ FIGURE = Figure(
     title="R-ADMM, Fig. 2: accuracy and privacy against DVP and M-ADMM",
     reports=(
         "At almost the same total privacy loss private R-ADMM (gamma = 0.2, eta = 1) is more accurate than DVP "
-        "and M-ADMM, more so at the smaller of the two budgets; its privacy loss grows on odd iterations only."
+        "and M-ADMM, more so at the smaller of the two budgets. (That its privacy loss grows on odd iterations only is "
+        "Lemma IV.1.)"
     ),
     setting={**asdict(SETTING), "epsilons": EPSILONS, "m_admm_growth": GROWTH},
     choices=(
@@ -124,8 +125,8 @@ FIGURE = Figure(
     ),
     ground=Ground(
         printed=f"{PRINTED}; eta = 1, gamma = 0.2, noise of the same rate in all iterations, 10 runs.",
-        used=f"{USED}; N = 5, eta = 1, gamma = 0.2, pure eps 10 and 17, 10 runs.",
-        guessed=f"{GUESSED}, N, the two budgets, and M-ADMM's growth of 1.01.",
+        used=f"{USED}; N = 5, 50 iterations, eta = 1, gamma = 0.2, pure eps 10 and 17, 10 runs.",
+        guessed=f"{GUESSED}, N, the number of iterations, the two budgets, and M-ADMM's growth of 1.01.",
     ),
     parts=(Part("r-admm/fig2", compute, seconds=42.0, needs_adult=True),),
     draw=draw,

@@ -82,13 +82,13 @@ FIGURE = Figure(
     reports="At the same privacy loss, penalties that grow by 1.01 an iteration lower the loss (axis 0.38 to 0.44).",
     setting={**asdict(SETTING), "epsilon": EPSILON_TOTAL, "growth": GROWTH},
     choices=(
-        "The budget is not readable: pure eps = 17, with which the claimed courses lie on the printed axis.",
+        "The budget is not readable: pure eps = 17, chosen so that the claimed courses lie on the printed axis.",
         *CHOICES,
     ),
     ground=Ground(
         printed=f"{PRINTED}; eta(t) = 1.01^t, gamma(t) = 0.2 x 1.01^t, the same privacy loss, 10 runs.",
-        used=f"{USED}; N = 5, the printed penalties against eta = 1, gamma = 0.2, pure eps 17, 10 runs.",
-        guessed=f"{GUESSED}, N, and the budget.",
+        used=f"{USED}; N = 5, 50 iterations, the printed penalties against eta = 1, gamma = 0.2, pure eps 17, 10 runs.",
+        guessed=f"{GUESSED}, N, the number of iterations, and the budget.",
     ),
     parts=(Part("r-admm/fig3", compute, seconds=12.0, needs_adult=True),),
     draw=draw,
