@@ -276,7 +276,8 @@ FIGURE = Figure(
         "13 % one below 0.7; the draws shown have 0.47, 0.67, 0.84 and 1.06. The radius does not decide: with rho, "
         "eps = 0.5 (claimed) and ||x_0|| as for the main draw, seed 17 (radius 0.67, condition number of the agents' "
         "mean 38) has an error of 9.7e-4, seed 12 (0.68, 55) 1.2e-3, seed 6 (0.73, 180) 6.8e-3, seed 20 (0.73, 690) "
-        "0.27, seed 18 (0.71, 880) 0.27: of these five only seed 17, the best conditioned, is below 1e-3 (60 agents).",
+        "0.27, seed 18 (0.71, 880) 0.27: of these five only seed 17, the best conditioned, is below 1e-3 (60 agents). "
+        "Of 4000 draws 6 % are as well conditioned, counted with Q = I.",
         "x_0 is not printed: a random direction of length 100, and lengths from 1 to 1000 at eps = 0.5.",
         "rho is not printed: 1.5 times the least value that Assumption 3 allows, and 1.01, 1.1 and 3 times at eps = "
         f"0.5 ({SAMPLE_OF_RHOS} agents). Lemma 3's sensitivity grows like 1/(rho - 2L), certificate C3's does not.",
@@ -291,7 +292,7 @@ FIGURE = Figure(
             Part(f"consensus/fig3/seed{control.data_seed}", partial(compute, control), seconds=seconds)
             for control, seconds in ((CONTROL, 54.0), *((other, 18.0) for other in OTHERS))
         ),
-        Part("consensus/fig3/rho", compute_rhos, seconds=12.0),
+        Part("consensus/fig3/rho", compute_rhos, seconds=13.0),
     ),
     draw=draw,
     findings=findings,
