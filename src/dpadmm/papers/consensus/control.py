@@ -76,6 +76,14 @@ def sample(bench: Bench, agents: int) -> Bench:
     return replace(bench, problem=Problem.of(few, Weighting.EQUAL, Quadratic(hessian, slope)), optimum=optimum)
 
 
+def condition(bench: Bench) -> float:
+    """Return the condition number of the mean of the agents' quadratics."""
+    functions = bench.problem.functions
+    if not isinstance(functions, QuadraticAgents):
+        raise InputError("The condition number is that of quadratic agents.")
+    return float(np.linalg.cond(functions.curvatures.mean(axis=0)))
+
+
 class ErrorByStart:
     """Expected errors of x(K) for any ||x_0||, of the same draw and from the same sample of agents.
 

@@ -46,6 +46,7 @@ DESCENTS = tuple(
 CONDITION = "condition number of the mean of the agents' quadratics"
 TOY_EPSILONS = (0.05, 0.5)
 PRINTED = {0.01: 4, 0.1: 9, 0.5: 15}
+CLOSE_SLOPE = 0.1
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,44 @@ def draw_counts(ax: Any, table: Table) -> None:
 
 
 def findings(table: Table) -> tuple[Finding, ...]:
-    """Optimal K for three eps, the comparison with DP-DGD, and what certified noise brings."""
-    return (*_counts_finding(table), *_descent_findings(table), *_certified_finding(table))
+    """Slopes, optimal K for three eps, the comparison with DP-DGD, and what certified noise brings."""
+    return (*_slopes_finding(table), *_counts_finding(table), *_descent_findings(table), *_certified_finding(table))
+
+
+def slopes(best: Table) -> Any:
+    """Return the slope of log value against log eps: from the first budget to the last, and of every step between."""
+    x, y = np.log(best["epsilon"].to_numpy()), np.log(best["value"].to_numpy())
+    return (y[-1] - y[0]) / (x[-1] - x[0]), np.diff(y) / np.diff(x)
+
+
+def _slopes_finding(table: Table) -> tuple[Finding, ...]:
+    """Say whether the error falls with eps, and the bound as steeply."""
+    curves = {
+        "the error": best_by(table, "epsilon", metric=EXACT, reading=Reading.CLAIMED),
+        **{
+            curve: best_by(table, "epsilon", metric=ERROR, reading=Reading.THEORY, curve=curve)
+            for curve in (PRINTED_BOUND, CORRECTED_BOUND)
+        },
+    }
+    if not all(len(best) > 1 for best in curves.values()):
+        return ()
+    found = {name: slopes(best) for name, best in curves.items()}
+    (error, steps), *bounds = found.values()
+    close = [abs(bound - error) <= CLOSE_SLOPE * abs(error) for bound, _ in bounds]
+    falls = bool((steps < 0).all())
+    return (
+        Finding(
+            "the error falls with eps, and its slope and that of the bound are close",
+            "claimed noise, slope of log against log eps, of x(K) at its best K and of the bounds at theirs: "
+            + "; ".join(
+                f"{name} {whole:.2f} ({each[0]:.2f} between the smallest eps, {each[-1]:.2f} between the largest)"
+                for name, (whole, each) in found.items()
+            ),
+            Verdict.SAME if falls and all(close) else Verdict.PARTLY if falls else Verdict.DIFFERENT,
+            f"apart by less than {CLOSE_SLOPE:.0%} of the error's slope counts as close. The error falls at every eps. "
+            "The printed bound is as steep at the larger eps only; as corrected it is far flatter",
+        ),
+    )
 
 
 def _counts_finding(table: Table) -> tuple[Finding, ...]:

@@ -29,12 +29,12 @@ class ObjectiveCourse:
 
     @property
     def least(self) -> Floats:
-        """What the paper's figure shows: the least test objective of all iterations, chosen by the test set."""
+        """What the authors' code plots: the least test objective of all iterations, chosen by the test set."""
         return np.asarray(self.objective.min(axis=0))
 
     @property
     def last(self) -> Floats:
-        """What a release would have: the last iterate."""
+        """What the paper prints, and what a release would have: the last iterate."""
         return self.objective[-1]
 
 
