@@ -1,5 +1,8 @@
 """One toy-size run of every figure, shared by the tests."""
 
+from functools import cache
+
+import pandas as pd
 import pytest
 
 from dpadmm.papers.reproduction.figure import Order, Size
@@ -27,3 +30,17 @@ def toy(tmp_path_factory):
     """The folder with all figures at toy size, and the outcome of the run that made them."""
     out = tmp_path_factory.mktemp("reproduction")
     return out, reproduce(list(FIGURES), TOY, out, processes=1)
+
+
+@pytest.fixture(scope="session")
+def pictures(toy):
+    """Every figure at toy size as it is drawn, by name; each is drawn once for all tests that look at it."""
+
+    @cache
+    def drawn(name):
+        table = pd.read_parquet(toy[0] / name / f"{name.rsplit('/', 1)[-1]}.parquet")
+        picture = FIGURES[name].draw(table, table["data"].iloc[0])
+        picture.draw_without_rendering()
+        return picture
+
+    return drawn

@@ -126,11 +126,8 @@ POWER = re.compile(r"(?:([\d.]+)\s*\\(?:cdot|times)\s*)?10\^\{?(-?\d+)\}?")
 @pytest.mark.parametrize("name", NAMES, ids=IDS)
 class TestPlotRules:
     @pytest.fixture
-    def picture(self, toy, name):
-        table = table_of(toy[0], name)
-        picture = FIGURES[name].draw(table, table["data"].iloc[0])
-        picture.draw_without_rendering()
-        return picture
+    def picture(self, pictures, name):
+        return pictures(name)
 
     def test_claimed_and_certified_curves_have_panels_of_their_own(self, picture):
         both = {LINES["claimed"], LINES["certified"]}

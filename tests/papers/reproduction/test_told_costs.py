@@ -16,7 +16,6 @@ from dpadmm.papers.fixed_point.world import TOY as TOY_WORLD
 from dpadmm.papers.ps_admm import runs as ps_admm
 from dpadmm.papers.race.adult import adult
 from dpadmm.papers.reproduction.figure import Order, Size
-from dpadmm.papers.reproduction.registry import FIGURES
 from dpadmm.papers.reproduction.table import Reading, chosen, mean_at
 
 ORDER = Order(Size.TOY)
@@ -84,11 +83,11 @@ def test_ps_admm_draws_theorem_2s_noise_and_pays_for_it(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["p-admm/fig1", "p-admm/fig2", "p-admm/fig3"])
-def test_legends_of_claimed_curves_tell_what_that_noise_costs(toy, name):
+def test_legends_of_claimed_curves_tell_what_that_noise_costs(toy, pictures, name):
     table = pd.read_parquet(toy[0] / name / f"{name.rsplit('/', 1)[1]}.parquet")
     spent = chosen(table, metric="certified eps", reading=Reading.CLAIMED)
-    picture, told = FIGURES[name].draw(table, table["data"].iloc[0]), 0
-    for ax in picture.axes:
+    told = 0
+    for ax in pictures(name).axes:
         for label in ax.get_legend_handles_labels()[1]:
             found = re.fullmatch(r"(.+) \(certified eps (\S+)\)", label)
             if found:
@@ -98,8 +97,7 @@ def test_legends_of_claimed_curves_tell_what_that_noise_costs(toy, name):
     assert told >= 3
 
 
-def test_the_fixed_point_figure_shows_what_the_model_0_has(toy):
-    table = pd.read_parquet(toy[0] / "fixed-point" / "fig1" / "fig1.parquet")
-    picture = FIGURES["fixed-point/fig1"].draw(table, table["data"].iloc[0])
-    shown = [any("the model 0" in label for label in ax.get_legend_handles_labels()[1]) for ax in picture.axes]
+def test_the_fixed_point_figure_shows_what_the_model_0_has(pictures):
+    axes = pictures("fixed-point/fig1").axes
+    shown = [any("the model 0" in label for label in ax.get_legend_handles_labels()[1]) for ax in axes]
     assert sum(shown) >= 5
