@@ -281,7 +281,7 @@ def network_view(walk: Participation, user: int) -> Ints:
 
     (alpha, eps)-network RDP asks, for all i != j and all neighbours in user i's data, that the tokens of these rounds
     have Renyi divergence at most eps. Nothing is certified for this view beyond C5, which covers every view; the
-    paper's smaller figure is `RandomWalkADMM.claim`.
+    paper's smaller figure is `claims.NetworkTheorem4`.
 
     >>> network_view(Participation.of(3, [[0], [2], [1], [2]]), user=2)
     array([2, 4])

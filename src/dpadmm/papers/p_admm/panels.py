@@ -8,17 +8,10 @@ from typing import Any
 
 from dpadmm.papers.p_admm.setting import AdultRace
 from dpadmm.papers.race.race import CERTIFIED_EPS, CLAIMED_EPS, LOSS, cost_notes
-from dpadmm.papers.reproduction.style import MARKERS, Spread, draw_curve, draw_curves, finish
+from dpadmm.papers.reproduction.style import Spread, draw_curve, draw_curves, finish, tell_apart
 from dpadmm.papers.reproduction.table import Reading, Table, chosen, means
 
 ABOVE_BARE = "average loss minus non-private"
-
-
-def set_apart(ax: Any) -> None:
-    """Give every line its own mark, at other points than its neighbours': lines that hide each other stay visible."""
-    for place, line in enumerate(ax.lines):
-        line.set_marker(MARKERS[place])
-        line.set_markevery((2 * place, 10))
 
 
 def draw_bare(ax: Any, table: Table) -> None:
@@ -37,7 +30,7 @@ def draw_losses(
     draw_curves(ax, rows, setting.curves, reading=reading, spread=Spread.STD, notes=notes)
     if has_bare:
         draw_bare(ax, table)
-    set_apart(ax)
+    tell_apart(ax, every=10)
     legend = "center" if is_log_y else "above"  # a logarithmic axis is there for a gap, which has room
     finish(ax, f"{title}, {reading.value} noise", "iteration", LOSS, is_log_y=is_log_y, legend=legend)
 
@@ -50,7 +43,7 @@ def draw_above_bare(
     rows = chosen(table, metric=LOSS, reading=reading, epsilon=epsilon, curve=curves).copy()
     rows["value"] -= bare.reindex(rows["x"]).to_numpy()
     draw_curves(ax, rows, setting.curves, reading=reading, spread=Spread.STD)
-    set_apart(ax)
+    tell_apart(ax, every=10)
     finish(ax, f"{title}, {reading.value} noise", "iteration", ABOVE_BARE, legend="upper right")
 
 
@@ -59,5 +52,5 @@ def draw_spent(ax: Any, table: Table, setting: AdultRace, curves: list[str], rea
     metric = CLAIMED_EPS if reading is Reading.CLAIMED else CERTIFIED_EPS
     rows = chosen(table, metric=metric, curve=curves)
     draw_curves(ax, rows, setting.curves, reading=reading, is_stepped=True)
-    set_apart(ax)
+    tell_apart(ax, every=10)
     finish(ax, f"privacy loss, {title}, {reading.value}", "iteration", metric, legend="upper left")
