@@ -46,6 +46,7 @@ class Kind(Enum):
     REFUSAL = "refusal"
     MIGRATION = "migration"
     PROFILE = "profile"
+    ANSWER = "answer"
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,7 @@ class Account:
     reader: Reader = field(default_factory=Reader)
     refusals: int = 0
     profiles: list[KeptProfile] = field(default_factory=list)
+    answers: dict[str, dict[int, str]] = field(default_factory=dict)
 
     @classmethod
     def opened_by(cls, first: Entry | None) -> "Account":
@@ -121,6 +122,8 @@ class Account:
                 self.refusals += 1
             case Kind.PROFILE:
                 self.profiles.append(KeptProfile.read(content))
+            case Kind.ANSWER:
+                self.answers.setdefault(content["run"], {})[int(content["round"])] = str(content["digest"])
             case Kind.CREATED | Kind.MIGRATION:
                 pass
 
