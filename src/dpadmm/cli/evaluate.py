@@ -14,7 +14,8 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.cli.training import Books, TaskWords
-    from dpadmm.datasets.tables import Screened, SiloTable
+    from dpadmm.datasets.screened import Screened
+    from dpadmm.datasets.tables import SiloTable
     from dpadmm.reporting.measurement import Measurement
     from dpadmm.reporting.model import ReleasedModel
 

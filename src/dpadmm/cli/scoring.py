@@ -10,7 +10,8 @@ import numpy as np
 
 from dpadmm.cli.training import TaskWords
 from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.tables import Screened, SiloTable
+from dpadmm.datasets.screened import Screened
+from dpadmm.datasets.tables import SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import NoLedgerWarning

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from dpadmm.datasets.heart import load_heart
     from dpadmm.datasets.nist_acs import load_nist_acs
     from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
-    from dpadmm.datasets.tables import Screened, encode_table
+    from dpadmm.datasets.screened import Screened
+    from dpadmm.datasets.tables import encode_table
 
 __all__ = [
     "BinaryLabel",
@@ -59,7 +60,7 @@ _ROOMS = {
     "Planted": "generators",
     "RealLabel": "columns",
     "Schema": "schema",
-    "Screened": "tables",
+    "Screened": "screened",
     "Screening": "schema",
     "Source": "adult",
     "ThresholdLabel": "columns",

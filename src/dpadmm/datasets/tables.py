@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask
 from dpadmm.datasets.columns import Column, Label
 from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
+from dpadmm.datasets.screened import Screened, ScreenedCells
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.problems.arrays import Floats, Matrix
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
@@ -217,16 +216,6 @@ def _reason(problem: Exception, kind: str) -> str:
 _STRICT = Screening()
 
 
-@dataclass(frozen=True)
-class Screened:
-    """Encoded rows (n, d), their labels (empty without), which rows were blanked, and notes for the data's holder."""
-
-    features: Matrix = field(repr=False)
-    labels: Floats = field(repr=False)
-    blank: Mask = field(repr=False)
-    notes: tuple[str, ...]
-
-
 @dataclass
 class _Findings:
     """Faults so far, each with its place and its remedy."""
@@ -278,34 +267,6 @@ def encode_table(
     """
     found = screen_cells(schema.columns, schema.label if is_labelled else None, frame, where, screening)
     return found.encoded(schema.by_bounds() if encoding is None else encoding)
-
-
-@dataclass(frozen=True)
-class ScreenedCells:
-    """The columns as they were read, the labels (empty without), which rows are to be blanked, and notes."""
-
-    columns: tuple[Column, ...]
-    cells: Sequence[Cells] = field(repr=False)
-    labels: Floats = field(repr=False)
-    blank: Mask = field(repr=False)
-    notes: tuple[str, ...]
-
-    @property
-    def number(self) -> int:
-        """How many rows there are."""
-        return len(self.blank)
-
-    def counts(self, form: ProfileForm) -> Floats:
-        """Return the rows' counts, see `ProfileForm.counts`."""
-        return form.counts(self.cells, self.blank)
-
-    def rows(self, encoding: RowEncoding) -> Matrix:
-        """Return the encoded rows."""
-        return encoding.encode_cells(self.columns, self.cells, self.blank)
-
-    def encoded(self, encoding: RowEncoding) -> Screened:
-        """Return the encoded rows with all that is known about them."""
-        return Screened(self.rows(encoding), self.labels, self.blank, self.notes)
 
 
 def screen_cells(

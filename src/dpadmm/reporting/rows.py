@@ -14,7 +14,8 @@ from dpadmm.datasets.columns import Column, Numeric, RealLabel
 from dpadmm.datasets.encoding import CONSTANT, RowEncoding, TargetScale
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.tables import Screened, encode_table, screen_cells
+from dpadmm.datasets.screened import Screened
+from dpadmm.datasets.tables import encode_table, screen_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
