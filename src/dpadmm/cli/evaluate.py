@@ -14,7 +14,7 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.cli.training import Books, TaskWords
-    from dpadmm.datasets.screened import Screened
+    from dpadmm.datasets.cells import Screened
     from dpadmm.datasets.tables import SiloTable
     from dpadmm.reporting.measurement import Measurement
     from dpadmm.reporting.model import ReleasedModel

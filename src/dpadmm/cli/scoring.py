@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from dpadmm.cli.training import TaskWords
+from dpadmm.datasets.cells import Screened
 from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.screened import Screened
 from dpadmm.datasets.tables import SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dpadmm.datasets.adult import Source, load_adult
     from dpadmm.datasets.adult_synthetic import adult_like, adult_like_frame
     from dpadmm.datasets.breast_cancer import load_breast_cancer
+    from dpadmm.datasets.cells import Screened
     from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
     from dpadmm.datasets.control import ControlProblem, random_control
     from dpadmm.datasets.dataset import Dataset
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from dpadmm.datasets.heart import load_heart
     from dpadmm.datasets.nist_acs import load_nist_acs
     from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
-    from dpadmm.datasets.screened import Screened
     from dpadmm.datasets.tables import encode_table
 
 __all__ = [
@@ -60,7 +60,7 @@ _ROOMS = {
     "Planted": "generators",
     "RealLabel": "columns",
     "Schema": "schema",
-    "Screened": "screened",
+    "Screened": "cells",
     "Screening": "schema",
     "Source": "adult",
     "ThresholdLabel": "columns",

@@ -20,11 +20,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask
+from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask, Screened, ScreenedCells
 from dpadmm.datasets.columns import Column, Label
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
-from dpadmm.datasets.screened import Screened, ScreenedCells
 from dpadmm.errors import InputError, raise_alone
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")

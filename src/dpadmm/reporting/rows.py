@@ -9,12 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpadmm.datasets.cells import Cells, listed_cells, number_cells
+from dpadmm.datasets.cells import Cells, Screened, listed_cells, number_cells
 from dpadmm.datasets.columns import Column, Numeric, RealLabel
 from dpadmm.datasets.encoding import CONSTANT, RowEncoding, TargetScale
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.screened import Screened
 from dpadmm.datasets.tables import encode_table, screen_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
