@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
 
-CORE := --extend-exclude 'src/dpadmm/engines/(flower/|federation/keys.py)' --optional-dependencies-dev-groups dev,docs,federation
+CORE := --extend-exclude 'src/dpadmm/engines/https/' --optional-dependencies-dev-groups dev,docs,federation
 ALL := --exclude '\.venv' --ignore DEP002,DEP004
 
 .PHONY: demo test test-all lint bench bench-accuracy docs clean

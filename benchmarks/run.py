@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 import centred
 import dpadmm
 import experiment
+import federation
 import logistic
 import masks
 import noise
@@ -28,6 +29,7 @@ PARTS = {
     "logistic": logistic,
     "centred": centred,
     "experiment": experiment,
+    "federation": federation,
     "starts": starts,
 }
 

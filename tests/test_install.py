@@ -1,7 +1,7 @@
 """The wheel in an empty environment: the newest dependencies, then the lowest that pyproject.toml allows.
 
-Each installs the core alone, without constraints.txt, and runs the commands in a home of its own. The packages come
-from the registry that pip is set up for.
+Each installs the core alone, without constraints.txt, and runs the commands in a home of its own; at last it adds the
+extra. The packages come from the registry that pip is set up for.
 """
 
 import json
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("install")]
 ROOT = Path(__file__).parent.parent
 # What hatchling reads; caches and results of the checkout stay behind.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
-EXTRA = ("flwr", "httpx")
+EXTRA = ("httpx", "uvicorn")
 SCHEMA = {
     "format": "dpadmm-schema",
     "version": 1,
@@ -58,6 +58,11 @@ class Installed:
 
     venv: Path
     folder: Path
+    pins: tuple[str, ...]
+
+    def install(self, what: str) -> None:
+        pip = self.venv / "bin" / "pip"
+        succeed(pip, "install", "--disable-pip-version-check", *self.pins, what, folder=self.folder)
 
     def dpadmm(self, *words: str) -> subprocess.CompletedProcess[str]:
         home = self.folder / "home"
@@ -70,8 +75,9 @@ class Installed:
 
 
 def lower_bounds() -> dict[str, str]:
-    """Return the lowest version of each direct dependency; one that names none fails."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    """Return the lowest version of each direct dependency, federations included; one that names none fails."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = project["dependencies"] + project["optional-dependencies"]["federation"]
     matches = {line: re.fullmatch(r"([\w-]+)>=([\d.]+)(,.*)?", line) for line in declared}
     assert all(matches.values()), [line for line, match in matches.items() if match is None]
     return {match[1]: match[2] for match in matches.values() if match is not None}
@@ -101,13 +107,14 @@ def wheel(checkout: Path) -> Path:
 def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp(request.param)
     succeed(sys.executable, "-m", "venv", folder / "venv", folder=folder)
-    pins: list[str] = []
+    pins: tuple[str, ...] = ()
     if request.param == "lowest":
         (folder / "lowest.txt").write_text("".join(f"{name}=={low}\n" for name, low in lower_bounds().items()))
-        pins = ["--constraint", "lowest.txt", "--only-binary", ":all:"]
-    succeed(folder / "venv/bin/pip", "install", "--disable-pip-version-check", *pins, wheel, folder=folder)
+        pins = ("--constraint", str(folder / "lowest.txt"), "--only-binary", ":all:")
     (folder / "work").mkdir()
-    return Installed(folder / "venv", folder / "work")
+    made = Installed(folder / "venv", folder / "work", pins)
+    made.install(str(wheel))
+    return made
 
 
 def pip_commands() -> list[str]:
@@ -128,7 +135,7 @@ def test_the_documented_commands_find_all_they_need(command, checkout, wheel, tm
         assert wheel.name in (ROOT / "docs" / "index.md").read_text()
     else:
         assert "Would install" in said
-        assert ("flwr-" in said) == ("federation" in command)
+        assert all((f"{name}-" in said) == ("federation" in command) for name in EXTRA)
 
 
 def test_the_documents_say_how_to_install():
@@ -178,3 +185,13 @@ def test_federations_say_what_to_install(installed, words):
     assert done.returncode == 2
     assert "pip install '.[federation]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_with_the_extra_there_are_federations(installed, wheel):
+    """The last test here, since it changes the environment."""
+    installed.install(f"{wheel}[federation]")
+    assert installed.versions().keys() >= set(EXTRA)
+    done = installed.dpadmm("federate", "--local", "2", "--rounds", "2")
+    assert done.returncode == 0, done.stderr
+    assert "Done after 2 rounds" in done.stdout
+    assert "Warning" not in done.stderr

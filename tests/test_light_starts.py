@@ -9,7 +9,7 @@ import pytest
 HEAVY = {
     "cryptography",
     "dp_accounting",
-    "flwr",
+    "httpx",
     "jinja2",
     "llvmlite",
     "matplotlib",
@@ -28,6 +28,7 @@ HEAVY = {
     "sklearn.model_selection",
     "sklearn.pipeline",
     "sklearn.preprocessing",
+    "uvicorn",
 }
 """What is slow to load and not needed before a fit, a plot, a report or a federation."""
 
@@ -88,6 +89,12 @@ def test_importing_the_planner_loads_nothing_slow():
     loaded = loaded_by("import dpadmm.planning, dpadmm.engines.private, dpadmm.privacy.ledger, dpadmm.networks")
     assert "dpadmm.algorithms.p_admm" in loaded
     assert not loaded & (HEAVY | {"sklearn", "scipy.linalg", "scipy.sparse.linalg", "scipy.spatial"})
+
+
+def test_a_silo_that_waits_has_loaded_no_tables_and_no_plots():
+    pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
+    loaded = loaded_by("import dpadmm.engines.https.line")
+    assert not loaded & {"dp_accounting", "jinja2", "matplotlib", "networkx", "pandas", "sklearn", "typer", "uvicorn"}
 
 
 def test_the_check_of_pipelines_is_there_when_asked_for():

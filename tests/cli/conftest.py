@@ -1,11 +1,14 @@
 """One small setting of every method, as options of the command line, and a runner."""
 
 import json
+import subprocess
+import sys
+import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +20,9 @@ with warnings.catch_warnings():
     from typer.testing import CliRunner
 
     from dpadmm.cli.main import app
+
+if TYPE_CHECKING:
+    from dpadmm.engines.https.processes import Process
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,78 @@ def trained(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     model, ledger = folder / "model.json", folder / "study.ledger"
     said = ask("fit", *study.words, "--out", str(model), "--ledger", str(ledger), "--budget", "3")
     return Trained(model, ledger, said)
+
+
+@dataclass
+class Programs:
+    """`dpadmm` in processes of their own."""
+
+    folder: Path
+    started: "list[Process]" = field(default_factory=list)
+
+    @staticmethod
+    def words(*words: str) -> list[str]:
+        return [str(Path(sys.executable).parent / "dpadmm"), *words]
+
+    def run(self, *words: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end."""
+        return subprocess.run(self.words(*words), capture_output=True, text=True, timeout=120, input=typed)
+
+    def start(self, *words: str) -> "Process":
+        """Start a command; what it says is in its log."""
+        from dpadmm.engines.https.processes import Process
+
+        self.started.append(Process.start(self.words(*words), self.folder / f"{len(self.started)}.log"))
+        return self.started[-1]
+
+    @staticmethod
+    def wait(process: "Process", words: str) -> None:
+        """Wait until a process says something."""
+        until = time.monotonic() + 60
+        while True:
+            is_alive, said = process.is_alive and time.monotonic() < until, process.log.read_text()
+            if words in said:
+                return
+            assert is_alive, f"{words!r} is not in\n{said}"
+            time.sleep(0.05)
+
+    @staticmethod
+    def end(process: "Process", how: int) -> int:
+        """Send a signal; return the exit code."""
+        process.popen.send_signal(how)
+        return process.popen.wait(30)
+
+    def stop(self) -> None:
+        """End all that was started."""
+        for process in self.started:
+            process.ask_to_stop()
+        for process in self.started:
+            process.stop()
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
+    """Processes in an empty folder, which end with the test."""
+    pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+    monkeypatch.chdir(tmp_path)
+    made = Programs(tmp_path)
+    yield made
+    made.stop()
+
+
+STUDY_ROWS = "age,dose,result\n" + "".join(f"{20 + i},{i % 7},{(-1) ** i}\n" for i in range(40))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the tables of two silos, that of the documents, and their schema."""
+    from dpadmm.datasets import Numeric, Schema, ThresholdLabel
+
+    monkeypatch.chdir(tmp_path)
+    Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0)).save("schema.json")
+    for name in ("north", "south", "patients"):
+        (tmp_path / f"{name}.csv").write_text(STUDY_ROWS)
+    return tmp_path
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

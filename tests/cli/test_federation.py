@@ -2,38 +2,21 @@
 
 import json
 import re
-import shlex
 import shutil
 import stat
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr", reason="needs the extra dpadmm[federation]")
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.datasets.schema import Screening
 from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant, write_federation
 from dpadmm.engines.federation.keys import fingerprint
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import schema_digest
-from dpadmm.engines.flower import processes
 from dpadmm.errors import InputError
-from dpadmm.reporting.model import ReleasedModel
-
-ROWS = "age,dose,result\n" + "".join(f"{20 + i},{i % 7},{(-1) ** i}\n" for i in range(40))
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder with two tables and their schema."""
-    monkeypatch.chdir(tmp_path)
-    Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0)).save("schema.json")
-    for name in ("north", "south"):
-        (tmp_path / f"{name}.csv").write_text(ROWS)
-    return tmp_path
 
 
 def init(cli, name, *more):
@@ -58,7 +41,7 @@ def terms(key, *people, **change):
 
 def made(cli):
     """Make a coordinator and two silos; return the coordinator's key and the participants."""
-    said = cli.run("coordinator", "init", "coordinator", "--host", "127.0.0.1").stdout
+    said = cli.run("coordinator", "init", "coordinator").stdout
     key = re.search(r'coordinator = "(\w{64})"', said)[1]
     people = []
     for name in ("north", "south"):
@@ -74,14 +57,12 @@ def test_init_approve_show(cli, place):
     assert people[0].records == 40
     for secret in (
         "north/silo.key",
-        "north/node.key",
-        "north/rehearsal.ledger",
         "north/ledger.key",
-        "coordinator/server.key",
+        "north/ledger",
+        "north/state.db",
+        "coordinator/coordinator.key",
     ):
-        path = place / secret
-        if path.exists():
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE((place / secret).stat().st_mode) == 0o600, secret
     assert not (place / "north" / "rehearsal.ledger").exists()
     write_federation(place / "federation.toml", terms(key, *people))
     approved = cli.run("silo", "approve", "north", "federation.toml", "--yes")
@@ -122,7 +103,7 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
         built.append(build(people, "a" * 64, "b" * 64))
         raise InputError("Enough.")
 
-    monkeypatch.setattr("dpadmm.engines.flower.rehearsal.prepared", stop)
+    monkeypatch.setattr("dpadmm.engines.https.rehearsal.prepared", stop)
     many = "age,dose,result\n" + "".join(f"{20 + i % 60},{i % 7},{(-1) ** i}\n" for i in range(4000))
     (place / "many.csv").write_text(many)
     for table in ("north.csv", "many.csv"):
@@ -185,9 +166,8 @@ def test_a_graph_by_name(cli, place):
         (["federate", "--local", "2", "--page", "north.csv"], "is there already"),
         (["federate", "--local", "2", "--out", "o"], "ends in .json or .npz"),
         (["federate", "--local", "2", "--out", "o.json", "--page", "./o.json"], "are the same file"),
-        (["silo", "run", "north", "--superlink", "127.0.0.1:1"], "--root-certificates"),
-        (["silo", "show", "nowhere"], "cannot be used"),
-        (["coordinator", "register", "nowhere", "north.csv", "--name", "x"], "No SuperLink"),
+        (["silo", "show", "nowhere"], "nowhere is no silo's directory: it has no policy.toml"),
+        (["federate", "federation.toml", "--coordinator", "c"], "Cannot read the federation file"),
     ],
 )
 def test_clear_refusals(cli, place, words, said):
@@ -196,20 +176,24 @@ def test_clear_refusals(cli, place, words, said):
     assert said in result.stderr
 
 
+def test_a_silos_directory_is_no_coordinators_and_the_other_way_round(cli, place):
+    key, people = made(cli)
+    write_federation(place / "federation.toml", terms(key, *people))
+    for words, said in (
+        (("silo", "show", "coordinator"), "coordinator is a coordinator's directory"),
+        (("silo", "approve", "coordinator", "federation.toml"), "coordinator is a coordinator's directory"),
+        (("federate", "federation.toml", "--coordinator", "north"), "north is a silo's directory"),
+        (("federate", "federation.toml", "--coordinator", "."), ". is no coordinator's directory"),
+    ):
+        result = cli.run(*words)
+        assert result.exit_code == 2
+        assert said in result.stderr
+
+
 def test_silos_and_coordinators_are_never_overwritten(cli, place):
     made(cli)
     assert "not empty" in init(cli, "north").stderr
     assert "not empty" in cli.run("coordinator", "init", "coordinator").stderr
-
-
-def test_plain_http_stays_on_the_loopback(cli, place):
-    init(cli, "north")
-    result = cli.run("silo", "run", "north", "--superlink", "example.org:9092", "--insecure")
-    assert result.exit_code == 2
-    assert "loopback only" in result.stderr
-    cli.run("coordinator", "init", "open", "--insecure")
-    result = cli.run("coordinator", "run", "open", "--host", "0.0.0.0")
-    assert "loopback only" in result.stderr
 
 
 def test_a_rehearsal_refuses_awkward_cells_unless_told_otherwise(cli, place, monkeypatch):
@@ -220,8 +204,8 @@ def test_a_rehearsal_refuses_awkward_cells_unless_told_otherwise(cli, place, mon
         policies.append(policy("north", Path("north.csv"), Path("schema.json")))
         raise InputError("Enough.")
 
-    monkeypatch.setattr("dpadmm.engines.flower.rehearsal.prepared", stop)
-    (place / "north.csv").write_text(ROWS.replace("23,3,", "23,,"))
+    monkeypatch.setattr("dpadmm.engines.https.rehearsal.prepared", stop)
+    (place / "north.csv").write_text((place / "north.csv").read_text().replace("23,3,", "23,,"))
     words = ("federate", "--local", "2", "--data", "north.csv", "--schema", "schema.json")
     assert "north.csv, row 4, column 'dose': the cell is empty." in cli.run(*words).stderr
     assert not policies
@@ -229,59 +213,9 @@ def test_a_rehearsal_refuses_awkward_cells_unless_told_otherwise(cli, place, mon
     assert policies[0].screening == Screening.of("blank")
 
 
-def documented(language: str) -> list[str]:
-    """Return the blocks of docs/federation.md in a language."""
-    text = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
-    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-
-
-def test_the_documented_way_under_masks(cli, place):
-    """The commands and the file of docs/federation.md about masks, for three silos, up to their owners' approval."""
-    (script,) = documented("bash")
-    make, show, approve = script.splitlines()
-    (place / "patients.csv").write_text(ROWS)
-    key = re.search(r'coordinator = "(\w{64})"', cli.run("coordinator", "init", "coordinator").stdout)[1]
-    shown = {}
-    for name in CLINICS:
-        assert cli.run(*shlex.split(make.replace("clinic", name))[1:]).exit_code == 0
-        shown[name] = cli.run(*shlex.split(show.replace("clinic", name))[1:]).stdout
-    entries = [re.search(r'name = "\w+"\nrecords = \d+\nkey = "\w{64}"', shown[name])[0] for name in CLINICS]
-    text = (
-        documented("toml")[1]
-        .replace("dimension = 24", "dimension = 2")
-        .replace('coordinator = "…"', f'coordinator = "{key}"')
-    )
-    text = text.replace('schema = "…"', f'schema = "{schema_digest("schema.json")}"')
-    (place / "federation.toml").write_text(text + "".join(f"\n[[participants]]\n{entry}\n" for entry in entries))
-    told = {name: re.search(r"past the coordinator: ([0-9a-f-]{35})", shown[name])[1] for name in CLINICS}
-    words = shlex.split(approve.replace("north=…", f"north={told['north']}"))[1:]
-
-    def said(*words):
-        done = cli.run(*words, "--yes")
-        return done.exit_code, done.stdout + done.stderr
-
-    code, text = said("silo", "approve", "clinic", "federation.toml")
-    assert code == 2
-    assert "keys of north, south are not confirmed" in text
-    assert "silo approve --peer NAME=FINGERPRINT" in text
-    assert "north  NOT CONFIRMED" in text
-    assert told["north"] not in text  # who reads it here and types it in has confirmed nothing
-    assert "--peer takes NAME=FINGERPRINT, got 'north'" in said(*words[:4], "--peer", "north")[1]
-    code, text = said(*(word.replace("south=…", f"south={told['north']}") for word in words))
-    assert code == 2
-    assert f"its fingerprint is {told['south']}" in text
-    code, text = said(*(word.replace("south=…", f"south={told['south']}") for word in words))
-    assert code == 0, text
-    assert "against the coordinator with up to 1 silo, who see sums" in text
-    assert f"north  {told['north']}  confirmed" in text
-    assert f"clinic  {told['clinic']}  this silo" in text
-    assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in text
-    assert "from the coordinator with up to 1 silo, who see sums" in cli.run("silo", "show", "clinic").stdout
-
-
 def test_a_silo_with_a_budget_against_others_approves_no_sums(cli, place):
     key, people = made(cli)
-    (place / "east.csv").write_text(ROWS)
+    shutil.copy("north.csv", "east.csv")
     result = init(cli, "east", "--allow", "noisy-gradients")
     found = re.search(r'name = "(\w+)"\nrecords = (\d+)\nkey = "(\w{64})"', result.stdout)
     people.append(Participant(found[1], int(found[2]), found[3]))
@@ -308,110 +242,3 @@ def test_views_that_a_silo_cannot_have(cli, place, more, words):
     assert result.exit_code == 2
     assert words in result.stderr
     assert not (place / "north").exists()
-
-
-@pytest.mark.slow
-def test_the_documented_rehearsal(place):
-    """The first command of docs/federation.md, word by word."""
-    command, *_ = documented("sh")
-    words = shlex.split(command)
-    assert words[:3] == ["dpadmm", "federate", "--local"]
-    done = subprocess.run([processes.command("dpadmm"), *words[1:]], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert "REHEARSAL, not a private release" in done.stdout
-    assert "Wrote the model to model.json.\nWrote the report to report.html." in done.stdout
-    model = ReleasedModel.load(place / "model.json")
-    assert model.choice.rounds == 10
-    assert [silo.cost.epsilon for silo in model.silos] == pytest.approx([1.0] * 4, rel=1e-9)
-    page = (place / "report.html").read_text()
-    assert "Not a private release" in page
-    assert all(f'<th scope="row">{silo.name}</th>' in page for silo in model.silos)
-
-
-CLINICS = ("clinic", "north", "south")
-
-
-@pytest.mark.slow
-def test_the_documented_way(place):
-    """All further commands and the file of docs/federation.md, with secure noise, each command its own process.
-
-    Changed are only the host and port, what the schema implies, and that three silos do what it shows for one.
-    """
-    _, *scripts = documented("sh")
-    lines = [line for script in scripts for line in script.splitlines()]
-    port, started, said = processes.free_port(), [], {}
-    (place / "patients.csv").write_text(ROWS)
-
-    def words(line: str, name: str) -> list[str]:
-        for old, new in {
-            "--host 0.0.0.0 --port 9092": f"--host 127.0.0.1 --port {port}",
-            "federation.example.org:9092": f"127.0.0.1:{port}",
-            "clinic": name,
-        }.items():
-            line = line.replace(old, new)
-        return [processes.command("dpadmm"), *shlex.split(line)[1:]]
-
-    def run(line: str, name: str = "clinic") -> str:
-        done = subprocess.run(words(line, name), capture_output=True, text=True, timeout=600, input="y\n")
-        assert done.returncode == 0, f"{line}: {done.stderr}"
-        return done.stdout
-
-    def serve(line: str, name: str = "clinic") -> processes.Process:
-        home = processes.flower_environment(place / "home")
-        started.append(processes.Process.start(words(line, name), home, place / f"{len(started)}.log"))
-        return started[-1]
-
-    try:
-        for line in lines:
-            verb = " ".join(line.split()[1:3])
-            if verb == "coordinator run":
-                serve(line).wait_for_port(port, 120)
-                shutil.copy("coordinator/ca.pem", "ca.pem")
-            elif verb == "silo run":
-                for name in CLINICS:
-                    serve(line, name)
-            elif verb.startswith(("silo", "coordinator register")):
-                for name in CLINICS:
-                    said[verb, name] = run(line, name)
-                    if verb == "silo init":
-                        shutil.copy(f"{name}/node.pub", f"{name}-node.pub")
-            else:
-                said[verb, ""] = run(line)
-            if verb == "coordinator register":
-                (place / "federation.toml").write_text(filled(documented("toml")[0], said))
-    finally:
-        for process in started:
-            process.ask_to_stop()
-        for process in started:
-            process.stop()
-    federated = said["federate federation.toml", ""]
-    assert "round 0, the columns' noisy counts" in federated
-    assert "round 10/10" in federated
-    assert "(private release)" in federated
-    model = ReleasedModel.load(place / "model.json")
-    assert [column.name for column in model.profile.columns] == ["age", "dose"]
-    assert model.guarantee.is_release
-    assert [silo.name for silo in model.silos] == list(CLINICS)
-    for name in CLINICS:
-        model.verify(ledger=place / name / "ledger")
-    for name in CLINICS:
-        assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in said["silo approve", name]
-        shown = subprocess.run([processes.command("dpadmm"), "silo", "show", name], capture_output=True, text=True)
-        assert "Spent      epsilon 1 of 2" in shown.stdout
-
-
-def filled(template: str, said: dict[tuple[str, str], str]) -> str:
-    """Return the documented federation file with what the commands have printed."""
-    head = template[: template.index("[[participants]]")]
-    for name in ("dimension", "n_numeric", "n_categorical", "n_counts"):
-        number = re.search(rf"\b{name} = \d+", said["silo init", "clinic"])[0]
-        head, found = re.subn(rf"^{name} = \d+", number, head, flags=re.MULTILINE)
-        assert found == 1
-    printed = {"coordinator": said["coordinator init", ""], "schema": said["silo init", "clinic"]}
-    for name, text in printed.items():
-        head = head.replace(f'{name} = "…"', re.search(rf'{name} = "\w{{64}}"', text)[0])
-    assert "…" not in head
-    entries = [
-        re.search(r'name = "\w+"\nrecords = \d+\nkey = "\w{64}"', said["silo init", name])[0] for name in CLINICS
-    ]
-    return head + "".join(f"[[participants]]\n{entry}\n" for entry in entries)

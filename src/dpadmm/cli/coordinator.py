@@ -1,58 +1,57 @@
-"""`dpadmm coordinator`: make a coordinator, register the silos' nodes, serve."""
+"""`dpadmm coordinator`: make a coordinator, and serve."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dpadmm.cli.terminal import clear_federation_failures
+from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal
 
-app = typer.Typer(help="Bring silos together: certificates, registered nodes, a SuperLink.", no_args_is_help=True)
+app = typer.Typer(help="Bring silos together: one port, to which they dial.", no_args_is_help=True)
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory.")]
 
 
 @app.command()
-def init(
-    directory: Directory,
-    host: Annotated[
-        list[str] | None, typer.Option(help="Name or address that silos will use; may be given several times.")
-    ] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="No certificates: plain HTTP, loopback only.")] = False,
-) -> None:
-    """Make a coordinator: a signing key, a private CA and a server certificate."""
-    with clear_federation_failures():
-        from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
+def init(directory: Directory) -> None:
+    """Make a coordinator: a directory with its key, by which silos know it.
 
-        key = CoordinatorFiles(directory).create(host or ["127.0.0.1", "localhost"], is_insecure=insecure)
+    Example: dpadmm coordinator init coordinator
+    """
+    with clear_federation_failures():
+        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+
+        key = CoordinatorFiles(directory).create()
         typer.echo(f'Made {directory}. For the federation file:\ncoordinator = "{key.public}"')
-        if not insecure:
-            typer.echo(f"Give every silo {directory / 'ca.pem'} (over a channel you trust).")
-
-
-@app.command()
-def register(
-    directory: Directory,
-    public_key: Annotated[Path, typer.Argument(metavar="NODE.pub", help="The silo's node.pub.")],
-    name: Annotated[str, typer.Option(help="The silo's name.")],
-) -> None:
-    """Let a silo's node connect; the SuperLink must be running."""
-    with clear_federation_failures():
-        from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
-
-        CoordinatorFiles(directory).control().register(public_key, name)
-        typer.echo(f"Registered {name}.")
 
 
 @app.command()
 def run(
     directory: Directory,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 9092,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
 ) -> None:
-    """Serve the SuperLink and the server app until interrupted; a SuperLink that dies is started again."""
-    with clear_federation_failures():
-        from dpadmm.engines.flower.conductor import run_coordinator
-        from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
+    """Serve until interrupted: wait for silos, and drive every run that `dpadmm federate` has asked for.
 
-        run_coordinator(CoordinatorFiles(directory), host, port)
+    Example: dpadmm coordinator run coordinator --host 0.0.0.0 --port 9092
+    """
+    with clear_federation_failures():
+        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.engines.https.processes import Ended, EndSignals
+        from dpadmm.engines.https.service import LOOK_SECONDS, serving
+
+        log_to_terminal()
+        files, ending = CoordinatorFiles(directory), EndSignals()
+        with serving(files, host, port) as service:
+            typer.echo(
+                f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos dial in, each known by "
+                f"its key).\nKey {service.key.public}\nRuns start when `dpadmm federate FEDERATION.toml --coordinator "
+                f"{directory}` asks for them. Ctrl-C ends; runs are kept."
+            )
+            try:
+                while not ending.is_asked:
+                    service.look()
+                    ending.sleep(LOOK_SECONDS)
+            except Ended:
+                pass
+        typer.echo("Ended; all runs are kept where they are.")

@@ -80,8 +80,8 @@ def _run(
 ) -> "tuple[FederationOutcome, Schema | None]":
     from dpadmm.datasets.schema import Schema
     from dpadmm.engines.federation.agreement import read_federation
-    from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
-    from dpadmm.engines.flower.federate import watch
+    from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.engines.https.watch import watch
     from dpadmm.errors import InputError
     from dpadmm.reporting.federation import check_schema
 
@@ -91,12 +91,17 @@ def _run(
     terms = read_federation(federation)
     if public is not None:
         check_schema(terms, public)  # before the run, which is paid for
-    return watch(CoordinatorFiles(coordinator), terms, _show), public
+    try:
+        return watch(CoordinatorFiles(coordinator), terms, _show), public
+    except KeyboardInterrupt:
+        said = "the run goes on while its coordinator is served; the same command watches it again"
+        raise KeyboardInterrupt(said) from None
 
 
 def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
     from dpadmm.engines.federation.rehearsal_terms import DELTA, p_admm_terms, rehearsal_policy, rehearsal_tables
-    from dpadmm.engines.flower.rehearsal import prepared, running, temporary_place
+    from dpadmm.engines.https.processes import ended_by_signals
+    from dpadmm.engines.https.rehearsal import prepared, running, temporary_place
     from dpadmm.privacy.calibration import Target
 
     tables, public = rehearsal_tables(
@@ -104,7 +109,7 @@ def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tu
     )
     policy = partial(rehearsal_policy, screening=table.screening)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: nobody is protected.")
-    with temporary_place() as place:
+    with ended_by_signals(), temporary_place() as place:
         reach, share = _encoding(public, [len(each) for each in tables.values()], Target(epsilon, DELTA))
         terms = p_admm_terms(public, rounds, epsilon, reach=reach, profile_share=share)
         rehearsal = prepared(place, tables, public, terms, policy, (2 * epsilon, DELTA))

@@ -139,12 +139,24 @@ OutOfRangeWord = Annotated[
 
 
 def released(model: Path, schema: Path | None) -> "ReleasedModel":
-    """Read a model; with a schema, the outcome of a federation as it was written before it held the schema itself."""
+    """Read a model; with a schema, the outcome of a federation as it was written before it held the schema itself.
+
+    Of a model that holds its schema no other is accepted.
+    """
     from dpadmm.datasets.schema import Schema
+    from dpadmm.errors import InputError
+    from dpadmm.reporting.files import EarlierOutcomeError
     from dpadmm.reporting.model import ReleasedModel
 
     if schema is None:
         return ReleasedModel.load(model)
-    from dpadmm.reporting.federation import earlier_federation_model
+    public = Schema.load(schema)
+    try:
+        found = ReleasedModel.load(model)
+    except EarlierOutcomeError:
+        from dpadmm.reporting.federation import earlier_federation_model
 
-    return earlier_federation_model(model, Schema.load(schema))
+        return earlier_federation_model(model, public)
+    if found.schema != public:
+        raise InputError(f"{schema} is not the schema of {model}, which holds its own. Leave --schema out.")
+    return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_federation_failures, print_notes
+from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes
 
 if TYPE_CHECKING:
     from dpadmm.engines.federation.agreement import Agreement
@@ -56,7 +56,6 @@ def init(
         from dpadmm.datasets.schema import Screening
         from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
         from dpadmm.engines.federation.silo_files import SiloFiles
-        from dpadmm.engines.flower.tls import create_node_key
         from dpadmm.estimators.wishes import relation_of
 
         is_summed = _is_summed(view, colluders)
@@ -77,10 +76,7 @@ def init(
         files = SiloFiles(directory)
         records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
         print_notes(records.notes)
-        create_node_key(directory)
-        typer.echo(
-            f"Made {directory}. Edit policy.toml to change its rules. Send node.pub and this to the coordinator:"
-        )
+        typer.echo(f"Made {directory}. Edit policy.toml to change its rules. Send this to the coordinator:")
         _print_participant(directory)
 
 
@@ -148,23 +144,17 @@ def approve(
 @app.command()
 def run(
     directory: Directory,
-    superlink: Annotated[str, typer.Option(help="HOST:PORT of the coordinator's SuperLink.")],
-    root_certificates: Annotated[
-        Path | None, typer.Option(help="The federation's CA certificate (ca.pem of the coordinator).")
-    ] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Plain HTTP, on the loopback only.")] = False,
+    coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the coordinator listens.")],
 ) -> None:
-    """Serve this silo until interrupted: a node that answers approved, signed requests and nothing else."""
+    """Serve this silo until interrupted: dial the coordinator, answer approved, signed requests and nothing else.
+
+    Example: dpadmm silo run clinic --coordinator federation.example.org:9092
+    """
     with clear_federation_failures():
-        import logging
+        from dpadmm.engines.https.line import run_silo
 
-        from dpadmm.engines.flower.node import run_silo
-        from dpadmm.errors import InputError
-
-        if (root_certificates is None) != insecure:
-            raise InputError("Give --root-certificates with the federation's CA, or --insecure on the loopback.")
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
-        run_silo(directory, superlink, None if root_certificates is None else root_certificates.resolve())
+        log_to_terminal()
+        run_silo(directory, coordinator)
 
 
 def _is_summed(view: str, colluders: int | None) -> bool:

@@ -94,6 +94,15 @@ def clear_federation_failures() -> Iterator[None]:
         yield
 
 
+def log_to_terminal() -> None:
+    """Let a service tell what it does, a line each with its time, on standard error."""
+    import logging
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True)
+    for name in ("httpx", "uvicorn.error", "asyncio"):  # they report every poll, and what strangers do
+        logging.getLogger(name).setLevel(logging.CRITICAL if name == "asyncio" else logging.WARNING)
+
+
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON object."""
     typer.echo(json.dumps(document, indent=2, allow_nan=False))

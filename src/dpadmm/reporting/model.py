@@ -265,7 +265,8 @@ class ReleasedModel:
         head = None if self.spending is None else self.spending.head
         with open_for_reading(ledger) as book:  # its own faults come first, in their own words
             is_known = self.run in {run.run for run in book.runs()}
-            found = spending_of(book, Path(ledger).name)
+            parts = 2 if self.has_ledgers_of_silos else 1  # with the directory, which says whose ledger it is
+            found = spending_of(book, str(Path(*Path(ledger).resolve().parts[-parts:])))
         try:
             with open_for_reading(ledger, expected_head=head):
                 pass

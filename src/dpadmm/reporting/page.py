@@ -214,11 +214,10 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
     if place is not None:
         words = "Print every figure of this page as data; refuses a file that was changed."
         rows.append((f"dpadmm report {place} --json", words))
-    if place is not None and spending is None and model.has_ledgers_of_silos:
-        words = "In each silo, with its own directory for SILO: refuses a ledger that does not know this run."
-        rows.append((f"dpadmm report {place} --ledger SILO/ledger --json", words))
+    if model.has_ledgers_of_silos:
+        rows.append(_own_ledger(model, place))
     if spending is not None:
-        ledger = Path(spending.ledger).name
+        ledger = spending.ledger if model.has_ledgers_of_silos else Path(spending.ledger).name
         rows.append(
             (
                 f"dpadmm ledger verify {ledger} --expected-head {spending.head}",
@@ -226,3 +225,17 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
             )
         )
     return tuple(rows)
+
+
+def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
+    """Return how the owner of a silo finds the run in its own ledger; a rehearsal over machines has another one."""
+    from dpadmm.engines.federation.agreement import NoiseOrigin
+    from dpadmm.engines.federation.silo_files import SiloFiles
+
+    noise = NoiseOrigin.SECURE if model.guarantee.is_release else NoiseOrigin.TEST
+    ledger = SiloFiles(Path("SILO")).ledger(noise)
+    where = "In each silo, with its own directory for SILO"
+    if place is None:
+        return f"dpadmm ledger show {ledger}", f"{where}: what is spent and left, and what this run cost by itself."
+    words = f"{where}: a page that says what is spent and left there; refuses a ledger that does not hold this run."
+    return f"dpadmm report {place} --ledger {ledger}", words

@@ -1,7 +1,5 @@
 """Federations here lose processes, never power: files are written as always, but nobody waits for the disk."""
 
-import os
-
 import pytest
 
 from dpadmm.engines.federation import durable
@@ -23,7 +21,6 @@ def unsynced():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(durable, "connect", _unsynced(durable.connect, None))
         patch.setattr(store, "_make_durable", _unsynced(store._make_durable, 0))
-        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

@@ -14,6 +14,7 @@ from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import encode_table
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Stepped
 from dpadmm.engines.federation.outcome import outcome_of
@@ -23,9 +24,8 @@ from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_po
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles
 from dpadmm.engines.federation.terms import agreed_run
-from dpadmm.engines.flower.coordinator_files import CoordinatorFiles
-from dpadmm.engines.flower.rehearsal import prepared
-from dpadmm.errors import InputError
+from dpadmm.engines.https.rehearsal import prepared
+from dpadmm.errors import InputError, SolverError
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import ConfirmedLedger
@@ -83,9 +83,14 @@ def test_a_step_that_cannot_be_released_is_not_tried_again(worlds, tmp_path, mon
 
 def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(worlds, tmp_path, monkeypatch):
     """What fails before the noise depends on the bare records: one such bit a run, not one per request."""
-    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, tolerance=1e-300)
+    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE)
     silo = world.first
     told(silo, invite(world))
+
+    def missed(*_):  # a tolerance that every machine misses is hard to name: some solve this exactly
+        raise SolverError("The residual 2e-3 is above the tolerance.")
+
+    monkeypatch.setattr("dpadmm.engines.federation.silo.make_step", missed)
     steps = counted(monkeypatch, Silo, "_compute")
     reason = told(silo, ask(world, 1)).reason
     assert "own log" in reason
@@ -332,23 +337,12 @@ def test_nobody_else_reads_a_directory_that_was_there_before(worlds, world, tmp_
         (tmp_path / name).chmod(0o755)
     files = replace(world.first.files, directory=tmp_path / "silo")
     files.create(world.first.policy, 1.0, 1e-5)
-    CoordinatorFiles(tmp_path / "coordinator").create(["example.org"])
+    CoordinatorFiles(tmp_path / "coordinator").create()
     for name in ("silo", "coordinator"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
         for file in (tmp_path / name).rglob("*"):
             if file.name.endswith((".key", ".db", ".head", "ledger")):
                 assert not file.stat().st_mode & 0o077, file
-
-
-def test_a_coordinator_reaches_its_own_superlink_whatever_its_name(tmp_path):
-    """Listening on 0.0.0.0, it asks its control API over the loopback, under the same certificate."""
-    from cryptography import x509
-
-    CoordinatorFiles(tmp_path / "c").create(["federation.example.org"])
-    certificate = x509.load_pem_x509_certificate((tmp_path / "c" / "server.pem").read_bytes())
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["federation.example.org", "localhost"]
-    assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
 
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "..", "a/b", "coordinator", "b\n", "c" * 201])

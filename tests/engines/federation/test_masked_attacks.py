@@ -155,7 +155,7 @@ def test_a_coordinator_in_the_middle_of_the_mask_keys(world):
         ([roster[0], world.keyed(1, mask_key="ab"), roster[2]], "64 lower-case hex"),
         ([roster[0], world.keyed(1, mask_key="words"), roster[2]], "64 lower-case hex"),
         (
-            [roster[0], world.silos["s1"]._key.seal(Joined(terms.agreement.digest, 1, terms.mark).encode()), roster[2]],
+            [roster[0], world.silos["s1"].key.seal(Joined(terms.agreement.digest, 1, terms.mark).encode()), roster[2]],
             "where a mask key belongs",
         ),
         ([roster[0], roster[1][:-9], roster[2]], "signature"),

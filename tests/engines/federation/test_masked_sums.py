@@ -106,12 +106,12 @@ def test_a_replayed_answer_of_another_run_or_round_is_refused(world):
 def answered(world, agent, words, k=1):
     """Return words that a registered but malicious silo signs."""
     made = Masked(world.agreement.digest, agent, k, np.asarray(words, dtype=np.uint64))
-    return world.silos[f"s{agent}"]._key.seal(made.encode())
+    return world.silos[f"s{agent}"].key.seal(made.encode())
 
 
 def test_words_that_are_no_part_of_the_sum_are_refused(world):
     world.roster()
-    coordinator, seal = world.coordinator(), world.silos["s1"]._key.seal
+    coordinator, seal = world.coordinator(), world.silos["s1"].key.seal
     good = answered(world, 1, [1, 2, 3])
     body = json.loads(good[64:])
     for wrong, words in (
@@ -163,5 +163,5 @@ def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
         coordinator.accept_joined(world.keyed(1, plan=terms.mark[::-1]))
     plain = Joined(world.agreement.digest, 1, terms.mark)
     with pytest.raises(PeerError, match="without a mask key"):
-        coordinator.accept_joined(world.silos["s1"]._key.seal(plain.encode()))
+        coordinator.accept_joined(world.silos["s1"].key.seal(plain.encode()))
     assert coordinator.absent == [1]

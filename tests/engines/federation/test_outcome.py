@@ -1,6 +1,7 @@
-"""The end of a federation: a model like any other, with what it cost each silo; and what importing the apps costs."""
+"""The end of a federation: a model like any other, with what it cost each silo."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -22,27 +23,12 @@ from dpadmm.reporting.federation import earlier_federation_model, federation_mod
 from dpadmm.reporting.model import ReleasedModel
 
 
-def loaded_by(statement: str) -> set[str]:
-    """Return the top-level packages that a fresh process has loaded after a statement."""
-    code = f"{statement}; import sys; print(' '.join({{name.split('.')[0] for name in sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    return set(done.stdout.split())
-
-
-def test_importing_the_client_app_loads_nothing_heavy():
-    """Flower itself takes most of the time; of ours nothing may be added that a message does not need."""
-    pytest.importorskip("flwr")
-    loaded = loaded_by("import dpadmm.engines.flower.client_app")
-    heavy = {"numba", "scipy", "pandas", "sklearn", "matplotlib", "dp_accounting", "opendp", "networkx"}
-    assert not loaded & heavy
-
-
 def test_without_the_extra_there_is_a_clear_error(tmp_path):
     code = (
-        "import sys; sys.modules['cryptography'] = None\n"
+        "import sys; sys.modules['httpx'] = None\n"
         "from pathlib import Path\n"
-        "from dpadmm.engines.flower.coordinator_files import CoordinatorFiles\n"
-        f"CoordinatorFiles(Path({str(tmp_path / 'c')!r})).create(['127.0.0.1'])"
+        "from dpadmm.engines.federation.coordinator_files import CoordinatorFiles\n"
+        f"CoordinatorFiles(Path({str(tmp_path / 'c')!r})).create()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert "pip install '.[federation]'" in done.stderr
@@ -63,7 +49,15 @@ def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
         assert f"ε = {silo.epsilon:.6g} at" in page
         assert f"{silo.name}: epsilon {silo.epsilon:.6g}" in model.statement
     assert "federated: every silo's own process kept its records" in page
+    held = re.findall(r'<tr><th scope="row">(\w+)</th>.*<td>holds this run</td></tr>', page)
+    assert held == [silo.name for silo in outcome.silos]
     assert "Every silo keeps a ledger of its own" in page
+    assert f'the silos\' ledgers hold it as <code class="digest">{model.run}</code>' in page
+    ledger = "ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger"
+    assert f"<code>dpadmm report model.json --ledger SILO/{ledger}</code>" in page
+    unsaved = unescape(model.report())
+    assert f"<code>dpadmm ledger show SILO/{ledger}</code>" in unsaved
+    assert "dpadmm report" not in unsaved  # there is no file to name
     assert "ledger verify" not in page  # there is no file that whoever reads it could verify
     assert "No ledger was kept" not in page
     rehearsed = unescape(federation_model(outcome, worlds.SCHEMA, Custody.ONE_PLACE).report())
@@ -89,9 +83,14 @@ def test_a_federations_model_is_a_model_like_any_other(worlds, tmp_path):
         assert again.decision_function(rows).tolist() == scores.tolist()
         assert again.predict(rows).tolist() == np.where(scores > 0, "above 0", "at most 0").tolist()
         assert again.predict_proba(rows)[:, 1].tolist() == expit(scores).tolist()
-    for silo in world.silos.values():
+    for name, silo in world.silos.items():
         again.verify(digest=model.digest, ledger=silo.files.ledger(NoiseOrigin.SECURE))
-        assert again.spending_now(silo.files.ledger(NoiseOrigin.SECURE)).releases == 4
+        spending = again.spending_now(silo.files.ledger(NoiseOrigin.SECURE))
+        assert (spending.ledger, spending.releases) == (f"{name}/ledger", 4)
+        page = unescape(again.report(spending=spending, name="model.npz"))
+        assert f"<dd>{name}/ledger, as of" in page
+        assert "This is one silo's ledger; every other silo keeps its own." in page
+        assert f"dpadmm ledger verify {name}/ledger --expected-head {spending.head}" in page
     other = replace(model, run="another run")
     with pytest.raises(InputError, match="not the ledger the model was trained with"):
         other.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))

@@ -1,6 +1,6 @@
 """Whoever asks for or sends anything but what was agreed is refused, and nothing is spent.
 
-Against the state machines with real files; the same requests over Flower are in test_flower.py.
+Against the state machines with real files; the same requests over TLS are in https/test_attacks.py.
 """
 
 import base64
@@ -213,7 +213,7 @@ def forged(world, agent, vector, k=1, key=None, **changes):
     """Return an answer that a registered but malicious silo could sign."""
     about = changes.get("digest", world.agreement.digest), changes.get("claims", agent)
     answer = Stepped(*about, k, np.array(vector))
-    return (key or list(world.silos.values())[agent]._key).seal(answer.encode())
+    return (key or list(world.silos.values())[agent].key).seal(answer.encode())
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,7 @@ def test_replayed_answers_do_not_count_twice(world):
     coordinator = world.coordinator()
     for silo in world.silos.values():
         coordinator.accept_joined(silo.answer(coordinator.invitation()))
-    asked = coordinator.waiting_for()
-    answers = {agent: world.silos[f"s{agent}"].answer(coordinator.request(agent)) for agent in asked}
+    answers = {each.agent: world.silos[f"s{each.agent}"].answer(each.envelope) for each in coordinator.requests()}
     assert not coordinator.accept(0, answers[0])
     assert not coordinator.accept(0, answers[0])
     again = world.first.answer(coordinator.invitation())  # a slow silo's second answer to an invitation

@@ -139,7 +139,7 @@ class World:
         """Return what silo `number` might sign to join under masks: with any key, for any terms."""
         terms, public = agreed_run(self.agreement), MaskKey.create().public
         usual = {"digest": terms.agreement.digest, "agent": number, "plan": terms.mark, "mask_key": public}
-        return (key or self.silos[f"s{number}"]._key).seal(Keyed(**(usual | change)).encode())
+        return (key or self.silos[f"s{number}"].key).seal(Keyed(**(usual | change)).encode())
 
     def problem(self, agreement: Agreement | None = None) -> Problem:
         """Return the problem of these terms with all data in one place, for comparison."""
@@ -151,6 +151,11 @@ class World:
         """Return what a silo's ledger says."""
         with self.silos[name]._ledger() as ledger:
             return ledger.statement()
+
+
+def alone(directory: Path) -> Silo:
+    """Open a silo that answers without being vouched for by others."""
+    return Silo(directory, asks_others=False)
 
 
 def make(
@@ -177,7 +182,7 @@ def make(
             name=name, data=str(place / f"{name}.csv"), schema=str(place / "schema.json"), **(rules | (policy or {}))
         )
         SiloFiles(place / name).create(mine, *budget, is_summed=is_masked)
-        silos[name] = Silo(place / name)
+        silos[name] = alone(place / name)
         people.append(Participant(name, nominal or len(table), silos[name].public_key))
     key = SigningKey.create(place / "coordinator.key")
     standard = {"run": "test", "rounds": 4, "epsilon": 1.0, "delta": 1e-5, "mu": 0.01, "seed": 5}
@@ -209,7 +214,7 @@ def copied(world: World, place: Path) -> World:
     for name in world.silos:
         policy = SiloFiles(place / name).policy
         policy.write_text(policy.read_text().replace(str(world.place), str(place)))
-        silos[name] = Silo(place / name)
+        silos[name] = alone(place / name)
     return World(place, world.agreement, SigningKey.load(place / "coordinator.key"), silos)
 
 
@@ -251,4 +256,4 @@ def reopened(world: World) -> World:
     """Return the same world as new processes would see it."""
     for silo in world.silos.values():
         silo.close()
-    return replace(world, silos={name: Silo(silo.files.directory) for name, silo in world.silos.items()})
+    return replace(world, silos={name: alone(silo.files.directory) for name, silo in world.silos.items()})

@@ -1,43 +1,50 @@
-"""Silos and coordinator as real processes that are killed at exact points; run as a script, prints JSON.
+"""Silos and a coordinator as real processes over TLS, killed at exact points; run as a script, prints JSON.
 
-`crashes.py PLACE POINT...` with POINT = actor:function:when:n, e.g. `s0:store:before:2` kills silo s0 before its second
-call of `store`. One Python start, then `os.fork` for every process. The killed process is started again without the
-trap, as an operator would. For each point: the model, the ledgers, and whether what left is what is stored.
+`crashes.py PLACE KIND NOISE POINT...` with POINT = actor:function:when:n, e.g. `s0:store:before:2` kills silo s0 before
+its second call of `store`. One Python start, then `os.fork` for every process. The killed process is started again
+without the trap, as an operator would. For each point: the model, the ledgers, and whether what left is what is stored.
 """
 
 import json
+import logging
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
 
 import worlds
 
 from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import NoiseOrigin
+from dpadmm.engines.federation.answer_store import AnswerStore
 from dpadmm.engines.federation.coordinator import Coordinator
-from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.keys import SigningKey
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.silo import Silo
-from dpadmm.privacy.ledger import ConfirmedLedger
+from dpadmm.engines.federation.silo_files import policy_records
+from dpadmm.engines.https.line import Line, run_silo
+from dpadmm.engines.https.service import free_port, serving
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 
 TRAPS = {
     "reserve": (ConfirmedLedger, "reserve"),  # the durable write of the ledger
-    "store": (Silo, "_store"),  # after it, but before the transaction ends
-    "commit": (durable, "exclusive"),  # after it: durable, not yet sent
-    "head": (durable, "write"),  # between the state and its anchor
+    "store": (AnswerStore, "store"),  # after it, but before the transaction ends
+    "commit": (durable, "exclusive"),  # after it: durable, not yet marked or sent
+    "mark": (Ledger, "mark_answer"),  # between the state, the ledger's mark and the sending
+    "send": (Line, "_send"),  # after it: the coordinator has the answer, the silo does not know
     "accept": (Coordinator, "accept"),
     "complete": (Coordinator, "_complete"),
+}
+KINDS = {
+    "plain": {"rounds": 3},
+    "masked": {"method": "noisy-gradients", "settings": {"step": 0.5}, "rounds": 2, **worlds.MASKED, **worlds.COUNTED},
 }
 
 
@@ -75,57 +82,13 @@ class Late:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def serve(directory: Path, path: str) -> None:
-    """Answer requests on a socket, one connection each."""
-    silo = Silo(directory)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        server.listen(8)
-        while True:
-            connection, _ = server.accept()
-            with connection, connection.makefile("rwb") as stream:
-                size = stream.read(8)
-                if len(size) == 8:
-                    reply = silo.answer(stream.read(int.from_bytes(size)))
-                    stream.write(len(reply).to_bytes(8) + reply)
-
-
-@dataclass
-class Sockets:
-    """The coordinator's transport: a silo that is down is one that could not be reached."""
-
-    paths: dict[str, str]
-    waiting: list = field(default_factory=list)
-
-    def nodes(self):
-        return list(self.paths)
-
-    def send(self, node, envelope):
-        self.waiting.append((node, self._exchange(self.paths[node], envelope)))
-
-    def receive(self):
-        time.sleep(0.005)
-        arrived, self.waiting = self.waiting, []
-        return arrived
-
-    def _exchange(self, path: str, envelope: bytes) -> bytes | None:
-        try:
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(path)
-                with client.makefile("rwb") as stream:
-                    stream.write(len(envelope).to_bytes(8) + envelope)
-                    stream.flush()
-                    size = stream.read(8)
-                    body = stream.read(int.from_bytes(size)) if len(size) == 8 else b""
-                    return body or None
-        except OSError:
-            return None
-
-
-def coordinate(place: Path, paths: dict[str, str]) -> None:
-    """Drive the run to its end."""
-    coordinator = Coordinator(place / "run.db", SigningKey.load(place / "coordinator.key"), time.time)
-    Drive(coordinator, Sockets(paths), time.time, resend_seconds=0.03).run()
+def coordinate(place: Path, port: int) -> None:
+    """Serve until the run is done."""
+    files = CoordinatorFiles(place / "coordinator")
+    with serving(files, "127.0.0.1", port) as service:
+        while not service._done:
+            service.look()
+            time.sleep(0.02)
 
 
 def fork(work: Callable[[], None], point: str | None) -> int:
@@ -147,9 +110,9 @@ def fork(work: Callable[[], None], point: str | None) -> int:
 
 def run(place: Path, names: list[str], point: str | None) -> int:
     """Run a federation to its end, starting what was killed again; return how many were killed."""
-    paths = {name: str(place / f"{name}.sock") for name in names}
-    works = {name: (lambda name=name: serve(place / name, paths[name])) for name in names}
-    works["coordinator"] = lambda: coordinate(place, paths)
+    port = free_port()
+    works = {name: (lambda name=name: run_silo(place / name, f"127.0.0.1:{port}", policy_records)) for name in names}
+    works["coordinator"] = lambda: coordinate(place, port)
     actor = None if point is None else point.split(":")[0]
     pids = {fork(work, point if who == actor else None): who for who, work in works.items()}
     killed = 0
@@ -158,7 +121,6 @@ def run(place: Path, names: list[str], point: str | None) -> int:
         who = pids.pop(pid)
         if os.WIFSIGNALED(status):
             killed += 1
-            Path(paths.get(who, "/nonexistent")).unlink(missing_ok=True)
             pids[fork(works[who], None)] = who
         elif status or who != "coordinator":
             killed = -1
@@ -169,18 +131,20 @@ def run(place: Path, names: list[str], point: str | None) -> int:
     return killed
 
 
-def report(place: Path, names: list[str], killed: int) -> dict:
+def report(place: Path, run_file: Path, names: list[str], killed: int) -> dict:
     """Return what is in the files at the end."""
-    coordinator = Coordinator(place / "run.db", SigningKey.load(place / "coordinator.key"), time.time)
-    rows = sqlite3.connect(place / "run.db").execute("SELECT round, agent, envelope FROM answers").fetchall()
-    stored, releases, spent = {}, [], []
+    coordinator = Coordinator(run_file, CoordinatorFiles(place / "coordinator").key(), time.time)
+    rows = sqlite3.connect(run_file).execute("SELECT round, agent, envelope FROM answers").fetchall()
+    stored, releases, spent, marked = {}, [], [], []
     for agent, name in enumerate(names):
         silo = Silo(place / name)
+        silo.check_ledger()
         for k, reply in silo._connection.execute("SELECT round, reply FROM answers").fetchall():
             stored[k, agent] = bytes(reply)
         with silo._ledger() as ledger:
             said = ledger.statement()
             ledger.verify()
+            marked.append(sum(map(len, ledger.answers().values())))
         releases.append(said.releases)
         spent.append(said.spent_epsilon)
     return {
@@ -189,14 +153,22 @@ def report(place: Path, names: list[str], killed: int) -> dict:
         "model": coordinator.estimates()[-1].tolist() if coordinator.round else None,
         "releases": releases,
         "spent": spent,
+        "marked": marked,
         "same": {(k, a): bytes(e) for k, a, e in rows} == stored,
     }
 
 
-def main(place: Path, noise: NoiseOrigin, points: list[str]) -> list[dict]:
+def main(place: Path, kind: str, noise: NoiseOrigin, points: list[str]) -> list[dict]:
     """Make one federation, then run a copy of it for every point."""
-    first = worlds.make(place / "template", sizes=(30, 20), rounds=3, noise=noise)
-    first.coordinator().close()
+    logging.disable(logging.INFO)
+    first = worlds.make(place / "template", sizes=(30, 20, 25), noise=noise, **KINDS[kind])
+    files = CoordinatorFiles(first.place / "coordinator")
+    files.directory.mkdir()
+    (files.directory / "runs").mkdir()
+    shutil.copy(first.place / "coordinator.key", files.directory)
+    started = files.open_run(first.agreement)
+    started.ask()
+    started.close()
     for silo in first.silos.values():
         silo.close()
     warm = worlds.copied(first, place / "warm")  # compiled kernels are loaded once, before the processes part
@@ -209,10 +181,11 @@ def main(place: Path, noise: NoiseOrigin, points: list[str]) -> list[dict]:
         for silo in worlds.copied(first, here).silos.values():
             silo.close()
         killed = run(here, list(first.silos), None if point == "none" else point)
-        outcomes.append({"point": point} | report(here, list(first.silos), killed))
+        run_file = here / "coordinator" / "runs" / f"{first.agreement.digest}.db"
+        outcomes.append({"point": point} | report(here, run_file, list(first.silos), killed))
         shutil.rmtree(here)
     return outcomes
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), NoiseOrigin(sys.argv[2]), sys.argv[3:])))
+    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), sys.argv[2], NoiseOrigin(sys.argv[3]), sys.argv[4:])))

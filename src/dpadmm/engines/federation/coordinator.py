@@ -6,11 +6,10 @@ the same file asks for what is missing, and the silos repeat what they have answ
 """
 
 import logging
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +20,10 @@ from dpadmm.engines.federation.columns import pooled_counts
 from dpadmm.engines.federation.inbox import read_step
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.masking import TakenSum, read_summand, total_of
-from dpadmm.engines.federation.messages import Join, Joined, Keyed, Refused, Step
+from dpadmm.engines.federation.messages import Join, Joined, Keyed, Message, Refused, Step, Vouchers
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal, printable
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
+from dpadmm.engines.federation.vouching import Doubts
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.sums import Words
@@ -38,18 +38,12 @@ CREATE TABLE rounds (phase INTEGER, round INTEGER, inbox BLOB NOT NULL, estimate
                      PRIMARY KEY (phase, round));
 CREATE TABLE log (time REAL NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
 """
-_SIGNS = "CREATE TABLE IF NOT EXISTS signs (who TEXT PRIMARY KEY, time REAL NOT NULL)"
 _ROSTER = """
 CREATE TABLE IF NOT EXISTS roster (phase INTEGER, agent INTEGER, envelope BLOB NOT NULL, PRIMARY KEY (phase, agent))
 """
-"""Apart from the others: files of earlier versions have none. The roster holds the silos' signed mask keys."""
+"""Apart from the others: files of earlier versions have none. It holds the silos' signed mask keys."""
 
-DRIVEN_SECONDS = 15.0
-"""A process that drives a run and has given no sign of life for so long is taken for dead."""
-
-WANTED_SECONDS = 60.0
-"""A run that nobody has asked for during so long is left where it is."""
-
+_ASKED, _STOPPED = "asked", "stopped"
 _log = logging.getLogger("dpadmm.coordinator")
 
 
@@ -64,39 +58,17 @@ class Progress:
     epsilon: tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True)
-class Signs:
-    """Signs of life: of a process that drives the run, ever since it was started or lately; of who wants it driven."""
+class Request(NamedTuple):
+    """A signed request for one silo, with the mark by which a refusal names it."""
 
-    has_begun: bool
-    is_driven: bool
-    is_wanted: bool
+    agent: int
+    mark: str
+    envelope: bytes
 
-
-def signs_in(path: Path, now: float) -> Signs:
-    """Return the signs of life in the file of a run, without reading its terms."""
-    connection = durable.connect(path, APPLICATION)
-    try:
-        connection.execute(_SIGNS)
-        return _signs(connection, now)
-    finally:
-        connection.close()
-
-
-def expect_driver(path: Path) -> None:
-    """Forget the signs of an earlier process: another is about to drive the run."""
-    connection = durable.connect(path, APPLICATION)
-    try:
-        connection.execute("DELETE FROM signs WHERE who = 'drive'")
-    finally:
-        connection.close()
-
-
-def _signs(connection: sqlite3.Connection, now: float) -> Signs:
-    seen = dict(connection.execute("SELECT who, time FROM signs").fetchall())
-    age = {who: abs(now - time) for who, time in seen.items()}  # a clock that was set back makes nobody younger
-    never = float("inf")
-    return Signs("drive" in seen, age.get("drive", never) < DRIVEN_SECONDS, age.get("want", never) < WANTED_SECONDS)
+    @classmethod
+    def of(cls, agent: int, envelope: bytes) -> "Request":
+        """Return an envelope for a silo."""
+        return cls(agent, messages.mark(messages.split(envelope)[1]), envelope)
 
 
 class Coordinator:
@@ -105,7 +77,6 @@ class Coordinator:
     def __init__(self, path: Path, key: SigningKey, clock: Callable[[], float]) -> None:
         """Open the run at `path` (see `create`); `clock` gives the time of the log."""
         self._connection = durable.connect(Path(path), APPLICATION)
-        self._connection.execute(_SIGNS)
         self._connection.execute(_ROSTER)
         self._key, self._clock = key, clock
         self._load_phase()
@@ -141,6 +112,9 @@ class Coordinator:
         self.phase, self._parent, self._left_in = int(row[0]), str(row[2]), int(row[3])
         self.terms: AgreedRun = agreed_run(Agreement.from_json(row[1]))
         self._joined: set[int] = set()
+        self._doubts = Doubts(self.terms, self._clock)
+        self._handed: set[str] = set()
+        self._made: dict[tuple[int, int], Request] = {}
 
     @property
     def agreement(self) -> Agreement:
@@ -187,6 +161,7 @@ class Coordinator:
             if self.terms.is_masked:
                 self._keep_mask_key(agent, envelope, answer)
             self._joined.add(agent)
+            _log.info("run %r: %s has joined", self.agreement.run, participant.name)
             return agent
         return None
 
@@ -223,17 +198,29 @@ class Coordinator:
             return self.waiting_for()
         return [agent for agent in self.terms.asked(k) if agent not in done]
 
-    def request(self, agent: int) -> bytes:
-        """Return the signed request of the round under way for one silo."""
-        return self._request(agent, self.round + 1)
+    def silent(self) -> list[int]:
+        """Return those who are waited for and say nothing; a silo that wants to be vouched for waits itself."""
+        waiting = self.absent or self.waiting_for()
+        return [agent for agent in waiting if not self._doubts.is_asking(agent)] or waiting
+
+    def requests(self) -> "list[Request]":
+        """Return what must be sent now: the requests of the round under way, or what lets silos go on (`vouching`)."""
+        waiting = self.waiting_for()
+        sent = []
+        for agent, told in self._doubts.due(waiting):
+            sent.append(Request.of(agent, self._key.seal(told.encode())))
+            if isinstance(told, Vouchers):
+                self._handed.add(sent[-1].mark)
+        return sent + [self._request(agent) for agent in waiting if not self._doubts.is_asking(agent)]
 
     def accept(self, agent: int, envelope: bytes) -> bool:
         """Take a silo's answer; return whether the round is complete now. `PeerError` for anything unusable."""
         k = self.round + 1
-        if self.is_done or agent not in self.terms.asked(k):
+        if self.is_done:
             return False  # a late copy of an earlier answer
         try:
-            if self._is_late(agent, envelope, k):
+            told = messages.read(open_envelope(envelope, self.agreement.participants[agent].key))
+            if self._doubts.take(agent, envelope, told) or self._is_late(agent, told, k):
                 return False
             if self.terms.is_masked:
                 read_summand(envelope, self.terms, agent, k)
@@ -273,30 +260,28 @@ class Coordinator:
             self._connection.execute("INSERT OR IGNORE INTO phases VALUES (?, ?, ?, ?)", row)
         self._load_phase()
 
-    def beat(self) -> None:
-        """Leave a sign of life of the process that drives the run."""
-        self._sign("drive", self._clock())
-
-    def rest(self) -> None:
-        """Say that the process that drove the run has ended."""
-        self._sign("drive", float("-inf"))
-
-    def want(self) -> None:
-        """Leave a sign of life of whoever wants the run: without it no process drives it."""
-        self._sign("want", self._clock())
+    def ask(self) -> None:
+        """Write down that somebody wants this run to be driven on, also after it has stopped."""
+        if not self.is_wanted:
+            self._note(_ASKED, "somebody asks for this run")
 
     @property
-    def signs(self) -> "Signs":
-        """Who has given a sign of life lately."""
-        return _signs(self._connection, self._clock())
-
-    def _sign(self, who: str, time: float) -> None:
-        with durable.exclusive(self._connection):
-            self._connection.execute("INSERT OR REPLACE INTO signs VALUES (?, ?)", (who, time))
+    def is_wanted(self) -> bool:
+        """Whether somebody has asked for the run since it stopped last."""
+        query = "SELECT event FROM log WHERE event IN (?, ?) ORDER BY rowid DESC LIMIT 1"
+        return self._connection.execute(query, (_ASKED, _STOPPED)).fetchone() == (_ASKED,)
 
     def stopped(self, reason: str) -> None:
         """Write down why a drive ended before the last round."""
-        self._note("stopped", reason)
+        self._note(_STOPPED, reason)
+
+    def reason_to_stop(self) -> str | None:
+        """Return why the run has stopped, None while it is wanted."""
+        if self.is_wanted:
+            return None
+        query = "SELECT detail FROM log WHERE event = ? ORDER BY rowid DESC LIMIT 1"
+        found = self._connection.execute(query, (_STOPPED,)).fetchone()
+        return None if found is None else str(found[0])
 
     def progress(self) -> Progress:
         """Return where the federation stands."""
@@ -346,16 +331,24 @@ class Coordinator:
         query = "SELECT 1 FROM answers WHERE phase = ? AND agent = ? AND envelope = ?"
         return self._connection.execute(query, (self.phase, agent, envelope)).fetchone() is not None
 
-    def _is_late(self, agent: int, envelope: bytes, k: int) -> bool:
+    def _is_late(self, agent: int, answer: Message, k: int) -> bool:
         """Say whether an answer is a second copy that a repeated request brought; raise the refusal of this one."""
-        answer = messages.read(open_envelope(envelope, self.agreement.participants[agent].key))
+        is_asked = agent in self.terms.asked(k)
         if isinstance(answer, Refused):
-            if answer.request != messages.mark(messages.split(self._request(agent, k))[1]):
-                return True
-            raise Refusal(printable(answer.reason))
-        return isinstance(answer, Joined) and answer.digest == self.agreement.digest
+            if answer.request in self._handed or (is_asked and answer.request == self._request(agent).mark):
+                raise Refusal(printable(answer.reason))
+            return True
+        return not is_asked or (isinstance(answer, Joined) and answer.digest == self.agreement.digest)
 
-    def _request(self, agent: int, k: int) -> bytes:
+    def _request(self, agent: int) -> "Request":
+        """Return the signed request of the round under way for one silo; made once."""
+        k = self.round + 1
+        if (agent, k) not in self._made:
+            self._made = {place: made for place, made in self._made.items() if place[1] == k}
+            self._made[agent, k] = Request.of(agent, self._key.seal(self._step(agent, k).encode()))
+        return self._made[agent, k]
+
+    def _step(self, agent: int, k: int) -> Step:
         relay: tuple[bytes, ...] = ()
         inbox = np.zeros((0, self.agreement.dimension))
         if k > 1 and self.terms.is_graph and self.terms.network is not None:
@@ -370,7 +363,7 @@ class Coordinator:
                 relay = tuple(self._answered(PROFILE_ROUND)[who] for who in self.terms.asked(PROFILE_ROUND))
         if self.terms.is_masked and k == self.terms.first_round:
             relay = tuple(self._roster().values())
-        return self._key.seal(Step(self.agreement.digest, agent, k, inbox, relay).encode())
+        return Step(self.agreement.digest, agent, k, inbox, relay)
 
     def _inbox(self, k: int) -> Floats:
         return self._first_inbox() if k == 0 else self._stored_inbox(k)
@@ -431,8 +424,9 @@ class Coordinator:
         with durable.exclusive(self._connection):
             row = (self.phase, k, durable.pack([inbox]), durable.pack([estimate]), self._clock())
             self._connection.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?, ?)", row)
+        _log.info("run %r: round %d of %d is complete", self.agreement.run, k, self.agreement.rounds)
 
     def _note(self, event: str, detail: str) -> None:
-        _log.warning("%s: %s", event, detail)
+        _log.log(logging.INFO if event == _ASKED else logging.WARNING, "%s: %s", event, detail)
         with durable.exclusive(self._connection):
             self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (self._clock(), event, detail))

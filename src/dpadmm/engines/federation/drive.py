@@ -8,6 +8,7 @@ from dpadmm.engines.federation.agreement import Missing
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError
 from dpadmm.engines.federation.transport import Interrupted, Transport
+from dpadmm.errors import DpadmmError
 
 RESEND_SECONDS = 20.0
 """After so long a request is sent again: a silo that died has lost it, one that is slow repeats its answer."""
@@ -15,9 +16,7 @@ RESEND_SECONDS = 20.0
 RETRY_SECONDS = 2.0
 """How soon a node that was out of reach is tried again."""
 
-BEAT_SECONDS = 1.0
-"""How often the driving process leaves a sign of life."""
-
+NEVER = float("-inf")
 _log = logging.getLogger("dpadmm.coordinator")
 
 
@@ -28,32 +27,25 @@ class Drive:
     coordinator: Coordinator
     transport: Transport
     clock: Callable[[], float]
-    is_wanted: Callable[[], bool] = lambda: True
     resend_seconds: float = RESEND_SECONDS
     _seats: dict[int, Hashable] = field(default_factory=dict)
     _invited: dict[Hashable, float] = field(default_factory=dict)
-    _asked: dict[int, float] = field(default_factory=dict)
+    _asked: dict[tuple[int, str], float] = field(default_factory=dict)
     _since: float = 0.0
-    _beaten: float = float("-inf")
 
     def serve(self) -> None:
         """Run for whoever waits for it elsewhere and reads the coordinator's file: why it ended is written there."""
         try:
             self.run()
         except Interrupted as problem:
-            _log.warning("the run is left where it is: %s", problem)
-        except Exception as problem:
+            _log.info("run %r is left where it is: %s", self.coordinator.agreement.run, problem)
+        except DpadmmError as problem:
             self.coordinator.stopped(str(problem))
-            raise
-        finally:
-            self.coordinator.rest()
-            self.coordinator.close()
 
     def run(self) -> None:
         """Run until all rounds are complete; `FederationStopped` where the rule says so, else `Interrupted`."""
         self._since = self.clock()
         while not self.coordinator.is_done:
-            self._beat()
             self._follow()
             self._invite()
             if not self.coordinator.absent:
@@ -61,13 +53,6 @@ class Drive:
             for node, envelope in self.transport.receive():
                 self._take(node, envelope)
             self._check_time()
-
-    def _beat(self) -> None:
-        if self.clock() - self._beaten > BEAT_SECONDS:
-            if not self.is_wanted():
-                raise Interrupted("nobody has asked for this run lately")
-            self.coordinator.beat()
-            self._beaten = self.clock()
 
     def _follow(self) -> bool:
         """Begin anew where another process has decided to go on without somebody; say whether one has."""
@@ -81,17 +66,18 @@ class Drive:
     def _invite(self) -> None:
         now, taken = self.clock(), set(self._seats.values())
         for node in self.transport.nodes():
-            is_due = now - self._invited.get(node, float("-inf")) > self.resend_seconds
+            is_due = now - self._invited.get(node, NEVER) > self.resend_seconds
             if node not in taken and is_due and self.coordinator.absent:
                 self._invited[node] = now
                 self.transport.send(node, self.coordinator.invitation())
 
     def _ask(self) -> None:
-        now = self.clock()
-        for agent in self.coordinator.waiting_for():
-            if now - self._asked.get(agent, float("-inf")) > self.resend_seconds:
-                self._asked[agent] = now
-                self.transport.send(self._seats[agent], self.coordinator.request(agent))
+        now, due = self.clock(), self.coordinator.requests()
+        self._asked = {(each.agent, each.mark): self._asked.get((each.agent, each.mark), NEVER) for each in due}
+        for agent, mark, envelope in due:
+            if now - self._asked[agent, mark] > self.resend_seconds:
+                self._asked[agent, mark] = now
+                self.transport.send(self._seats[agent], envelope)
 
     def _take(self, node: Hashable, envelope: bytes | None) -> None:
         seated = [agent for agent, place in self._seats.items() if place == node]
@@ -108,7 +94,7 @@ class Drive:
         self._invited[node] = soon
         for agent in seated:
             _log.warning("%s is out of reach", self.coordinator.name(agent))
-            self._asked[agent] = soon
+            self._asked |= {place: soon for place in self._asked if place[0] == agent}
 
     def _seat(self, node: Hashable, envelope: bytes) -> None:
         try:
@@ -141,7 +127,7 @@ class Drive:
         agreement = self.coordinator.agreement
         if self.coordinator.is_done or self.clock() - self._since <= agreement.wait_seconds:
             return
-        missing = self.coordinator.absent or self.coordinator.waiting_for()
+        missing = self.coordinator.silent()
         if not missing:  # another process has just completed the last round
             return
         if agreement.missing is Missing.WAIT:

@@ -1,7 +1,7 @@
 """SQLite files that survive kill -9 and power cuts: write-ahead log, full sync, one writer at a time."""
 
+import errno
 import io
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,11 @@ import numpy as np
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.problems.arrays import Floats
 
+VERSION = 2
+"""Since 2 the answers in a silo's file are marked in its ledger."""
+
 _BUSY_SECONDS = 60.0
+_PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY)
 
 
 def create(path: Path, application: int, schema: str) -> None:
@@ -23,7 +27,7 @@ def create(path: Path, application: int, schema: str) -> None:
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     connection = sqlite3.connect(draft)
-    connection.executescript(f"PRAGMA application_id = {application}; PRAGMA user_version = 1; {schema}")
+    connection.executescript(f"PRAGMA application_id = {application}; PRAGMA user_version = {VERSION}; {schema}")
     connection.close()
     draft.chmod(0o600)
     draft.rename(path)
@@ -36,8 +40,7 @@ def connect(path: Path, application: int) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if found != application or version != 1:
+        if found != application or version(connection) not in (1, VERSION):
             raise ResumeError(f"{path} is not a file of this kind, or of another version of dpadmm.")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -47,35 +50,35 @@ def connect(path: Path, application: int) -> sqlite3.Connection:
     return connection
 
 
+def version(connection: sqlite3.Connection) -> int:
+    """Return the version of an open file."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def set_version(connection: sqlite3.Connection) -> None:
+    """Note that a file of an earlier version has become one of this."""
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
 @contextmanager
 def exclusive(connection: sqlite3.Connection) -> Iterator[None]:
     """Hold the file alone; everything inside becomes durable together when the block ends, or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk may have ended it already
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
-def write(path: Path, text: str) -> None:
-    """Replace a small file; after a crash it is the old one or the new one, whole."""
-    draft = path.with_name(path.name + ".new")
-    descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-
-
-def read(path: Path) -> str:
-    """Return the text of a small file, empty if it is not there."""
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return ""
+def is_machines(problem: BaseException) -> bool:
+    """Return whether a failure is the machine's, which may pass: a full disk, a quota, a file that another holds."""
+    cause = problem.__cause__ or problem
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _PASSING
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 def pack(arrays: Sequence[Floats]) -> bytes:

@@ -110,7 +110,7 @@ def check_private(path: Path) -> None:
 def need_extra() -> None:
     """Raise `InputError` if the packages of the extra are not installed."""
     _tools()
-    if find_spec("flwr") is None:
+    if find_spec("httpx") is None or find_spec("uvicorn") is None:
         raise InputError(NEEDS_EXTRA)
 
 

@@ -23,7 +23,15 @@ VERSION = 1
 LARGEST_BODY = 64 * 2**20
 """Bytes of a body that are read at most."""
 
+MOST_PARTS = 100_000
+"""Values, lists and objects in a body at most: vectors are text, and count as one."""
+
 SIGNATURE_BYTES = 64
+_PARTS = f"A message has more than {MOST_PARTS} parts, which none of ours has."
+
+
+Seen = tuple[tuple[str, int], ...]
+"""Numbers by names."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class Message:
         names = {field.name for field in fields(cls)}
         if set(document) != names | {"kind", "version"}:
             odd = ", ".join(sorted(set(document) ^ (names | {"kind", "version"})))
-            raise MessageError(f"A {cls.kind!r} message lacks or should not have: {odd}.")
+            raise MessageError(f"A {cls.kind!r} message lacks or should not have: {odd:.200}.")
         return cls(**{field.name: _READ[field.type](document[field.name]) for field in fields(cls)})
 
 
@@ -119,6 +127,70 @@ class Masked(Message):
 
 
 @dataclass(frozen=True)
+class Unsure(Message):
+    """A silo that was started anew asks what the others have seen of it, before it draws anything for these terms."""
+
+    kind: ClassVar[str] = "unsure"
+    digest: str
+    agent: int
+    nonce: str
+
+
+@dataclass(frozen=True)
+class Vouch(Message):
+    """The coordinator asks a silo to vouch for others; `relay` holds their `Unsure` messages, signed by them."""
+
+    kind: ClassVar[str] = "vouch"
+    digest: str
+    agent: int
+    relay: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Vouched(Message):
+    """A silo's answer: one `Voucher` for each, in envelopes of their own."""
+
+    kind: ClassVar[str] = "vouched"
+    digest: str
+    agent: int
+    relay: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Voucher(Message):
+    """What silo `agent` has seen of silo `about`, in all runs of both: in `seen`, by the digests of their terms.
+
+    It is one more than the last round that silo `about` has answered; runs of which nothing was seen are left out.
+    """
+
+    kind: ClassVar[str] = "voucher"
+    digest: str
+    agent: int
+    about: int
+    nonce: str
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class Vouchers(Message):
+    """The coordinator hands a silo the vouchers of the others."""
+
+    kind: ClassVar[str] = "vouchers"
+    digest: str
+    agent: int
+    relay: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Assured(Message):
+    """A silo has seen enough vouchers, and its own files are not behind them."""
+
+    kind: ClassVar[str] = "assured"
+    digest: str
+    agent: int
+
+
+@dataclass(frozen=True)
 class Refused(Message):
     """A silo will not answer; the reason is for people."""
 
@@ -131,6 +203,8 @@ def read(body: bytes) -> Message:
     """Return the message in a body; `MessageError` if it is none of ours."""
     if len(body) > LARGEST_BODY:
         raise MessageError(f"A message has {len(body)} bytes; at most {LARGEST_BODY} are read.")
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_PARTS:  # each takes a hundred times its size to read
+        raise MessageError(_PARTS)
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as problem:
@@ -139,12 +213,12 @@ def read(body: bytes) -> Message:
         raise MessageError("A message is not a JSON object.")
     if document.get("version") != VERSION:
         raise MessageError(
-            f"A message has version {document.get('version')!r}; this side speaks version {VERSION}. Use the same "
+            f"A message has version {document.get('version')!r:.40}; this side speaks version {VERSION}. Use the same "
             "version of dpadmm everywhere."
         )
     kind = _KINDS.get(str(document.get("kind")))
     if kind is None:
-        raise MessageError(f"A message is of the unknown kind {document.get('kind')!r}.")
+        raise MessageError(f"A message is of the unknown kind {document.get('kind')!r:.40}.")
     return kind.decode(document)
 
 
@@ -163,6 +237,10 @@ def mark(body: bytes) -> str:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise MessageError(f"A message has {value!r:.40} where text belongs.")
+    if sum(map(value.count, ",[{")) > MOST_PARTS:  # in a body they can be written otherwise, and not be counted
+        raise MessageError(_PARTS)
+    if any("\ud800" <= sign <= "\udfff" for sign in ("" if value.isascii() else value)):
+        raise MessageError("A message has text with half a character, which cannot be written.")
     return value
 
 
@@ -183,9 +261,9 @@ def _rows(value: Any) -> Floats:
         data = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype="<f8")
         if len(value) != 2 or not 1 <= len(shape) <= 3 or int(np.prod(shape, dtype=object)) != data.size:
             raise MessageError(f"A message has {data.size} numbers for an array of shape {shape}.")
+        return data.reshape(shape).astype(np.float64)  # no numbers in a shape too large to be counted is an error too
     except (KeyError, TypeError, ValueError) as problem:
         raise MessageError(f"A message has an array that cannot be read ({problem}).") from problem
-    return data.reshape(shape).astype(np.float64)
 
 
 def _words(value: Any) -> Words:
@@ -193,6 +271,12 @@ def _words(value: Any) -> Words:
         return np.frombuffer(base64.b64decode(_text(value), validate=True), dtype="<u8").astype(np.uint64)
     except ValueError as problem:
         raise MessageError(f"A message has words that cannot be read ({problem}).") from problem
+
+
+def _seen(value: Any) -> Seen:
+    if not isinstance(value, dict):
+        raise MessageError("A message has something else where numbers by names belong.")
+    return tuple((_text(name), _whole(number)) for name, number in value.items())
 
 
 def _envelopes(value: Any) -> tuple[bytes, ...]:
@@ -208,6 +292,7 @@ _PLAIN: dict[Any, Any] = {
     Floats: _rows_to_plain,
     Words: lambda words: base64.b64encode(np.ascontiguousarray(words, dtype="<u8").tobytes()).decode(),
     tuple[bytes, ...]: lambda parts: [base64.b64encode(part).decode() for part in parts],
+    Seen: dict,
 }
 _READ: dict[Any, Any] = {
     str: _text,
@@ -215,5 +300,12 @@ _READ: dict[Any, Any] = {
     Floats: _rows,
     Words: _words,
     tuple[bytes, ...]: _envelopes,
+    Seen: _seen,
 }
-_KINDS: dict[str, type[Message]] = {kind.kind: kind for kind in (Join, Joined, Keyed, Step, Stepped, Masked, Refused)}
+_KINDS: dict[str, type[Message]] = {
+    kind.kind: kind
+    for kind in (
+        *(Join, Joined, Keyed, Step, Stepped, Masked, Refused),
+        *(Unsure, Vouch, Vouched, Voucher, Vouchers, Assured),
+    )
+}

@@ -1,25 +1,29 @@
 """A silo: answers a coordinator's requests about its private records, or refuses; independent of any transport.
 
 For each request: check the signature, the terms, the order; if the round was answered before, return that answer bit
-for bit. Otherwise note that the round begins, reserve its releases in the ledger, compute and draw, store state and
-answer in one durable step, and only then let the answer leave. A crash at any point leaves at worst a release recorded
-that never left. A step that fails after its noise was paid for ends the run here: if it could be asked for again, with
-fresh noise, each failure would be one more look at the records.
+for bit. Otherwise reserve its releases in the ledger, compute and draw, store state and answer in one durable step,
+mark the ledger with the answer's digest, and only then let the answer leave. A crash at any point leaves at worst a
+release recorded that never left. A state that lacks what the ledger has marked is an older copy, and is refused; one
+that was put back with its ledger is recognised by the other silos (`vouching`). A step that fails after its noise was
+paid for ends the run here: if it could be asked for again, with fresh noise, each failure would be one more look at the
+records.
 """
 
 import logging
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import singledispatchmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.answer_store import AnswerStore, digest_of
 from dpadmm.engines.federation.columns import (
     check_bare_request,
     counts_to_send,
@@ -31,13 +35,26 @@ from dpadmm.engines.federation.inbox import checked_vector, neighbour_inbox
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.mask_store import MaskStore
 from dpadmm.engines.federation.masking import answer_of
-from dpadmm.engines.federation.messages import Join, Joined, Keyed, Message, Refused, Step
+from dpadmm.engines.federation.messages import (
+    Assured,
+    Join,
+    Joined,
+    Keyed,
+    Message,
+    Refused,
+    Step,
+    Unsure,
+    Vouch,
+    Vouched,
+    Vouchers,
+)
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import MessageError, Refusal, printable
 from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
-from dpadmm.errors import BudgetError, DpadmmError, ResumeError
+from dpadmm.engines.federation.vouching import is_vouched_for, vouch_for
+from dpadmm.errors import BudgetError, DpadmmError
 from dpadmm.noise.sums import Masks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.records import Origin
@@ -78,20 +95,28 @@ class Silo:
     `answer` is the whole interface for a transport: an envelope in, an envelope out.
     """
 
-    def __init__(self, directory: Path) -> None:
-        """Open the silo; its data are read when they are first needed."""
+    def __init__(
+        self, directory: Path, *, asks_others: bool = True, read: Callable[[Policy, Path], Records] = policy_records
+    ) -> None:
+        """Open the silo; its data are read when they are first needed.
+
+        asks_others: whether other silos must vouch for this one before it draws; only tests of one silo go without.
+        read: how the table is read, by the owner's rules and the schema's file.
+        """
         self.files = SiloFiles(Path(directory))
+        self.files.check()
         self.policy = Policy.load(self.files.policy)
-        self._key = SigningKey.load(self.files.key)
+        self.key = SigningKey.load(self.files.key)
         self._connection = durable.connect(self.files.state, APPLICATION)
-        self._masks = MaskStore(self._connection)
-        self._read: tuple[tuple[int, ...], Records] | None = None
+        self._answers, self._masks = AnswerStore(self._connection, self.files.state), MaskStore(self._connection)
+        self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
+        self._nonce, self._asks_others, self._assured = secrets.token_hex(16), asks_others, set[str]()
 
     @property
     def public_key(self) -> str:
         """The key that its answers are signed with."""
-        return self._key.public
+        return self.key.public
 
     @property
     def records(self) -> int:
@@ -125,18 +150,27 @@ class Silo:
         return self._masks.unconfirmed(terms, self.policy.name)
 
     def answer(self, envelope: bytes) -> bytes:
-        """Return the signed answer to a signed request; a refusal is an answer, and is logged."""
+        """Return the signed answer to a signed request; a refusal is an answer, and is logged.
+
+        `OSError` or `sqlite3.Error` where the machine fails, as by a full disk: ask again when it is healed.
+        """
         try:
             self.policy = Policy.load(self.files.policy)  # the owner may have changed the rules
             body = messages.split(envelope)[1]
             reply = self._dispatch(messages.read(body), envelope)
         except DpadmmError as refusal:
+            if durable.is_machines(refusal):
+                raise OSError(str(refusal)) from refusal
             with durable.exclusive(self._connection):
                 self._note("refused", f"{type(refusal).__name__}: {refusal}")
-            _log.warning("refused: %s", printable(str(refusal)))
             asked = messages.mark(envelope[messages.SIGNATURE_BYTES :])
-            return self._key.seal(Refused(asked, _public_reason(refusal)).encode())
+            return self.key.seal(Refused(asked, _public_reason(refusal)).encode())
         return reply
+
+    def agreements(self) -> list[Agreement]:
+        """Return all terms that were approved here, or joined since others left."""
+        query = "SELECT terms FROM approved UNION SELECT terms FROM joined"
+        return [Agreement.from_json(text) for (text,) in self._connection.execute(query).fetchall()]
 
     def log(self) -> list[LogEntry]:
         """Return what was approved, joined, answered and refused, oldest first."""
@@ -172,39 +206,66 @@ class Silo:
             told = agreement.digest, agent, terms.mark
             answer = Keyed(*told, self._masks.public(agreement.digest)) if terms.is_masked else Joined(*told)
         self._masks.flush()
-        return self._key.seal(answer.encode())
+        return self.key.seal(answer.encode())
 
     @_dispatch.register
     def _(self, request: Step, envelope: bytes) -> bytes:
         terms, secret = self._joined(request.digest)
         body = open_envelope(envelope, terms.agreement.coordinator)
-        agent = terms.agreement.agent(self.policy.name)
-        if request.agent != agent:
-            raise Refusal(f"The request is for silo {request.agent}; this is silo {agent}.")
+        agent, run = self._me(terms, request), self._labels(terms.agreement)["run"]
         asked, records = messages.mark(body), self._records()
         with self._ledger() as ledger:
             confirmed = ledger.confirm([records.table])
             with durable.exclusive(self._connection):
-                self._check_anchor()
-                stored = self._stored(request, asked)
-                if stored is not None:
-                    return stored
-                self._due(terms, agent, request)
-                self._begin(ledger, terms.agreement, request.round)
+                marked = ledger.answers()
+                self._answers.check(marked)
+                if self._answers.find(request, asked) is None:
+                    self._due(terms, agent, request)  # mask keys that come with it are taken for good
+                    if self._asks_others and request.digest not in self._assured:
+                        return self._unsure(request.digest, agent)
             with durable.exclusive(self._connection):
-                stored = self._stored(request, asked)  # by another process meanwhile
-                if stored is not None:
-                    return stored
-                due = self._due(terms, agent, request)
-                self._reserve(confirmed, terms, agent, request.round)
-                reply = self._answer_round(terms, agent, records, secret, request, asked, due)
-        self._anchor()
+                reply = self._answers.find(request, asked)
+                if reply is None or request.round not in marked.get(
+                    run, {}
+                ):  # paid for once; perhaps by a process that has ended
+                    self._reserve(confirmed, terms, agent, request.round)
+                if reply is None:
+                    due = self._due(terms, agent, request)
+                    reply = self._answer_round(terms, agent, records, secret, request, asked, due)
+            ledger.mark_answer(run, request.round, digest_of(reply))
         self._masks.flush()
         return reply
 
+    @_dispatch.register
+    def _(self, request: Vouch, envelope: bytes) -> bytes:
+        terms, _ = self._joined(request.digest)
+        open_envelope(envelope, terms.agreement.coordinator)
+        agent, answered = self._me(terms, request), self._answers.rounds()
+        told = [self.key.seal(vouch_for(terms, agent, answered, each).encode()) for each in request.relay]
+        return self.key.seal(Vouched(request.digest, agent, tuple(told)).encode())
+
+    @_dispatch.register
+    def _(self, request: Vouchers, envelope: bytes) -> bytes:
+        terms, _ = self._joined(request.digest)
+        open_envelope(envelope, terms.agreement.coordinator)
+        agent = self._me(terms, request)
+        if not is_vouched_for(terms, agent, self._nonce, lambda digest: self._answers.last(digest)[0], request.relay):
+            return self._unsure(request.digest, agent)  # perhaps they are for a process that has ended
+        self._assured.add(request.digest)
+        return self.key.seal(Assured(request.digest, agent).encode())
+
+    def _unsure(self, digest: str, agent: int) -> bytes:
+        return self.key.seal(Unsure(digest, agent, self._nonce).encode())
+
+    def _me(self, terms: AgreedRun, request: Step | Vouch | Vouchers) -> int:
+        agent = terms.agreement.agent(self.policy.name)
+        if request.agent != agent:
+            raise Refusal(f"The request is for silo {request.agent}; this is silo {agent}.")
+        return agent
+
     def _due(self, terms: AgreedRun, agent: int, request: Step) -> Due:
         """Return what the round starts from; refuse a request that is not due or not as agreed."""
-        last, state = self._last(request.digest)
+        last, state = self._answers.last(request.digest)
         self._check_order(terms, agent, last, state, request.round)
         masks: Masks | None = None
         if terms.is_masked:
@@ -219,20 +280,18 @@ class Silo:
         counts, rest = take_counts(terms, request)
         return Due(inbox=self._inbox(terms, rest), counts=counts, masks=masks)
 
-    def _begin(self, ledger: Ledger, agreement: Agreement, k: int) -> None:
-        """Note, before it is paid for, that a round begins; refuse a state that is older than the ledger.
+    def check_ledger(self) -> None:
+        """Refuse a state that is older than the ledger, or the other way round, before anything is served.
 
-        A round that the ledger knows and the state does not has been answered by a newer copy of the state.
+        Every request is checked again. Answers of earlier versions have no mark in the ledger, and get theirs.
         """
-        paid = ledger.newest_round(self._labels(agreement)["run"])
-        query = "SELECT 1 FROM begun WHERE digest = ? AND round = ?"
-        is_known = self._connection.execute(query, (agreement.digest, k)).fetchone() is not None
-        if paid is not None and (paid > k or (paid == k and not is_known)):
-            raise ResumeError(
-                f"The ledger has paid for round {paid} of this run, of which {self.files.state} knows nothing: it is "
-                "an older copy. Put the newest one back."
-            )
-        self._connection.execute("INSERT OR IGNORE INTO begun VALUES (?, ?)", (agreement.digest, k))
+        with self._ledger() as ledger:
+            if durable.version(self._connection) == 1:
+                for run, marks in self._answers.marks().items():
+                    for k, digest in marks.items():
+                        ledger.mark_answer(run, k, digest)
+                durable.set_version(self._connection)
+            self._answers.check(ledger.answers())
 
     def _answer_round(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
@@ -241,15 +300,19 @@ class Silo:
         state: State | None
         try:
             state, vector = self._compute(terms, agent, records, secret, request.round, due)
-            reply = self._key.seal(answer_of(terms, agent, request.round, vector, due.masks).encode())
+            reply = self.key.seal(answer_of(terms, agent, request.round, vector, due.masks).encode())
         except (OSError, MemoryError):
             raise  # the machine's failure, not the step's
         except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
             said = reason_of(failure)
-            _log.warning("round %d could not be released: %s", request.round, said)
             self._note("refused", f"round {request.round} ended the run here: {said}")
-            state, reply = None, self._key.seal(Refused(asked, ENDED).encode())
-        self._store(request, asked, state, reply)
+            state, reply = None, self.key.seal(Refused(asked, ENDED).encode())
+        self._answers.store(request, asked, state, reply)
+        if state is not None:
+            cost = f"epsilon {terms.epsilon_with_earlier(agent, request.round):.4g} so far"
+            self._note(
+                "answered", f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
+            )
         if state is None or request.round == terms.agreement.rounds:
             self._masks.erase(request.digest)
         return reply
@@ -277,7 +340,7 @@ class Silo:
         query = "SELECT digest FROM joined WHERE parent = ? AND parent != '' AND digest != ?"
         if self._connection.execute(query, (request.parent, agreement.digest)).fetchone():
             raise Refusal("This run went on already, without other silos.")
-        if request.parent and (self._last(request.parent)[0] or 0) > request.left_in:
+        if request.parent and (self._answers.last(request.parent)[0] or 0) > request.left_in:
             raise Refusal("More rounds were answered than these terms count as spent.")
 
     def _checked(self, agreement: Agreement) -> int:
@@ -309,25 +372,6 @@ class Silo:
         terms = agreed_run(agreement)
         self.policy.check_trust(terms)
         return terms, int(row[1], 16)
-
-    def _stored(self, request: Step, asked: str) -> bytes | None:
-        """Return the answer given to this very request; refuse another request for an answered round."""
-        key = (request.digest, request.round)
-        row = self._connection.execute("SELECT request, reply FROM answers WHERE digest = ? AND round = ?", key)
-        found = row.fetchone()
-        if found is None:
-            return None
-        if found[0] != asked:
-            raise Refusal(f"Round {request.round} was answered to another request; it is answered once only.")
-        return bytes(found[1])
-
-    def _last(self, digest: str) -> tuple[int | None, State | None]:
-        """Return the last answered round and the state after it, None if the run ended there."""
-        query = "SELECT round, state FROM answers WHERE digest = ? ORDER BY round DESC LIMIT 1"
-        row = self._connection.execute(query, (digest,)).fetchone()
-        if row is None:
-            return None, None
-        return int(row[0]), None if row[1] is None else durable.unpack(row[1])
 
     def _check_order(self, terms: AgreedRun, agent: int, last: int | None, state: State | None, k: int) -> None:
         """The silo answers its rounds one after the other, each once, until one of them cannot be released."""
@@ -383,28 +427,6 @@ class Silo:
         state, vector = make_step(terms, self._seated[key], secret, k, due.last, due.state, due.inbox)
         return (*taken, *state), vector
 
-    def _store(self, request: Step, asked: str, state: State | None, reply: bytes) -> None:
-        """Write state and answer; they become durable when the transaction ends, before the answer leaves."""
-        old = "UPDATE answers SET state = NULL WHERE digest = ?"
-        self._connection.execute(old, (request.digest,))
-        row = (request.digest, request.round, asked, None if state is None else durable.pack(state), reply)
-        self._connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
-        self._note("answered", f"round {request.round} of {request.digest[:16]}")
-
-    def _anchor(self) -> None:
-        """Note outside the file how many answers it holds, so that an older copy of it is recognised."""
-        (number,) = self._connection.execute("SELECT COUNT(*) FROM answers").fetchone()
-        durable.write(self.files.anchor, f"{number}\n")
-
-    def _check_anchor(self) -> None:
-        """Refuse to work with an older copy of the state: it would draw again for rounds that have left."""
-        (number,) = self._connection.execute("SELECT COUNT(*) FROM answers").fetchone()
-        if number < int(durable.read(self.files.anchor) or 0):
-            raise ResumeError(
-                f"{self.files.state} holds {number} answers, {self.files.anchor.name} says more: it is an older copy. "
-                "Put the newest one back, with its ledger."
-            )
-
     def _ledger(self) -> "closing[Ledger]":
         """Open the ledger; to spend, it must be shown the data, which must still be those it was made for."""
         return closing(Ledger.open(self.files.ledger(self.policy.noise)))
@@ -416,12 +438,13 @@ class Silo:
             stamp = tuple(x for path in (data, schema) for x in _stamp(path))
         except OSError as problem:
             raise Refusal(f"The table of {self.policy.name} cannot be read.") from problem
-        if self._read is None or self._read[0] != stamp:
-            self._read = stamp, policy_records(self.policy, schema)
+        if self._held is None or self._held[0] != stamp:
+            self._held = stamp, self._read(self.policy, schema)
             self._seated.clear()
-        return self._read[1]
+        return self._held[1]
 
     def _note(self, event: str, detail: str) -> None:
+        _log.log(logging.WARNING if event == "refused" else logging.INFO, "%s: %s", event, printable(detail))
         self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (_now(), event, printable(detail)))
 
 

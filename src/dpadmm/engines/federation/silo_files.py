@@ -1,6 +1,9 @@
 """The directory of a silo: policy, keys, ledger, state; and the private table it stands for."""
 
+import pickle
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +16,9 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
 if TYPE_CHECKING:
+    from dpadmm.datasets.cells import ScreenedCells
     from dpadmm.datasets.encoding import RowEncoding
     from dpadmm.datasets.schema import Schema, Screening
-    from dpadmm.datasets.tables import ScreenedCells
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
@@ -25,7 +28,6 @@ CREATE TABLE joined (digest TEXT PRIMARY KEY, parent TEXT NOT NULL, terms TEXT N
                      time TEXT NOT NULL);
 CREATE TABLE answers (digest TEXT, round INTEGER, request TEXT NOT NULL, state BLOB, reply BLOB NOT NULL,
                       PRIMARY KEY (digest, round));
-CREATE TABLE begun (digest TEXT, round INTEGER, PRIMARY KEY (digest, round));
 CREATE TABLE log (time TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
 """
 
@@ -52,9 +54,14 @@ class SiloFiles:
         return self.directory / "state.db"
 
     @property
-    def anchor(self) -> Path:
-        """How many answers the state holds at least."""
-        return self.directory / "state.head"
+    def lock(self) -> Path:
+        """Held by the process that serves."""
+        return self.directory / "running.lock"
+
+    @property
+    def certificate(self) -> Path:
+        """The TLS certificate of the process that serves, and its key."""
+        return self.directory / "tls.pem"
 
     @property
     def schema(self) -> Path:
@@ -64,6 +71,14 @@ class SiloFiles:
     def ledger(self, noise: NoiseOrigin) -> Path:
         """The ledger; rehearsals have one of their own, so that test noise never stands in the real one."""
         return self.directory / ("ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger")
+
+    def check(self) -> None:
+        """Refuse a directory that is no silo's, by name."""
+        lacking = [path.name for path in (self.policy, self.key, self.state, self.schema) if not path.is_file()]
+        if lacking:
+            is_other = (self.directory / "coordinator.key").exists()
+            what = "a coordinator's directory" if is_other else f"no silo's directory: it has no {lacking[0]}"
+            raise InputError(f"{self.directory} is {what}. Give one that `dpadmm silo init` has made.")
 
     def create(self, policy: Policy, epsilon: float, delta: float, *, is_summed: bool = False) -> "Records":
         """Make the directory of a new silo; nothing is overwritten.
@@ -82,7 +97,7 @@ class SiloFiles:
             raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
         records = policy_records(policy, Path(policy.schema))
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.directory.chmod(0o700)  # also one that was there already: logs and Flower's files are in it
+        self.directory.chmod(0o700)  # also one that was there already
         shutil.copyfile(policy.schema, self.schema)
         usual = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
         # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
@@ -147,6 +162,29 @@ def policy_records(policy: Policy, schema: Path) -> Records:
     """Read the table of a silo by its owner's rules; one of a secret size may be empty."""
     may_be_empty = not policy.relation.has_public_sizes
     return read_records(Path(policy.data), schema, policy.screening, policy.has_header, may_be_empty=may_be_empty)
+
+
+def records_apart(policy: Policy, schema: Path) -> Records:
+    """Read the table in a process of its own: what reading takes, a third of a silo's memory, is given back."""
+    child = [sys.executable, "-c", f"import {__name__} as files; files.hand_over()"]
+    done = subprocess.run(child, input=pickle.dumps((policy, schema)), stdout=subprocess.PIPE, check=False)
+    if done.returncode:
+        raise InputError("The process that reads the table has failed; what it wrote above says why.")
+    found: Records | InputError = pickle.loads(done.stdout)
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def hand_over() -> None:
+    """Be that process: the rules and the schema's file come in, the records or why there are none go out."""
+    found: Records | InputError
+    try:
+        found = policy_records(*pickle.load(sys.stdin.buffer))
+        _ = found.table.digests  # computed here, where the cells are as they were read
+    except InputError as refusal:
+        found = InputError(str(refusal))
+    pickle.dump(found, sys.stdout.buffer)
 
 
 def read_records(

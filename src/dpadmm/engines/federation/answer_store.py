@@ -1,0 +1,100 @@
+"""A silo's answers, kept in its state file; and whether that file and the ledger tell the same story."""
+
+import hashlib
+import sqlite3
+from collections import defaultdict
+from pathlib import Path
+
+from dpadmm.engines.federation import durable
+from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.messages import Step
+from dpadmm.engines.federation.refusal import Refusal
+from dpadmm.engines.federation.step import State
+from dpadmm.errors import ResumeError
+
+MOST_RUNS = 64
+"""Runs that a silo tells others about: a voucher is no longer than that."""
+
+Marks = dict[str, dict[int, str]]
+"""By run and round, the digest of an answer."""
+
+
+def digest_of(reply: bytes) -> str:
+    """Return the digest by which a ledger knows an answer."""
+    return hashlib.sha256(reply).hexdigest()
+
+
+class AnswerStore:
+    """The answers in a silo's state file; who calls holds the file where that matters."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection, self._path = connection, path
+        self._digests: dict[tuple[str, int], str] = {}
+        self._runs: dict[str, str] = {}
+
+    def find(self, request: Step, asked: str) -> bytes | None:
+        """Return the answer given to this very request; refuse another request for an answered round."""
+        query = "SELECT request, reply FROM answers WHERE digest = ? AND round = ?"
+        found = self._connection.execute(query, (request.digest, request.round)).fetchone()
+        if found is None:
+            return None
+        if found[0] != asked:
+            raise Refusal(f"Round {request.round} was answered to another request; it is answered once only.")
+        return bytes(found[1])
+
+    def last(self, digest: str) -> tuple[int | None, State | None]:
+        """Return the last answered round and the state after it, None if the run ended there."""
+        query = "SELECT round, state FROM answers WHERE digest = ? ORDER BY round DESC LIMIT 1"
+        row = self._connection.execute(query, (digest,)).fetchone()
+        if row is None:
+            return None, None
+        return int(row[0]), None if row[1] is None else durable.unpack(row[1])
+
+    def rounds(self) -> dict[str, int]:
+        """Return the last answered rounds of the latest runs, by their terms as JSON."""
+        query = "SELECT terms, MAX(round) FROM answers JOIN joined USING (digest) GROUP BY digest "
+        query += "ORDER BY joined.rowid DESC LIMIT ?"
+        return {str(terms): int(k) for terms, k in self._connection.execute(query, (MOST_RUNS,)).fetchall()}
+
+    def store(self, request: Step, asked: str, state: State | None, reply: bytes) -> None:
+        """Write state and answer; they become durable when the transaction ends, before the answer leaves."""
+        self._connection.execute("UPDATE answers SET state = NULL WHERE digest = ?", (request.digest,))
+        row = (request.digest, request.round, asked, None if state is None else durable.pack(state), reply)
+        self._connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
+
+    def check(self, marked: Marks) -> None:
+        """Refuse a state that lacks, or has otherwise, an answer that the ledger has marked, or has too many others.
+
+        The last answer of a run may be without a mark: its process ended between the two. It has not left.
+        """
+        stored = self.marks()
+        for run, marks in marked.items():
+            lost = [k for k, digest in marks.items() if stored.get(run, {}).get(k) != digest]
+            if lost:
+                raise ResumeError(
+                    f"The ledger has marked an answer to round {max(lost)} of {run}, which {self._path} does not have: "
+                    "it is an older copy. Put the newest one back."
+                )
+        for run, answers in stored.items():
+            if any(k not in marked.get(run, {}) for k in sorted(answers)[:-1]):
+                raise ResumeError(
+                    f"{self._path} has answers of {run} that the ledger does not know: the ledger is an older copy. "
+                    "Put the newest one back."
+                )
+
+    def marks(self) -> Marks:
+        """Return the digests of all answers."""
+        found: Marks = defaultdict(dict)
+        for digest, k in self._connection.execute("SELECT digest, round FROM answers").fetchall():
+            if (digest, k) not in self._digests:  # large ones are read once only
+                query = "SELECT reply FROM answers WHERE digest = ? AND round = ?"
+                self._digests[digest, k] = digest_of(self._connection.execute(query, (digest, k)).fetchone()[0])
+            found[self._run(digest)][int(k)] = self._digests[digest, k]
+        return found
+
+    def _run(self, digest: str) -> str:
+        """Return what the ledger calls a run."""
+        if digest not in self._runs:
+            (terms,) = self._connection.execute("SELECT terms FROM joined WHERE digest = ?", (digest,)).fetchone()
+            self._runs[digest] = Agreement.from_json(terms).paid_run
+        return self._runs[digest]

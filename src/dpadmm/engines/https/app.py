@@ -1,0 +1,132 @@
+"""What a coordinator's port offers, a small ASGI app: `GET /next`, wait for a letter; `PUT /answers/MARK`, answer it.
+
+Everybody who gets here has shown a certificate of a participant (`door`). What is too large, packed, slow or too
+frequent is refused before it is read; all else is 404.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import Any
+
+from dpadmm.engines.https.post import PostOffice
+
+POLL_SECONDS = 25.0
+"""How long a silo waits for a letter before it asks again."""
+
+BODY_SECONDS = 60.0
+"""How long a body may take."""
+
+RATE, BURST = 100.0, 200.0
+"""Requests a second of one silo, and how many at once."""
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+_PIECE = 64 * 1024
+_MARK = re.compile("/answers/([0-9a-f]{64})")
+_WORDS = {
+    400: "The body is not as long as announced.",
+    403: "You take part in no run that is open here.",
+    404: "Nobody waits for this.",
+    408: "The body took too long.",
+    411: "Say how long the body is.",
+    413: "The body is longer than the terms allow.",
+    415: "Bodies are not packed here.",
+    429: "Too many requests.",
+}
+
+
+@dataclass
+class Allowance:
+    """Requests that a silo may still make; grows with time up to `BURST`."""
+
+    left: float = BURST
+    at: float = field(default_factory=time.monotonic)
+
+    def take(self) -> bool:
+        """Use one, if there is one."""
+        now = time.monotonic()
+        self.left, self.at = min(BURST, self.left + RATE * (now - self.at)), now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+class BadRequest(Exception):
+    """A request is refused with this status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(_WORDS[status])
+        self.status = status
+
+
+class Mail:
+    """The ASGI app."""
+
+    def __init__(self, post: PostOffice) -> None:
+        """Serve letters from this office."""
+        self._post = post
+        self._allowed: dict[str, Allowance] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            async with asyncio.timeout(POLL_SECONDS + BODY_SECONDS):
+                status, body = await self._answer(scope, receive)
+        except BadRequest as refusal:
+            status, body = refusal.status, str(refusal).encode()
+        headers = [(b"content-type", b"application/octet-stream"), (b"content-length", str(len(body)).encode())]
+        headers.append((b"date", formatdate(usegmt=True).encode()))  # of now: uvicorn's is that of the poll's beginning
+        if status >= 400:
+            headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        for start in range(0, max(len(body), 1), _PIECE):  # what is not read in time waits here, not in a buffer
+            rest = {"body": body[start : start + _PIECE], "more_body": start + _PIECE < len(body)}
+            await send({"type": "http.response.body", **rest})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        key, place = str(scope["state"]["silo"]), (scope["method"], scope["path"])
+        largest = self._post.largest(key)
+        if largest is None:
+            raise BadRequest(403)
+        if not self._allowed.setdefault(key, Allowance()).take():
+            raise BadRequest(429)
+        if place == ("GET", "/next"):
+            letter = await self._post.next(key, POLL_SECONDS)
+            return (204, b"") if letter is None else (200, letter)
+        mark = _MARK.fullmatch(place[1])
+        if place[0] != "PUT" or mark is None:
+            raise BadRequest(404)
+        body = await _body(dict(scope["headers"]), receive, largest)
+        if not self._post.deliver(key, mark[1], body):
+            raise BadRequest(404)
+        return 204, b""
+
+
+async def _body(headers: Mapping[bytes, bytes], receive: Receive, largest: int) -> bytes:
+    """Return the body of a request, which must say how long it is, and be no longer."""
+    if b"content-encoding" in headers:
+        raise BadRequest(415)
+    told = headers.get(b"content-length", b"")
+    if not told.isdigit() or b"transfer-encoding" in headers:  # which would hold, whatever the length says
+        raise BadRequest(411)
+    if int(told) > largest:
+        raise BadRequest(413)
+    body, is_more = bytearray(), True
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while is_more and len(body) <= int(told):
+                part = await receive()
+                body += part.get("body", b"")
+                is_more = bool(part.get("more_body")) and part["type"] == "http.request"
+    except TimeoutError:
+        raise BadRequest(408) from None
+    if len(body) != int(told):
+        raise BadRequest(400)
+    return bytes(body)

@@ -1,0 +1,153 @@
+"""Processes of a federation: one per directory, ended by signals, children that are never left behind."""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from dpadmm.errors import InputError
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded here: nothing may be loaded after a fork
+
+
+@contextlib.contextmanager
+def sole(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file; `InputError` if another process holds it. It is free again when this process ends."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            raise InputError(f"{what} is running already (it holds {path}). End it first.") from problem
+        yield
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds a lock file."""
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+class Ended(BaseException):
+    """A signal has asked this process to end."""
+
+
+class EndSignals:
+    """SIGTERM and SIGINT: what waits is ended at once, work is ended when it is done; a second signal ends all."""
+
+    def __init__(self) -> None:
+        """Take over both signals."""
+        self.is_asked = False
+        self._is_waiting = False
+        for how in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(how, self._ask)
+
+    def _ask(self, *_: object) -> None:
+        self.is_asked = True
+        for how in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(how, signal.SIG_DFL)
+        if self._is_waiting:
+            raise Ended
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Within, a signal raises `Ended`."""
+        if self.is_asked:
+            raise Ended
+        self._is_waiting = True
+        try:
+            yield
+        finally:
+            self._is_waiting = False
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; `Ended` if a signal comes."""
+        with self.waiting():
+            time.sleep(seconds)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that what it made is cleared away."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt("asked to end; nothing of the rehearsal is left")
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@dataclass
+class Process:
+    """A child process with its log file; ends with its parent (on Linux) or when `stop` is called."""
+
+    popen: "subprocess.Popen[bytes]"
+    log: Path
+    _file: IO[bytes]
+
+    @classmethod
+    def start(cls, arguments: Sequence[str], log: Path) -> "Process":
+        """Start a process in a group of its own, with output to `log`."""
+        file = log.open("ab")
+        popen = subprocess.Popen(
+            list(arguments),
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+        return cls(popen, log, file)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self.popen.poll() is None
+
+    def tail(self, characters: int = 2000) -> str:
+        """Return the end of its log."""
+        return self.log.read_text(encoding="utf-8", errors="replace")[-characters:]
+
+    def ask_to_stop(self) -> None:
+        """Ask the process to end, without waiting."""
+        if self.is_alive:
+            self.popen.terminate()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """End the process, by force if it does not follow."""
+        self.ask_to_stop()
+        try:
+            self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._file.close()
+
+    def kill(self) -> None:
+        """End it as kill -9 would."""
+        self.popen.kill()
+        self.popen.wait()
+        self._file.close()
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to end this process when the thread that started it ends, however it ends."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,56 @@
+"""Ask a coordinator's service for a run, and watch it in its file."""
+
+import time
+from collections.abc import Callable
+
+from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.coordinator import Progress
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+from dpadmm.engines.federation.outcome import FederationOutcome, outcome_of
+from dpadmm.engines.federation.refusal import FederationStopped
+from dpadmm.engines.https.processes import is_held
+
+LOOK_SECONDS = 0.1
+AWAY_SECONDS = 20.0
+"""How long the service may be away, as while it is started again."""
+
+
+def watch(
+    files: CoordinatorFiles,
+    agreement: Agreement,
+    show: Callable[[Progress], None] = lambda _: None,
+    away_seconds: float = AWAY_SECONDS,
+    check: Callable[[], None] = lambda: None,
+) -> FederationOutcome:
+    """Have these terms run to their end and return the outcome; `FederationStopped` says why it could not be reached.
+
+    A run that was interrupted continues: its file knows what is done. It goes on when nobody watches. `check` is called
+    again and again, and may raise.
+    """
+    run = files.open_run(agreement)
+    try:
+        run.ask()
+        last, served = None, time.monotonic()
+        while True:
+            run.refresh()
+            is_done = run.is_done  # before what is shown, so that the end is shown too
+            progress = run.progress()
+            if progress != last:
+                show(progress)
+                last = progress
+            if is_done:
+                return outcome_of(run)
+            reason = run.reason_to_stop()
+            if reason is not None:
+                raise FederationStopped(reason)
+            if is_held(files.lock):
+                served = time.monotonic()
+            elif time.monotonic() - served > away_seconds:
+                raise FederationStopped(
+                    f"Nobody serves {files.directory}: run `dpadmm coordinator run {files.directory}`, and this again. "
+                    f"The run stays at round {max(run.round, 0)}; nothing is lost."
+                )
+            check()
+            time.sleep(LOOK_SECONDS)
+    finally:
+        run.close()

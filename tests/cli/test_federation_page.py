@@ -1,0 +1,180 @@
+"""The commands and files of docs/federation.md, word by word: real processes, over TLS.
+
+Changed are only the host and port, what the schema implies, and that three silos do what the page shows for one.
+"""
+
+import re
+import shlex
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+from dpadmm.engines.federation.silo_files import schema_digest
+from dpadmm.engines.https.service import free_port
+from dpadmm.reporting.model import ReleasedModel
+
+CLINICS = ("clinic", "north", "south")
+
+
+def documented(language: str) -> list[str]:
+    """Return the blocks of docs/federation.md in a language."""
+    text = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+class Machines:
+    """Everybody's machine: runs and starts what the page says, each command in a process of its own."""
+
+    def __init__(self, programs) -> None:
+        self.programs, self.port = programs, free_port()
+        self.said: dict[tuple[str, str], str] = {}
+
+    def words(self, line: str, name: str) -> list[str]:
+        for old, new in {
+            "--host 0.0.0.0 --port 9092": f"--host 127.0.0.1 --port {self.port}",
+            "federation.example.org:9092": f"127.0.0.1:{self.port}",
+            "clinic": name,
+        }.items():
+            line = line.replace(old, new)
+        return shlex.split(line)[1:]
+
+    def run(self, line: str, name: str = "clinic") -> None:
+        done = self.programs.run(*self.words(line, name), typed="y\n")
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        self.said[" ".join(line.split()[1:3]), name] = done.stdout
+
+    def do(self, line: str) -> None:
+        """Do what a line says, at every silo if it is for silos."""
+        verb = " ".join(line.split()[1:3])
+        if verb == "coordinator run":
+            self.programs.wait(self.programs.start(*self.words(line, "clinic")), "listens on")
+        elif verb == "silo run":
+            for name in CLINICS:
+                self.programs.start(*self.words(line, name))
+        elif verb.startswith("silo"):
+            with ThreadPoolExecutor() as together:
+                list(together.map(lambda name: self.run(line, name), CLINICS))
+        else:
+            self.run(line)
+
+    def entry(self, name: str) -> str:
+        """Return a silo's entry for the federation file, as `silo init` has printed it."""
+        return re.search(r'name = "\w+"\nrecords = \d+\nkey = "\w{64}"', self.said["silo init", name])[0]
+
+
+def test_the_rehearsal(place, programs):
+    """The first command of the page."""
+    command, *_ = documented("sh")
+    words = shlex.split(command)
+    assert words[:3] == ["dpadmm", "federate", "--local"]
+    done = programs.run(*words[1:])
+    assert done.returncode == 0, done.stderr
+    assert "REHEARSAL, not a private release" in done.stdout
+    assert "Wrote the model to model.json.\nWrote the report to report.html." in done.stdout
+    model = ReleasedModel.load("model.json")
+    assert model.choice.rounds == 10
+    assert [silo.cost.epsilon for silo in model.silos] == pytest.approx([1.0] * 4, rel=1e-9)
+    page = Path("report.html").read_text()
+    assert "Not a private release" in page
+    assert all(f'<th scope="row">{silo.name}</th>' in page for silo in model.silos)
+
+
+def test_the_way_for_real(place, programs):
+    """All further commands and the file, with secure noise."""
+    machines = Machines(programs)
+    lines = [line for script in documented("sh")[1:] for line in script.splitlines()]
+    check = lines.pop()
+    for line in lines:
+        machines.do(line)
+        if line.startswith("dpadmm silo init"):
+            Path("federation.toml").write_text(filled(documented("toml")[0], machines))
+    federated = machines.said["federate federation.toml", "clinic"]
+    assert "round 10/10" in federated
+    assert "(private release)" in federated
+    model = ReleasedModel.load("model.json")
+    assert [column.name for column in model.profile.columns] == ["age", "dose"]
+    assert model.guarantee.is_release
+    assert [silo.name for silo in model.silos] == list(CLINICS)
+    page = Path("report.html").read_text()
+    assert f"{model.run}</code>" in page
+    assert check.replace("clinic", "SILO") in page
+    for name in CLINICS:
+        assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in machines.said["silo approve", name]
+        machines.run(check, name)
+        assert f"{name}/ledger, as of" in Path("model.html").read_text()
+        assert "ε 1 of 2" in Path("model.html").read_text()
+        Path("model.html").unlink()  # the next owner has a machine of its own
+
+
+def filled(template: str, machines: Machines) -> str:
+    """Return the documented federation file with what the commands have printed."""
+    head, said = template[: template.index("[[participants]]")], machines.said
+    for name in ("dimension", "n_numeric", "n_categorical", "n_counts"):
+        number = re.search(rf"\b{name} = \d+", said["silo init", "clinic"])[0]
+        head, found = re.subn(rf"^{name} = \d+", number, head, flags=re.MULTILINE)
+        assert found == 1
+    printed = {"coordinator": said["coordinator init", "clinic"], "schema": said["silo init", "clinic"]}
+    for name, text in printed.items():
+        head = head.replace(f'{name} = "…"', re.search(rf'{name} = "\w{{64}}"', text)[0])
+    assert "…" not in head
+    return head + "".join(f"[[participants]]\n{machines.entry(name)}\n" for name in CLINICS)
+
+
+def test_the_way_under_masks(cli, place, programs):
+    """The commands and the file about masks, up to the owners' approval; then all goes on as above."""
+    (script,) = documented("bash")
+    make, show, approve = script.splitlines()
+    machines = Machines(programs)
+    open_port, serve, federate = (
+        next(line for block in documented("sh") for line in block.splitlines() if line.startswith(start))
+        for start in ("dpadmm coordinator run", "dpadmm silo run", "dpadmm federate federation.toml")
+    )
+    key = re.search(r'coordinator = "(\w{64})"', cli.run("coordinator", "init", "coordinator").stdout)[1]
+    shown = {}
+    for name in CLINICS:
+        made = cli.run(*machines.words(make, name))
+        assert made.exit_code == 0
+        machines.said["silo init", name] = made.stdout
+        shown[name] = cli.run(*machines.words(show, name)).stdout
+    text = documented("toml")[1].replace("dimension = 24", "dimension = 2").replace("rounds = 50", "rounds = 3")
+    text = text.replace('coordinator = "…"', f'coordinator = "{key}"')
+    text = text.replace('schema = "…"', f'schema = "{schema_digest("schema.json")}"')
+    people = "".join(f"\n[[participants]]\n{machines.entry(name)}\n" for name in CLINICS)
+    Path("federation.toml").write_text(text + people)
+    told = {name: re.search(r"past the coordinator: ([0-9a-f-]{35})", shown[name])[1] for name in CLINICS}
+    words = shlex.split(approve.replace("north=…", f"north={told['north']}"))[1:]
+
+    def said(*words):
+        done = cli.run(*words, "--yes")
+        return done.exit_code, done.stdout + done.stderr
+
+    code, text = said("silo", "approve", "clinic", "federation.toml")
+    assert code == 2
+    assert "keys of north, south are not confirmed" in text
+    assert "silo approve --peer NAME=FINGERPRINT" in text
+    assert "north  NOT CONFIRMED" in text
+    assert told["north"] not in text  # who reads it here and types it in has confirmed nothing
+    assert "--peer takes NAME=FINGERPRINT, got 'north'" in said(*words[:4], "--peer", "north")[1]
+    code, text = said(*(word.replace("south=…", f"south={told['north']}") for word in words))
+    assert code == 2
+    assert f"its fingerprint is {told['south']}" in text
+    code, text = said(*(word.replace("south=…", f"south={told['south']}") for word in words))
+    assert code == 0, text
+    assert "against the coordinator with up to 1 silo, who see sums" in text
+    assert f"north  {told['north']}  confirmed" in text
+    assert f"clinic  {told['clinic']}  this silo" in text
+    assert "Certified cost to a record here: epsilon 1 at delta 1e-06" in text
+    assert "from the coordinator with up to 1 silo, who see sums" in cli.run("silo", "show", "clinic").stdout
+    for name in CLINICS[1:]:
+        peers = [word for other in CLINICS if other != name for word in ("--peer", f"{other}={told[other]}")]
+        assert said("silo", "approve", name, "federation.toml", *peers)[0] == 0
+    for line in (open_port, serve, federate):
+        machines.do(line)
+    model = ReleasedModel.load("model.json")
+    assert model.guarantee.view == "aggregate"
+    assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
+    for name in CLINICS:
+        model.verify(ledger=Path(name) / "ledger")
