@@ -176,7 +176,7 @@ class Passing(socketserver.StreamRequestHandler):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a second address of the loopback")
 def test_silos_dial_through_the_proxy_of_their_environment(federation, programs, monkeypatch):
-    port = free_port()
+    port = free_port("127.0.0.2")
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Passing) as proxy:
         proxy.asked = set()
         threading.Thread(target=proxy.serve_forever, daemon=True).start()

@@ -132,7 +132,7 @@ def approve(
             f"{_sight_words(terms)}\n{_identity_words(silo, agreement)}"
             f"{_encoding_words(terms, agent)}\n"
             f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
-            f"at delta {agreement.delta:.3g}\nDigest {agreement.digest}"
+            f"at delta {agreement.delta:.3g}\n{_left_words(silo)}\nDigest {agreement.digest}"
         )
         if not yes:
             typer.confirm("Approve these terms?", abort=True)
@@ -157,6 +157,15 @@ def run(
         run_silo(directory, coordinator)
 
 
+def _left_words(silo: "Silo") -> str:
+    """Say what is left of the budget, which the silo checks when the run starts."""
+    from dpadmm.privacy.ledger import open_for_reading
+
+    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
+        stated = ledger.statement()
+    return f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
+
+
 def _is_summed(view: str, colluders: int | None) -> bool:
     from dpadmm.errors import InputError
     from dpadmm.privacy.protection import View
@@ -170,17 +179,16 @@ def _is_summed(view: str, colluders: int | None) -> bool:
 
 def _confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
     """Keep a fingerprint that the owner has typed; one that is not in the terms is told at once."""
-    from dpadmm.engines.federation.keys import fingerprint
     from dpadmm.errors import InputError
 
     name, is_pair, digits = told.rpartition("=")
     if not is_pair:
         raise InputError(f"--peer takes NAME=FINGERPRINT, got {told!r}.")
-    person = agreement.participants[agreement.agent(name)]
+    agreement.agent(name)  # refuses a name that is not in the terms
     silo.confirm_peer(name, digits)
     if name in silo.unconfirmed(agreement):
         raise InputError(
-            f"The terms name another key for {name}: its fingerprint is {fingerprint(person.key)}, you were told "
+            f"The terms name another key for {name} than the one with the fingerprint that you were told, "
             f"{digits}. Do not approve them; find out who wrote them."
         )
 
@@ -232,9 +240,9 @@ def _print_participant(directory: Path) -> None:
         f"\n[[participants]]\nname = {json.dumps(silo.policy.name, ensure_ascii=False)}\n"
         f'{records}\nkey = "{silo.public_key}"'
     )
-    typer.echo(f"# fingerprint for the other owners, past the coordinator: {fingerprint(silo.public_key)}")
     schema = Schema.load(silo.files.schema)
     typer.echo(f'# schema = "{schema.digest}"')
     numbers = ", ".join(f"{name} = {number}" for name, number in profile_terms(schema).items())
     typer.echo(f"# dimension = {schema.dimension}; with a profile_share also: {numbers}")
+    typer.echo(f"\nFingerprint, for the other owners and past the coordinator: {fingerprint(silo.public_key)}")
     silo.close()

@@ -134,3 +134,19 @@ def test_whoever_waits_reads_why_a_drive_has_ended(world):
     assert not again.log()
     world.drive(again)
     assert again.is_done
+
+
+def test_a_run_is_there_with_its_terms_or_not_at_all(world, monkeypatch):
+    """Whoever looks for runs meanwhile, or is killed meanwhile, leaves nothing half made."""
+    path = world.place / "made.db"
+
+    def killed(self, place):
+        assert not path.exists()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(path), "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            world.coordinator(name="made.db")
+    assert not path.exists()
+    assert world.coordinator(name="made.db").agreement == world.agreement

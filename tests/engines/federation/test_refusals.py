@@ -450,3 +450,14 @@ def test_an_older_copy_of_the_state_is_refused(world, worlds):
     state.write_bytes(newer)
     world = worlds.reopened(world)
     assert world.first.answer(second) == answer
+
+
+def test_whoever_is_refused_again_and_again_fills_no_disk(world, monkeypatch):
+    """The log keeps the latest refusals, and everything else."""
+    monkeypatch.setattr("dpadmm.engines.federation.silo.MOST_REFUSALS", 5)
+    before = [entry for entry in world.first.log() if entry.event != "refused"]
+    for _ in range(9):
+        world.first.answer(b"x" * 100)
+    log = world.first.log()
+    assert sum(entry.event == "refused" for entry in log) == 5
+    assert [entry for entry in log if entry.event != "refused"] == before

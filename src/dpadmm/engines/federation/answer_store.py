@@ -12,9 +12,6 @@ from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.step import State
 from dpadmm.errors import ResumeError
 
-MOST_RUNS = 64
-"""Runs that a silo tells others about: a voucher is no longer than that."""
-
 Marks = dict[str, dict[int, str]]
 """By run and round, the digest of an answer."""
 
@@ -51,10 +48,10 @@ class AnswerStore:
         return int(row[0]), None if row[1] is None else durable.unpack(row[1])
 
     def rounds(self) -> dict[str, int]:
-        """Return the last answered rounds of the latest runs, by their terms as JSON."""
+        """Return the last answered rounds of all runs, the latest first, by their terms as JSON."""
         query = "SELECT terms, MAX(round) FROM answers JOIN joined USING (digest) GROUP BY digest "
-        query += "ORDER BY joined.rowid DESC LIMIT ?"
-        return {str(terms): int(k) for terms, k in self._connection.execute(query, (MOST_RUNS,)).fetchall()}
+        query += "ORDER BY joined.rowid DESC"
+        return {str(terms): int(k) for terms, k in self._connection.execute(query).fetchall()}
 
     def store(self, request: Step, asked: str, state: State | None, reply: bytes) -> None:
         """Write state and answer; they become durable when the transaction ends, before the answer leaves."""
@@ -82,14 +79,29 @@ class AnswerStore:
                     "Put the newest one back."
                 )
 
+    def unmarked(self, marked: Marks) -> list[tuple[Agreement, int, str]]:
+        """Return the answers without a mark: their terms, their rounds, in order, and their digests."""
+        lacking = {run: sorted(marks.keys() - marked.get(run, {}).keys()) for run, marks in self.marks().items()}
+        if not any(lacking.values()):
+            return []
+        terms = [Agreement.from_json(text) for (text,) in self._connection.execute("SELECT terms FROM joined")]
+        return [(each, k, self._digests[each.digest, k]) for each in terms for k in lacking.get(each.paid_run, ())]
+
+    def has_left(self, request: Step, reply: bytes) -> None:
+        """Remember an answer that leaves: a file that was put back in place, under this process, lacks it."""
+        self._digests[request.digest, request.round] = digest_of(reply)
+
     def marks(self) -> Marks:
         """Return the digests of all answers."""
         found: Marks = defaultdict(dict)
-        for digest, k in self._connection.execute("SELECT digest, round FROM answers").fetchall():
+        rows = [(str(digest), int(k)) for digest, k in self._connection.execute("SELECT digest, round FROM answers")]
+        if self._digests.keys() - set(rows):
+            raise ResumeError(f"{self._path} was replaced by an older copy while it was open. Put the newest one back.")
+        for digest, k in rows:
             if (digest, k) not in self._digests:  # large ones are read once only
                 query = "SELECT reply FROM answers WHERE digest = ? AND round = ?"
                 self._digests[digest, k] = digest_of(self._connection.execute(query, (digest, k)).fetchone()[0])
-            found[self._run(digest)][int(k)] = self._digests[digest, k]
+            found[self._run(digest)][k] = self._digests[digest, k]
         return found
 
     def _run(self, digest: str) -> str:

@@ -87,11 +87,8 @@ class Coordinator:
         agreed_run(agreement)
         if agreement.coordinator != key.public:
             raise InputError("The federation file names another coordinator's key than this one's.")
-        durable.create(path, APPLICATION, _TABLES)
-        connection = durable.connect(path, APPLICATION)
-        with durable.exclusive(connection):
-            connection.execute("INSERT INTO phases VALUES (0, ?, '', 0)", (agreement.as_json(),))
-        connection.close()
+        first = "INSERT INTO phases VALUES (0, ?, '', 0)", (agreement.as_json(),)
+        durable.create(path, APPLICATION, _TABLES, first)
         return cls(path, key, clock)
 
     def close(self) -> None:
@@ -112,6 +109,7 @@ class Coordinator:
         self.phase, self._parent, self._left_in = int(row[0]), str(row[2]), int(row[3])
         self.terms: AgreedRun = agreed_run(Agreement.from_json(row[1]))
         self._joined: set[int] = set()
+        self._closed = {str(parent) for (parent,) in self._connection.execute("SELECT parent FROM phases")}
         self._doubts = Doubts(self.terms, self._clock)
         self._handed: set[str] = set()
         self._made: dict[tuple[int, int], Request] = {}
@@ -332,7 +330,12 @@ class Coordinator:
         return self._connection.execute(query, (self.phase, agent, envelope)).fetchone() is not None
 
     def _is_late(self, agent: int, answer: Message, k: int) -> bool:
-        """Say whether an answer is a second copy that a repeated request brought; raise the refusal of this one."""
+        """Say whether an answer is a second copy that a repeated request brought, or about terms that are over.
+
+        Raise the refusal of this request.
+        """
+        if getattr(answer, "digest", None) in self._closed:
+            return True
         is_asked = agent in self.terms.asked(k)
         if isinstance(answer, Refused):
             if answer.request in self._handed or (is_asked and answer.request == self._request(agent).mark):

@@ -17,17 +17,24 @@ VERSION = 2
 """Since 2 the answers in a silo's file are marked in its ledger."""
 
 _BUSY_SECONDS = 60.0
+_PASSING_ERRNO = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EAGAIN)
 _PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY)
 
 
-def create(path: Path, application: int, schema: str) -> None:
-    """Make a new file with these tables; an existing one is refused."""
+def create(path: Path, application: int, schema: str, first: tuple[str, tuple[Any, ...]] | None = None) -> None:
+    """Make a new file with these tables, and with a first row if one is given; an existing one is refused.
+
+    It appears under its name when it is complete.
+    """
     if path.exists():
         raise InputError(f"{path} is there already and is never overwritten. Choose another place.")
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     connection = sqlite3.connect(draft)
     connection.executescript(f"PRAGMA application_id = {application}; PRAGMA user_version = {VERSION}; {schema}")
+    if first is not None:
+        connection.execute(*first)
+        connection.commit()
     connection.close()
     draft.chmod(0o600)
     draft.rename(path)
@@ -78,7 +85,7 @@ def is_machines(problem: BaseException) -> bool:
     cause = problem.__cause__ or problem
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _PASSING
-    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+    return isinstance(cause, OSError) and cause.errno in _PASSING_ERRNO
 
 
 def pack(arrays: Sequence[Floats]) -> bytes:

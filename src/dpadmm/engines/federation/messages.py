@@ -23,6 +23,9 @@ VERSION = 1
 LARGEST_BODY = 64 * 2**20
 """Bytes of a body that are read at most."""
 
+NONCE_DIGITS = 32
+"""Hex digits of a nonce: others repeat it in what they sign, so that its length is not for the silo to choose."""
+
 MOST_PARTS = 100_000
 """Values, lists and objects in a body at most: vectors are text, and count as one."""
 
@@ -135,6 +138,10 @@ class Unsure(Message):
     agent: int
     nonce: str
 
+    def __post_init__(self) -> None:
+        """Check the nonce."""
+        _check_nonce(self.nonce)
+
 
 @dataclass(frozen=True)
 class Vouch(Message):
@@ -169,6 +176,10 @@ class Voucher(Message):
     about: int
     nonce: str
     seen: Seen
+
+    def __post_init__(self) -> None:
+        """Check the nonce."""
+        _check_nonce(self.nonce)
 
 
 @dataclass(frozen=True)
@@ -242,6 +253,11 @@ def _text(value: Any) -> str:
     if any("\ud800" <= sign <= "\udfff" for sign in ("" if value.isascii() else value)):
         raise MessageError("A message has text with half a character, which cannot be written.")
     return value
+
+
+def _check_nonce(value: str) -> None:
+    if len(value) != NONCE_DIGITS or not all(sign in "0123456789abcdef" for sign in value):
+        raise MessageError(f"A message has {value!r:.40} where a nonce of {NONCE_DIGITS} hex digits belongs.")
 
 
 def _whole(value: Any) -> int:

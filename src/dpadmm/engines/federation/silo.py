@@ -23,7 +23,7 @@ from typing import Any, cast
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import Agreement
-from dpadmm.engines.federation.answer_store import AnswerStore, digest_of
+from dpadmm.engines.federation.answer_store import AnswerStore, Marks, digest_of
 from dpadmm.engines.federation.columns import (
     check_bare_request,
     counts_to_send,
@@ -62,6 +62,9 @@ from dpadmm.problems.arrays import Floats
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
 """What is told of a failed step: that it failed, once."""
+
+MOST_REFUSALS = 10_000
+"""Refusals that a silo's log keeps, the latest ones."""
 
 _log = logging.getLogger("dpadmm.silo")
 
@@ -219,20 +222,19 @@ class Silo:
             with durable.exclusive(self._connection):
                 marked = ledger.answers()
                 self._answers.check(marked)
+                self._settle(ledger, marked)
                 if self._answers.find(request, asked) is None:
                     self._due(terms, agent, request)  # mask keys that come with it are taken for good
                     if self._asks_others and request.digest not in self._assured:
                         return self._unsure(request.digest, agent)
             with durable.exclusive(self._connection):
                 reply = self._answers.find(request, asked)
-                if reply is None or request.round not in marked.get(
-                    run, {}
-                ):  # paid for once; perhaps by a process that has ended
-                    self._reserve(confirmed, terms, agent, request.round)
                 if reply is None:
+                    self._reserve(confirmed, terms, agent, request.round)
                     due = self._due(terms, agent, request)
                     reply = self._answer_round(terms, agent, records, secret, request, asked, due)
             ledger.mark_answer(run, request.round, digest_of(reply))
+        self._answers.has_left(request, reply)
         self._masks.flush()
         return reply
 
@@ -241,6 +243,8 @@ class Silo:
         terms, _ = self._joined(request.digest)
         open_envelope(envelope, terms.agreement.coordinator)
         agent, answered = self._me(terms, request), self._answers.rounds()
+        if len(request.relay) > len(terms.agreement.participants):
+            raise MessageError("More silos ask to be vouched for than take part.")
         told = [self.key.seal(vouch_for(terms, agent, answered, each).encode()) for each in request.relay]
         return self.key.seal(Vouched(request.digest, agent, tuple(told)).encode())
 
@@ -287,11 +291,23 @@ class Silo:
         """
         with self._ledger() as ledger:
             if durable.version(self._connection) == 1:
-                for run, marks in self._answers.marks().items():
-                    for k, digest in marks.items():
-                        ledger.mark_answer(run, k, digest)
+                self._settle(ledger, ledger.answers())
                 durable.set_version(self._connection)
             self._answers.check(ledger.answers())
+
+    def _settle(self, ledger: Ledger, marked: Marks) -> None:
+        """Mark every answer that has no mark, of any run, and pay for it first where the ledger does not know of it.
+
+        Its process ended between the two. Or it has left, and the ledger is an older copy, by one round of each run.
+        """
+        for agreement, k, digest in self._answers.unmarked(marked):
+            labels = self._labels(agreement)
+            paid = ledger.newest_round(labels["run"])
+            if paid is None or paid < k:
+                releases = agreed_run(agreement).releases(agreement.agent(self.policy.name), k)
+                if releases:
+                    ledger.confirm([self._records().table]).reserve(releases, **labels)
+            ledger.mark_answer(labels["run"], k, digest)
 
     def _answer_round(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
@@ -446,6 +462,9 @@ class Silo:
     def _note(self, event: str, detail: str) -> None:
         _log.log(logging.WARNING if event == "refused" else logging.INFO, "%s: %s", event, printable(detail))
         self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (_now(), event, printable(detail)))
+        if event == "refused":  # whoever asks in vain as often as he likes fills no disk
+            oldest = "SELECT rowid FROM log WHERE event = 'refused' ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+            self._connection.execute(f"DELETE FROM log WHERE rowid = ({oldest})", (MOST_REFUSALS,))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

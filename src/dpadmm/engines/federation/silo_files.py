@@ -1,5 +1,6 @@
 """The directory of a silo: policy, keys, ledger, state; and the private table it stands for."""
 
+import contextlib
 import pickle
 import shutil
 import subprocess
@@ -184,7 +185,9 @@ def hand_over() -> None:
         _ = found.table.digests  # computed here, where the cells are as they were read
     except InputError as refusal:
         found = InputError(str(refusal))
-    pickle.dump(found, sys.stdout.buffer)
+    with contextlib.suppress(BrokenPipeError):  # the silo may have ended meanwhile
+        sys.stdout.buffer.write(pickle.dumps(found))
+        sys.stdout.flush()
 
 
 def read_records(

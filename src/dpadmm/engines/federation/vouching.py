@@ -4,9 +4,11 @@ A directory that was put back as a whole from a backup agrees with itself, ledge
 for rounds that were answered before. So a silo's process draws nothing for terms until more silos than may collude have
 signed, over a nonce of this process, the last rounds they have seen of it, and none has seen more than its files know,
 in this run or any other that they share. A silo that was asked for round k has seen that everybody asked for round
-k - 1 has answered it.
+k - 1 has answered it. Who is asked is up to the coordinator: where it lies, a round is safe that all others but t have
+seen.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -17,12 +19,15 @@ from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Message, Unsure, Vouch, Vouched, Voucher, Vouchers
 from dpadmm.engines.federation.refusal import MessageError
 from dpadmm.engines.federation.terms import AgreedRun, agreed_run
-from dpadmm.errors import ResumeError
+from dpadmm.errors import InputError, ResumeError
 
 Told = TypeVar("Told", Unsure, Voucher)
 
 PATIENCE_SECONDS = 10.0
-"""How long the coordinator waits for the vouchers of all silos, once it has enough."""
+"""How long the coordinator waits for the vouchers of all silos, once it has enough; at most half of its whole wait."""
+
+MOST_RUNS = 64
+"""Runs that a silo tells another about: a voucher is no longer than that."""
 
 
 def needed(terms: AgreedRun) -> int:
@@ -37,19 +42,29 @@ def seen_of(terms: AgreedRun, about: int, last: int | None) -> int:
 
 
 def vouch_for(terms: AgreedRun, agent: int, answered: Mapping[str, int], envelope: bytes) -> Voucher:
-    """Return what silo `agent` has to say to another's question.
+    """Return what silo `agent` has to say to another's question: about this run, and the latest others of both.
 
-    answered: by their terms, as JSON, the last answered rounds of all its runs.
+    answered: by their terms, as JSON, the last answered rounds of all its runs, the latest first.
     """
     asked = _signed(terms, envelope, Unsure)
-    key, seen = terms.agreement.participants[asked.agent].key, {}
-    for text, last in answered.items():
+    key, this = terms.agreement.participants[asked.agent].key, terms.agreement.as_json()
+    seen: dict[str, int] = {}
+    for text, last in sorted(answered.items(), key=lambda each: each[0] != this):
+        number = _seen_in(text, key, last) if len(seen) < MOST_RUNS else 0
+        if number:
+            seen[hashlib.sha256(text.encode()).hexdigest()] = number
+    told = tuple(sorted(seen.items()))
+    return Voucher(terms.agreement.digest, agent, asked.agent, asked.nonce, told)
+
+
+def _seen_in(text: str, key: str, last: int) -> int:
+    """Return what was seen of the silo with this key in a run with these terms; nothing if it took no part."""
+    try:
         agreement = Agreement.from_json(text)
         them = [number for number, person in enumerate(agreement.participants) if person.key == key]
-        if them:
-            seen[agreement.digest] = seen_of(agreed_run(agreement), them[0], last)
-    told = tuple(sorted((digest, number) for digest, number in seen.items() if number))
-    return Voucher(terms.agreement.digest, agent, asked.agent, asked.nonce, told)
+        return seen_of(agreed_run(agreement), them[0], last) if them else 0
+    except InputError:  # terms of an earlier version, which this one does not take any more
+        return 0
 
 
 def is_vouched_for(
@@ -68,21 +83,26 @@ def is_vouched_for(
     for digest, seen in {pair for told in found.values() for pair in told}:
         known = last(digest)
         if seen > (0 if known is None else known + 1):
+            names = [terms.agreement.participants[who].name for who, told in found.items() if (digest, seen) in told]
             raise ResumeError(
-                f"Other silos have seen this one answer round {seen - 1} of the run {digest[:16]}...; its own files "
-                f"know of {'none' if known is None else f'no round after {known}'}. They are an older copy, as of a "
-                "backup: put the newest ones back. If there are none, what was spent since is lost from the ledger, "
-                "and nothing more should be released from these data."
+                f"Other silos have seen this one answer round {seen - 1} of the run {digest[:16]}..., as "
+                f"{', '.join(sorted(names))} say; its own files know of "
+                f"{'none' if known is None else f'no round after {known}'}. They are an older copy, as of a backup: "
+                "put the newest ones back. If there are none, what was spent since is lost from the ledger, and "
+                "nothing more should be released from these data."
             )
     return len(found) >= needed(terms)
 
 
 def _signed(terms: AgreedRun, envelope: bytes, kind: type[Told]) -> Told:
-    """Return a message about these terms, signed by the silo that it says it is from."""
-    told = messages.read(messages.split(envelope)[1])
+    """Return a message about these terms, signed by the silo that it says it is from, without anything around it."""
+    body = messages.split(envelope)[1]
+    told = messages.read(body)
     people = terms.agreement.participants
     if not isinstance(told, kind) or told.digest != terms.agreement.digest or told.agent >= len(people):
         raise MessageError(f"A relayed message is none of the kind {kind.kind!r} about these terms.")
+    if told.encode() != body:
+        raise MessageError(f"A relayed {kind.kind!r} message is not in its canonical form.")
     open_envelope(envelope, people[told.agent].key)
     return told
 
@@ -110,6 +130,7 @@ class Doubts:
             return False
         match told:
             case Unsure():
+                _signed(self.terms, envelope, Unsure)
                 if agent not in self._open or self._open[agent].envelope != envelope:
                     self._open[agent] = Doubt(envelope, self.clock())
             case Vouched():
@@ -143,7 +164,7 @@ class Doubts:
                 sent.append((peer, Vouch(digest, peer, tuple(asks))))
         for who in waiting:
             doubt = self._open[who]
-            is_patient = self.clock() - doubt.since < PATIENCE_SECONDS
+            is_patient = 0 <= self.clock() - doubt.since < min(PATIENCE_SECONDS, self.terms.agreement.wait_seconds / 2)
             if len(doubt.vouchers) >= (n - 1 if is_patient else needed(self.terms)):
                 sent.append((who, Vouchers(digest, who, tuple(doubt.vouchers.values()))))
         return sent

@@ -133,13 +133,13 @@ class Line:
 
     def _letter(self, client: httpx.Client) -> bytes | None:
         with self.ending.waiting(), client.stream("GET", "/next") as answer:
-            self._tell(f"connected to {self.address}, {_version(answer)}; waiting for requests")
             self._check_clock(answer)
+            if answer.status_code == 403:  # before it is said to be connected, so that a silo with no run logs one line
+                raise CutOff("the coordinator has no open run with this silo; waiting for one")
+            self._tell(f"connected to {self.address}, {_version(answer)}; waiting for requests")
             if answer.status_code == 204:
                 _end(answer)
                 return None
-            if answer.status_code == 403:
-                raise CutOff("the coordinator has no open run with this silo yet; waiting for one")
             if answer.status_code != 200 or "content-encoding" in answer.headers:
                 raise CutOff(f"the coordinator's answer is none of ours (HTTP {answer.status_code})")
             return self._read(answer)
@@ -197,7 +197,7 @@ def _words(problem: Exception) -> str:
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
     if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _CLOCK_ERRORS:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        now = datetime.now(UTC).isoformat(timespec="minutes")
         return f"the coordinator's certificate is not valid by this machine's clock, {now}; check it. Trying again"
     match problem, cause:
         case _, ssl.SSLCertVerificationError():

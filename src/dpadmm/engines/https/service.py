@@ -7,8 +7,9 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from dpadmm.engines.federation.agreement import Agreement
@@ -40,6 +41,7 @@ class Service:
     listener: socket.socket
     _driven: dict[Path, threading.Thread] = field(default_factory=dict)
     _done: set[Path] = field(default_factory=set)
+    _told: dict[Path, str] = field(default_factory=dict)
     _is_closing: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
@@ -62,7 +64,7 @@ class Service:
         if not self._server.is_alive():
             raise InputError("The web server has ended; see the log.")
         if time.monotonic() - self._renewed > _RENEW_SECONDS:
-            renew(self._context, self.key, self.files.certificate, is_server=True)
+            self._in_loop(partial(renew, self._context, self.key, self.files.certificate, is_server=True))
             self._renewed = time.monotonic()
         for path in self.files.runs():
             thread = self._driven.get(path)
@@ -79,9 +81,10 @@ class Service:
                 if run.is_done:
                     self._done.add(path)
                 return run.is_wanted and not run.is_done
-        except (DpadmmError, sqlite3.Error) as problem:
-            _log.warning("the run %s is left aside: %s", path.name, problem)
-            self._done.add(path)
+        except (DpadmmError, sqlite3.Error) as problem:  # of an earlier version, damaged, or held: it may pass
+            if self._told.get(path) != str(problem):
+                self._told[path] = str(problem)
+                _log.warning("the run %s is left aside: %s", path.name, problem)
             return False
 
     def _drive(self, path: Path) -> None:
@@ -89,7 +92,9 @@ class Service:
         while not self._is_closing.is_set():
             try:
                 with contextlib.closing(Coordinator(path, self.key, time.time)) as run, self._box(run.agreement) as box:
-                    _log.info("run %r: driven from round %d of %d", run.agreement.run, run.round, run.agreement.rounds)
+                    _log.info(
+                        "run %r: driven from round %d of %d", run.agreement.run, max(run.round, 0), run.agreement.rounds
+                    )
                     Drive(run, box, time.monotonic).serve()
                 return
             except (sqlite3.Error, OSError) as problem:
@@ -103,12 +108,20 @@ class Service:
 
     @contextlib.contextmanager
     def _box(self, agreement: Agreement) -> Iterator[Mailbox]:
-        trust(self._context, [person.key for person in agreement.participants])
+        self._in_loop(partial(trust, self._context, [person.key for person in agreement.participants]))
         box = self.post.open(agreement)
         try:
             yield box
         finally:
             box.close()
+
+    def _in_loop(self, work: Callable[[], None]) -> None:
+        """Change the TLS where it is used, between two handshakes."""
+
+        async def done() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(done(), self._loop).result(_JOIN_SECONDS)
 
     def close(self) -> None:
         """End everything; runs are left where they are."""
@@ -129,9 +142,9 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(f"Cannot listen on {host}, port {port}: {problem.strerror}. Choose another.") from problem
 
 
-def free_port() -> int:
+def free_port(host: str = "127.0.0.1") -> int:
     """Return a port of the loopback that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+    with socket.create_server((host, 0)) as probe:
         return int(probe.getsockname()[1])
 
 

@@ -318,11 +318,11 @@ def _lock(descriptor: int, path: Path, timeout: float, kind: int) -> None:
     while True:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BlockingIOError as held:
             if time.monotonic() > end:
                 raise LedgerError(
                     f"Another process held the ledger of {path} beyond the timeout; nothing was recorded. Try again."
-                ) from None
+                ) from held
             time.sleep(0.002)
         else:
             return
