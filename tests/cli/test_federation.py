@@ -12,7 +12,14 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets.schema import Screening
-from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant, write_federation
+from dpadmm.engines.federation.agreement import (
+    Aggregation,
+    Agreement,
+    NoiseOrigin,
+    Participant,
+    read_federation,
+    write_federation,
+)
 from dpadmm.engines.federation.keys import fingerprint
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import schema_digest
@@ -242,3 +249,40 @@ def test_views_that_a_silo_cannot_have(cli, place, more, words):
     assert result.exit_code == 2
     assert words in result.stderr
     assert not (place / "north").exists()
+
+
+def drafted(cli, *more):
+    return cli.run(
+        *("federate", "draft", "north/silo.entry", "south/silo.entry", "--schema", "schema.json"),
+        *("--epsilon", "1", "--delta", "1e-5", *more),
+    )
+
+
+def test_terms_are_drafted_from_entries_and_approved_by_their_silos(cli, place):
+    """Without a coordinator one is made; with one, its key is in the terms."""
+    for name in ("north", "south"):
+        assert f"Send {name}/silo.entry" in init(cli, name).stdout
+    done = drafted(cli)
+    assert done.exit_code == 0, done.output
+    assert "Wrote the terms to federation.toml, digest " in done.stdout
+    assert "dpadmm silo approve DIR federation.toml" in done.stdout
+    terms = read_federation(place / "federation.toml")
+    assert [(each.name, each.records) for each in terms.participants] == [("north", 40), ("south", 40)]
+    assert (terms.run, terms.epsilon, terms.delta) == ("federation", 1.0, 1e-5)
+    for name in ("north", "south"):
+        assert cli.run("silo", "approve", name, "federation.toml", "--yes").exit_code == 0
+    again = drafted(cli, "--name", "second", "--out", "second.toml")
+    assert again.exit_code == 0, again.output
+    assert read_federation(place / "second.toml").coordinator == terms.coordinator
+
+
+def test_drafts_that_cannot_be_made_leave_nothing(cli, place):
+    init(cli, "north")
+    assert "silo.entry is no entry of a silo" in drafted(cli).stderr
+    init(cli, "south")
+    assert "--out" in drafted(cli, "--out", "schema.json").stderr
+    assert "epsilon" in drafted(cli, "--epsilon", "-1").stderr
+    assert not (place / "coordinator").exists()
+    (place / "federation.toml").write_text("mine")
+    assert "is there already" in drafted(cli).stderr
+    assert (place / "federation.toml").read_text() == "mine"

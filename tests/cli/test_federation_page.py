@@ -5,6 +5,7 @@ Changed are only the host and port, what the schema implies, and that three silo
 
 import re
 import shlex
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+from dpadmm.engines.federation.agreement import read_federation
 from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.engines.https.service import free_port
 from dpadmm.reporting.model import ReleasedModel
@@ -90,7 +92,13 @@ def test_the_way_for_real(place, programs):
     for line in lines:
         machines.do(line)
         if line.startswith("dpadmm silo init"):
-            Path("federation.toml").write_text(filled(documented("toml")[0], machines))
+            for name in CLINICS:
+                shutil.copy(f"{name}/silo.entry", f"{name}.entry")  # as the owners send them
+        if line.startswith("dpadmm federate draft"):
+            drafted = read_federation(Path("federation.toml"))
+            assert [each.name for each in drafted.participants] == list(CLINICS)
+            assert (drafted.run, drafted.epsilon, drafted.delta) == ("asthma 2026", 1.0, 1e-6)
+            Path("federation.toml").write_text(filled(documented("toml")[0], machines))  # the one by hand
     federated = machines.said["federate federation.toml", "clinic"]
     assert "round 10/10" in federated
     assert "(private release)" in federated

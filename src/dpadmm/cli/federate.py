@@ -1,4 +1,4 @@
-"""`dpadmm federate`: run a federation, or rehearse one on this machine."""
+"""`dpadmm federate`: draft the terms of a federation, run them, or rehearse on this machine."""
 
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,8 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsewhere
 
 if TYPE_CHECKING:
+    import click
+
     from dpadmm.datasets.schema import Schema, Screening
     from dpadmm.engines.federation.coordinator import Progress
     from dpadmm.engines.federation.outcome import FederationOutcome
@@ -26,7 +28,62 @@ class DealtTable(NamedTuple):
     screening: "Screening"
 
 
-def federate(
+class RunByDefault(typer.core.TyperGroup):
+    """A group whose command `run` need not be named: `dpadmm federate federation.toml` runs it."""
+
+    def parse_args(self, ctx: "click.Context", args: list[str]) -> list[str]:
+        """Put `run` before what names no command."""
+        is_named = bool(args) and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if is_named else ["run", *args])
+
+
+app = typer.Typer(cls=RunByDefault, help="Draft the terms of a federation, and run them (`run` may be left out).")
+
+
+@app.command()
+def draft(
+    entries: Annotated[list[Path], typer.Argument(metavar="ENTRY...", help="The silos' entries, NAME.entry.")],
+    schema: Annotated[Path, typer.Option(help="The public schema that all silos were made with.")],
+    epsilon: Annotated[float, typer.Option(help="Most epsilon that the run may cost a record, > 0.")],
+    delta: Annotated[float, typer.Option(help="Its delta, in (0, 1).")],
+    coordinator: Annotated[Path, typer.Option(help="The coordinator's directory; made if it is not there.")] = Path(
+        "coordinator"
+    ),
+    name: Annotated[str, typer.Option(help="Name of the run; a new run needs a new one.")] = "federation",
+    nominal_records: options.NominalRecords = None,
+    out: Annotated[Path, typer.Option(help="Write the terms here.")] = Path("federation.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
+) -> None:
+    """Write the whole federation file: method, rounds, step, encoding and masks as the planner chooses them.
+
+    Example: dpadmm federate draft north.entry south.entry --schema schema.json --epsilon 1 --delta 1e-6
+    """
+    with clear_federation_failures():
+        from dpadmm.datasets.schema import Schema
+        from dpadmm.engines.federation.agreement import write_federation
+        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.engines.federation.entry import SiloEntry
+        from dpadmm.planning.drafting import draft as make_draft
+        from dpadmm.privacy.calibration import Target
+        from dpadmm.reporting.files import check_apart, check_writable
+
+        check_apart({"--out": out}, [*entries, schema])
+        check_writable(out, may_replace=force)
+        target, found, public = Target(epsilon, delta), [SiloEntry.load(path) for path in entries], Schema.load(schema)
+        files = CoordinatorFiles(coordinator)
+        key = files.key() if coordinator.exists() else files.create()
+        made = make_draft(found, public, target, name, key.public, nominal_records=nominal_records)
+        write_federation(out, made.terms)
+        print_line(f"{made.plan}\n\nWrote the terms to {out}, digest {made.terms.digest}.")
+        print_line(
+            f"Send it to every silo: `dpadmm silo approve DIR {out.name}`, `dpadmm silo run DIR --coordinator "
+            f"HOST:PORT`. Here: `dpadmm coordinator run {coordinator}`, `dpadmm federate {out} --coordinator "
+            f"{coordinator}`."
+        )
+
+
+@app.command()
+def run(
     federation: Annotated[
         Path | None, typer.Argument(metavar="FEDERATION.toml", help="The terms that all silos have approved.")
     ] = None,

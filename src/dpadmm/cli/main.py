@@ -34,7 +34,7 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(schema.app, name="schema")
 app.add_typer(silo.app, name="silo")
 app.add_typer(coordinator.app, name="coordinator")
-app.command()(federate.federate)
+app.add_typer(federate.app, name="federate")
 app.command()(audit.audit)
 for command in (fit.fit, predict.predict, evaluate.evaluate, plan.plan, report.report, demo.demo, reproduce.reproduce):
     app.command()(command)

@@ -76,7 +76,11 @@ def init(
         files = SiloFiles(directory)
         records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
         print_notes(records.notes)
-        typer.echo(f"Made {directory}. Edit policy.toml to change its rules. Send this to the coordinator:")
+        entry = _write_entry(directory)
+        typer.echo(
+            f"Made {directory}. Edit policy.toml to change its rules. Send {entry} to whoever drafts the terms "
+            "(`dpadmm federate draft`), or this for a federation file by hand:"
+        )
         _print_participant(directory)
 
 
@@ -225,6 +229,17 @@ def _encoding_words(terms: "AgreedRun", agent: int) -> str:
         return f"Round 0 releases noisy counts of the columns, {alone}; rows are encoded by them"
     how = "public bounds and categories" if terms.agreement.reach else "bounds, plainly,"
     return f"Rows are encoded by {how} alone"
+
+
+def _write_entry(directory: Path) -> Path:
+    """Write what this silo tells whoever drafts terms; return where it is."""
+    from dpadmm.engines.federation.entry import SiloEntry
+    from dpadmm.engines.federation.silo import Silo
+
+    silo, place = Silo(directory), directory / "silo.entry"
+    SiloEntry.of(silo).save(place)
+    silo.close()
+    return place
 
 
 def _print_participant(directory: Path) -> None:

@@ -1,0 +1,86 @@
+"""What a silo tells whoever drafts the terms of a federation: a small public file, `NAME.entry`."""
+
+import json
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpadmm.engines.federation.agreement import Participant
+from dpadmm.engines.federation.silo_files import schema_digest
+from dpadmm.errors import InputError
+from dpadmm.privacy.protection import Protection, Relation, View
+
+if TYPE_CHECKING:
+    from dpadmm.engines.federation.silo import Silo
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloEntry:
+    """The public facts of one silo: who it is, what it holds, and what its owner's rules allow.
+
+    records: None where the number is secret. schema: digest of the schema. view, colluders: whom its budget is against.
+    """
+
+    name: str
+    key: str
+    schema: str
+    methods: tuple[str, ...]
+    records: int | None = None
+    view: str = View.EAVESDROPPER.value
+    colluders: int | None = None
+    relation: str = Relation.REPLACE_ONE.value
+    records_per_person: int = 1
+    silos_per_person: int = 1
+
+    def save(self, path: Path) -> None:
+        """Write the entry as TOML."""
+        told = {name: value for name, value in asdict(self).items() if value is not None}
+        path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items()), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "SiloEntry":
+        """Read an entry; anything odd is refused by the file's name."""
+        try:
+            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            entry = cls(**(plain | {"methods": tuple(plain["methods"])}))
+            entry.participant(entry.records or 1)
+            entry.protection()
+        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
+            raise InputError(f"{path} is no entry of a silo: {problem}. `dpadmm silo init` writes one.") from problem
+        return entry
+
+    @classmethod
+    def of(cls, silo: "Silo") -> "SiloEntry":
+        """Return what a silo tells: its owner's rules, and what its ledger's budget is against."""
+        from dpadmm.privacy.ledger import open_for_reading
+
+        policy = silo.policy
+        with open_for_reading(silo.files.ledger(policy.noise)) as ledger:
+            budget = ledger.protection
+        return cls(
+            name=policy.name,
+            key=silo.public_key,
+            schema=schema_digest(silo.files.schema),
+            methods=policy.methods,
+            records=silo.records if policy.relation.has_public_sizes else None,
+            view=budget.view.value,
+            colluders=budget.colluders,
+            relation=policy.relation.value,
+            records_per_person=policy.records_per_person,
+            silos_per_person=policy.silos_per_person,
+        )
+
+    def participant(self, records: int) -> Participant:
+        """Return the silo as terms name it, with so many records."""
+        return Participant(self.name, records, self.key)
+
+    def protection(self) -> Protection:
+        """Return whom its owner protects from whom."""
+        return Protection(
+            view=View(self.view),
+            relation=Relation(self.relation),
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+            colluders=self.colluders,
+        )

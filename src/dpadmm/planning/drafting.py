@@ -1,0 +1,95 @@
+"""Terms of a federation from the entries of its silos, through the planner: no number has to be invented."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpadmm import checks
+from dpadmm.datasets.profile import ProfileForm
+from dpadmm.datasets.schema import Schema
+from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.entry import SiloEntry
+from dpadmm.errors import InputError
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.planner import plan
+from dpadmm.planning.task import TableShape, Task
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import Protection
+from dpadmm.problems.losses import Huber, Logistic
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Planned terms, and the plan they come from."""
+
+    plan: Plan
+    terms: Agreement
+
+
+def draft(
+    entries: Sequence[SiloEntry],
+    schema: Schema,
+    target: Target,
+    run: str,
+    coordinator: str,
+    *,
+    nominal_records: int | None = None,
+) -> Draft:
+    """Return terms for these silos: view, method, rounds, step, ridge, encoding and masks as the planner chooses.
+
+    run: a new name. coordinator: its public key. nominal_records: what all silos together count as, where their numbers
+    are secret.
+    """
+    protection = _common(entries, schema)
+    sizes = _sizes(entries, protection, nominal_records)
+    task = Task(
+        sizes=sizes,
+        dimension=schema.dimension,
+        loss=Huber(0.5) if schema.label.is_real else Logistic(),
+        target=target,
+        protection=protection,
+        row_norm=schema.row_norm,
+        table=TableShape.of(ProfileForm(schema.columns)),
+    )
+    made = plan(task)
+    for entry in entries:
+        if made.method not in entry.methods:
+            raise InputError(
+                f"The planner chose {made.method}, which {entry.name} does not allow. Add it to `methods` in the "
+                f"silo's policy.toml, or leave {entry.name} out."
+            )
+    people = [entry.participant(size) for entry, size in zip(entries, sizes, strict=True)]
+    return Draft(made, made.terms(run, people, coordinator, schema.digest))
+
+
+def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
+    """Return the protection that all silos' budgets are about; refuse silos that cannot pay for the same releases."""
+    checks.count("silos", len(entries), least=2)
+    for entry in entries:
+        if entry.schema != schema.digest:
+            raise InputError(f"{entry.name} was made with another schema. All silos need the same file.")
+    views = {(entry.view, entry.relation) for entry in entries}
+    if len(views) > 1:
+        told = "; ".join(f"{entry.name}: {entry.view}, {entry.relation}" for entry in entries)
+        raise InputError(f"The silos' budgets are against different observers or neighbours ({told}). Make them alike.")
+    first = entries[0].protection()
+    counted = [entry.colluders for entry in entries if entry.colluders is not None]
+    return Protection(
+        view=first.view,
+        relation=first.relation,
+        records_per_person=max(entry.records_per_person for entry in entries),
+        silos_per_person=max(entry.silos_per_person for entry in entries),
+        colluders=max(counted, default=None),
+    )
+
+
+def _sizes(entries: Sequence[SiloEntry], protection: Protection, nominal: int | None) -> tuple[int, ...]:
+    """Return the records of each silo, or equal parts of the nominal number where they are secret."""
+    if protection.relation.has_public_sizes:
+        missing = [entry.name for entry in entries if entry.records is None]
+        if missing or nominal is not None:
+            raise InputError(f"Numbers of records are public here; {missing or 'a nominal one'} does not fit.")
+        return tuple(entry.records or 0 for entry in entries)
+    whole = checks.count("nominal_records", nominal, least=len(entries)) if nominal is not None else 0
+    if not whole:
+        raise InputError("The silos' numbers of records are secret: give one nominal number for all of them.")
+    return tuple(whole // len(entries) + (place < whole % len(entries)) for place in range(len(entries)))

@@ -1,0 +1,80 @@
+"""Terms drafted from the entries of silos: whole, runnable, within the budget; and silos that do not fit together."""
+
+from dataclasses import replace
+
+import pytest
+
+from dpadmm.datasets.heart import SCHEMA
+from dpadmm.engines.federation.agreement import Aggregation, read_federation, write_federation
+from dpadmm.engines.federation.entry import SiloEntry
+from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED
+from dpadmm.engines.federation.terms import agreed_run
+from dpadmm.errors import InputError
+from dpadmm.planning.drafting import draft
+from dpadmm.privacy.calibration import Target
+
+SIZES = (303, 261, 46, 130)
+ENTRIES = tuple(
+    SiloEntry(name=name, key=f"{i}" * 64, schema=SCHEMA.digest, methods=FULLY_CERTIFIED + SUMMED, records=size)
+    for i, (name, size) in enumerate(zip(("cleveland", "hungary", "zurich", "veterans"), SIZES, strict=True))
+)
+KEY = "c" * 64
+TARGET = Target(2.0, 1e-6)
+
+
+def test_terms_need_no_invented_number(tmp_path):
+    made = draft(ENTRIES, SCHEMA, TARGET, "heart", KEY)
+    terms = agreed_run(made.terms)
+    assert [(each.name, each.records) for each in made.terms.participants] == [(e.name, e.records) for e in ENTRIES]
+    assert made.terms.method == made.plan.method
+    assert made.terms.rounds == made.plan.rounds
+    assert made.terms.schema == SCHEMA.digest
+    for agent in range(4):
+        assert 1.9 < terms.epsilon(agent, made.terms.rounds) <= 2.0
+    write_federation(tmp_path / "federation.toml", made.terms)
+    assert read_federation(tmp_path / "federation.toml").digest == made.terms.digest
+
+
+def test_silos_that_let_sums_alone_be_seen_send_under_masks():
+    entries = [replace(each, view="aggregate", colluders=1 + (i == 2)) for i, each in enumerate(ENTRIES)]
+    terms = draft(entries, SCHEMA, TARGET, "heart", KEY).terms
+    assert terms.aggregation is Aggregation.MASKED
+    assert terms.colluders == 2  # the most that any owner asks for
+
+
+def test_secret_sizes_have_one_nominal_number():
+    entries = [replace(each, relation="add-or-remove", records=None, view="public") for each in ENTRIES]
+    with pytest.raises(InputError, match="give one nominal number"):
+        draft(entries, SCHEMA, TARGET, "heart", KEY)
+    terms = draft(entries, SCHEMA, TARGET, "heart", KEY, nominal_records=802).terms
+    assert [each.records for each in terms.participants] == [201, 201, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema": "0" * 64}, "veterans was made with another schema"),
+        ({"view": "aggregate", "colluders": 1}, "against different observers"),
+        ({"methods": ("dvp",)}, "which veterans does not allow"),
+        ({"records": None}, "does not fit"),
+    ],
+)
+def test_silos_that_do_not_fit_together(change, words):
+    with pytest.raises(InputError, match=words):
+        draft([*ENTRIES[:3], replace(ENTRIES[3], **change)], SCHEMA, TARGET, "heart", KEY)
+
+
+def test_one_silo_is_no_federation():
+    with pytest.raises(InputError, match="at least 2"):
+        draft(ENTRIES[:1], SCHEMA, TARGET, "heart", KEY)
+
+
+def test_entries_are_read_back_and_others_are_refused(tmp_path):
+    for entry in (ENTRIES[0], replace(ENTRIES[0], view="aggregate", colluders=1, records=None)):
+        entry.save(tmp_path / "a.entry")
+        assert SiloEntry.load(tmp_path / "a.entry") == entry
+    text = (tmp_path / "a.entry").read_text()
+    for wrong in ("", "name = 1", text.replace("cleveland", ""), text + "more = 1\n", text.replace("aggregate", "web")):
+        (tmp_path / "b.entry").write_text(wrong)
+        with pytest.raises(InputError, match=r"b\.entry is no entry of a silo"):
+            SiloEntry.load(tmp_path / "b.entry")
