@@ -282,6 +282,11 @@ def test_drafts_that_cannot_be_made_leave_nothing(cli, place):
     init(cli, "south")
     assert "--out" in drafted(cli, "--out", "schema.json").stderr
     assert "epsilon" in drafted(cli, "--epsilon", "-1").stderr
+    entry = place / "south" / "silo.entry"
+    told = entry.read_text()
+    entry.write_text(re.sub("methods = .*", 'methods = ["dvp"]', told))
+    assert "which south does not allow" in drafted(cli).stderr
+    entry.write_text(told)
     assert not (place / "coordinator").exists()
     (place / "federation.toml").write_text("mine")
     assert "is there already" in drafted(cli).stderr

@@ -23,21 +23,22 @@ TARGET = Target(2.0, 1e-6)
 
 
 def test_terms_need_no_invented_number(tmp_path):
-    made = draft(ENTRIES, SCHEMA, TARGET, "heart", KEY)
-    terms = agreed_run(made.terms)
-    assert [(each.name, each.records) for each in made.terms.participants] == [(e.name, e.records) for e in ENTRIES]
-    assert made.terms.method == made.plan.method
-    assert made.terms.rounds == made.plan.rounds
-    assert made.terms.schema == SCHEMA.digest
+    planned = draft(ENTRIES, SCHEMA, TARGET)
+    made = planned.terms("heart", KEY)
+    terms = agreed_run(made)
+    assert [(each.name, each.records) for each in made.participants] == [(e.name, e.records) for e in ENTRIES]
+    assert made.method == planned.plan.method
+    assert made.rounds == planned.plan.rounds
+    assert made.schema == SCHEMA.digest
     for agent in range(4):
-        assert 1.9 < terms.epsilon(agent, made.terms.rounds) <= 2.0
-    write_federation(tmp_path / "federation.toml", made.terms)
-    assert read_federation(tmp_path / "federation.toml").digest == made.terms.digest
+        assert 1.9 < terms.epsilon(agent, made.rounds) <= 2.0
+    write_federation(tmp_path / "federation.toml", made)
+    assert read_federation(tmp_path / "federation.toml").digest == made.digest
 
 
 def test_silos_that_let_sums_alone_be_seen_send_under_masks():
     entries = [replace(each, view="aggregate", colluders=1 + (i == 2)) for i, each in enumerate(ENTRIES)]
-    terms = draft(entries, SCHEMA, TARGET, "heart", KEY).terms
+    terms = draft(entries, SCHEMA, TARGET).terms("heart", KEY)
     assert terms.aggregation is Aggregation.MASKED
     assert terms.colluders == 2  # the most that any owner asks for
 
@@ -45,8 +46,8 @@ def test_silos_that_let_sums_alone_be_seen_send_under_masks():
 def test_secret_sizes_have_one_nominal_number():
     entries = [replace(each, relation="add-or-remove", records=None, view="public") for each in ENTRIES]
     with pytest.raises(InputError, match="give one nominal number"):
-        draft(entries, SCHEMA, TARGET, "heart", KEY)
-    terms = draft(entries, SCHEMA, TARGET, "heart", KEY, nominal_records=802).terms
+        draft(entries, SCHEMA, TARGET)
+    terms = draft(entries, SCHEMA, TARGET, nominal_records=802).terms("heart", KEY)
     assert [each.records for each in terms.participants] == [201, 201, 200, 200]
 
 
@@ -61,12 +62,12 @@ def test_secret_sizes_have_one_nominal_number():
 )
 def test_silos_that_do_not_fit_together(change, words):
     with pytest.raises(InputError, match=words):
-        draft([*ENTRIES[:3], replace(ENTRIES[3], **change)], SCHEMA, TARGET, "heart", KEY)
+        draft([*ENTRIES[:3], replace(ENTRIES[3], **change)], SCHEMA, TARGET)
 
 
 def test_one_silo_is_no_federation():
     with pytest.raises(InputError, match="at least 2"):
-        draft(ENTRIES[:1], SCHEMA, TARGET, "heart", KEY)
+        draft(ENTRIES[:1], SCHEMA, TARGET)
 
 
 def test_entries_are_read_back_and_others_are_refused(tmp_path):

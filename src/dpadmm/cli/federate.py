@@ -70,11 +70,11 @@ def draft(
         check_apart({"--out": out}, [*entries, schema])
         check_writable(out, may_replace=force)
         target, found, public = Target(epsilon, delta), [SiloEntry.load(path) for path in entries], Schema.load(schema)
-        files = CoordinatorFiles(coordinator)
+        made, files = make_draft(found, public, target, nominal_records=nominal_records), CoordinatorFiles(coordinator)
         key = files.key() if coordinator.exists() else files.create()
-        made = make_draft(found, public, target, name, key.public, nominal_records=nominal_records)
-        write_federation(out, made.terms)
-        print_line(f"{made.plan}\n\nWrote the terms to {out}, digest {made.terms.digest}.")
+        terms = made.terms(name, key.public)
+        write_federation(out, terms)
+        print_line(f"{made.plan}\n\nWrote the terms to {out}, digest {terms.digest}.")
         print_line(
             f"Send it to every silo: `dpadmm silo approve DIR {out.name}`, `dpadmm silo run DIR --coordinator "
             f"HOST:PORT`. Here: `dpadmm coordinator run {coordinator}`, `dpadmm federate {out} --coordinator "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dpadmm import checks
 from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.schema import Schema
-from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.agreement import Agreement, Participant
 from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.errors import InputError
 from dpadmm.planning.plan import Plan
@@ -19,25 +19,27 @@ from dpadmm.problems.losses import Huber, Logistic
 
 @dataclass(frozen=True)
 class Draft:
-    """Planned terms, and the plan they come from."""
+    """A plan for these silos, which becomes the terms of a run when it has a name and a coordinator."""
 
     plan: Plan
-    terms: Agreement
+    participants: tuple[Participant, ...]
+    schema: str
+
+    def terms(self, run: str, coordinator: str) -> Agreement:
+        """Return the terms; run: a new name, coordinator: its public key."""
+        return self.plan.terms(run, self.participants, coordinator, self.schema)
 
 
 def draft(
     entries: Sequence[SiloEntry],
     schema: Schema,
     target: Target,
-    run: str,
-    coordinator: str,
     *,
     nominal_records: int | None = None,
 ) -> Draft:
-    """Return terms for these silos: view, method, rounds, step, ridge, encoding and masks as the planner chooses.
+    """Return what the planner chooses for these silos: view, method, rounds, step, ridge, encoding and masks.
 
-    run: a new name. coordinator: its public key. nominal_records: what all silos together count as, where their numbers
-    are secret.
+    nominal_records: what all silos together count as, where their numbers are secret.
     """
     protection = _common(entries, schema)
     sizes = _sizes(entries, protection, nominal_records)
@@ -57,8 +59,8 @@ def draft(
                 f"The planner chose {made.method}, which {entry.name} does not allow. Add it to `methods` in the "
                 f"silo's policy.toml, or leave {entry.name} out."
             )
-    people = [entry.participant(size) for entry, size in zip(entries, sizes, strict=True)]
-    return Draft(made, made.terms(run, people, coordinator, schema.digest))
+    people = tuple(entry.participant(size) for entry, size in zip(entries, sizes, strict=True))
+    return Draft(made, people, schema.digest)
 
 
 def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
