@@ -1,13 +1,16 @@
-"""`dpadmm coordinator`: make a coordinator, and serve."""
+"""`dpadmm coordinator`: invite silos to a study; or make a coordinator; and serve."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dpadmm.cli import joining
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal
 
 app = typer.Typer(help="Bring silos together: one port, to which they dial.", no_args_is_help=True)
+
+app.command()(joining.invite)
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory.")]
 
@@ -39,10 +42,11 @@ def run(
         from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
         from dpadmm.engines.https.processes import Ended, EndSignals
         from dpadmm.engines.https.service import LOOK_SECONDS, serving
+        from dpadmm.operations.invitations import Studies
 
         log_to_terminal()
         files, ending = CoordinatorFiles(directory), EndSignals()
-        with serving(files, host, port) as service:
+        with serving(files, host, port, Studies(files)) as service:
             typer.echo(
                 f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos dial in, each known by "
                 f"its key).\nKey {service.key.public}\nRuns start when `dpadmm federate FEDERATION.toml --coordinator "

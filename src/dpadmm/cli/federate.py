@@ -1,5 +1,6 @@
 """`dpadmm federate`: draft the terms of a federation, run them, or rehearse on this machine."""
 
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from dpadmm.datasets.schema import Schema, Screening
     from dpadmm.engines.federation.coordinator import Progress
     from dpadmm.engines.federation.outcome import FederationOutcome
+    from dpadmm.operations.invitations import Study
     from dpadmm.privacy.calibration import Target
 
 
@@ -88,6 +90,10 @@ def run(
         Path | None, typer.Argument(metavar="FEDERATION.toml", help="The terms that all silos have approved.")
     ] = None,
     coordinator: Annotated[Path | None, typer.Option(help="The coordinator's directory.")] = None,
+    study: Annotated[
+        str | None, typer.Option(help="Run a study to which silos were invited: wait for them, draft its terms.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Offer the drafted terms of a study without being asked.")] = False,
     local: Annotated[int | None, typer.Option(help="Rehearse with so many silos on this machine instead.")] = None,
     data: Annotated[Path | None, typer.Option(help="Rehearsal: a table to deal out; else breast cancer.")] = None,
     schema: Annotated[
@@ -114,9 +120,9 @@ def run(
         from dpadmm.errors import InputError
         from dpadmm.reporting.files import check_apart, check_writable, checked_suffix
 
-        if (local is None) == (federation is None):
-            raise InputError("Give a FEDERATION.toml, or --local N for a rehearsal on this machine.")
-        if (out, page) != (None, None) and local is None and schema is None:
+        if [local, federation, study].count(None) != 2:
+            raise InputError("Give a FEDERATION.toml, a --study, or --local N for a rehearsal on this machine.")
+        if (out, page) != (None, None) and federation is not None and schema is None:
             raise InputError("Model and report name the columns: give --schema FILE, the one that the silos approved.")
         if out is not None:
             checked_suffix(out)
@@ -128,6 +134,8 @@ def run(
             screening = Screening.of(missing, unlisted, out_of_range)
             outcome, public = _rehearse(local, DealtTable(data, schema, by, header, screening), rounds, epsilon)
         else:
+            if study is not None:
+                federation, schema = _study_terms(study, coordinator, is_asked=not yes)
             outcome, public = _run(federation, coordinator, schema)
         _finish(outcome, public, out, page, is_rehearsal=local is not None)
 
@@ -153,6 +161,39 @@ def _run(
     except KeyboardInterrupt:
         said = "the run goes on while its coordinator is served; the same command watches it again"
         raise KeyboardInterrupt(said) from None
+
+
+def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tuple[Path, Path]:
+    """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
+    from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.errors import InputError
+    from dpadmm.operations.invitations import Studies
+    from dpadmm.planning.drafting import draft as make_draft
+
+    if coordinator is None:
+        raise InputError("Give the coordinator's directory: --coordinator DIR.")
+    files = CoordinatorFiles(coordinator)
+    files.check()
+    study = Studies(files).find(name)
+    if study.terms() is None:
+        asked = study.invitations()[0]
+        _await_silos(study)
+        made = make_draft(study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records)
+        print_line(str(made.plan))
+        if is_asked:
+            typer.confirm("Offer these terms to the silos?", abort=True)
+        study.publish(made.terms(name, files.key().public))
+        print_line(f"Wrote the terms to {study.federation}; every owner sees them, and what they cost, and approves.")
+    return study.federation, study.schema
+
+
+def _await_silos(study: "Study") -> None:
+    said: list[str] | None = None
+    while absent := study.absent():
+        if absent != said:
+            print_line(f"waiting for {', '.join(absent)} to register (`dpadmm silo join`)")
+            said = absent
+        time.sleep(1.0)
 
 
 def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":

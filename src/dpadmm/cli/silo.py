@@ -1,18 +1,13 @@
-"""`dpadmm silo`: make a silo, show it, approve a federation, serve."""
+"""`dpadmm silo`: join a study; or make a silo, show it, approve a federation, serve."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from dpadmm.cli import options
+from dpadmm.cli import joining, options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes
-
-if TYPE_CHECKING:
-    from dpadmm.engines.federation.agreement import Agreement
-    from dpadmm.engines.federation.silo import Silo
-    from dpadmm.engines.federation.terms import AgreedRun
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
@@ -118,26 +113,14 @@ def approve(
 ) -> None:
     """Show the terms of a federation and what they cost this silo, and let them be run."""
     with clear_federation_failures():
+        from dpadmm.cli.approval import confirm, show_terms
         from dpadmm.engines.federation.agreement import read_federation
         from dpadmm.engines.federation.silo import Silo
-        from dpadmm.engines.federation.terms import agreed_run
 
         silo, agreement = Silo(directory), read_federation(federation)
-        agent = agreement.agent(silo.policy.name)
         for told in peer or ():
-            _confirm(silo, agreement, told)
-        terms = agreed_run(agreement)
-        typer.echo(
-            f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, "
-            f"{len(agreement.participants)} silos, {agreement.noise.value} noise\n"
-            f"Settings {agreement.numbers()}, loss {agreement.loss}, mu {agreement.mu:g}, "
-            f"{len(agreement.edges)} edges; missing silos: {agreement.missing.value}\n"
-            f"Coordinator {agreement.coordinator}\n"
-            f"{_sight_words(terms)}\n{_identity_words(silo, agreement)}"
-            f"{_encoding_words(terms, agent)}\n"
-            f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
-            f"at delta {agreement.delta:.3g}\n{_left_words(silo)}\nDigest {agreement.digest}"
-        )
+            confirm(silo, agreement, told)
+        show_terms(silo, agreement)
         if not yes:
             typer.confirm("Approve these terms?", abort=True)
         silo.approve(agreement)
@@ -148,26 +131,27 @@ def approve(
 @app.command()
 def run(
     directory: Directory,
-    coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the coordinator listens.")],
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens; by default that of the invitation."),
+    ] = None,
 ) -> None:
     """Serve this silo until interrupted: dial the coordinator, answer approved, signed requests and nothing else.
 
     Example: dpadmm silo run clinic --coordinator federation.example.org:9092
     """
     with clear_federation_failures():
+        from dpadmm.engines.federation.silo_files import SiloFiles
         from dpadmm.engines.https.line import run_silo
 
+        files = SiloFiles(directory)
+        files.check()
+        address = coordinator or files.read_address()
         log_to_terminal()
-        run_silo(directory, coordinator)
+        run_silo(directory, address)
 
 
-def _left_words(silo: "Silo") -> str:
-    """Say what is left of the budget, which the silo checks when the run starts."""
-    from dpadmm.privacy.ledger import open_for_reading
-
-    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-        stated = ledger.statement()
-    return f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
+app.command()(joining.join)
 
 
 def _is_summed(view: str, colluders: int | None) -> bool:
@@ -179,56 +163,6 @@ def _is_summed(view: str, colluders: int | None) -> bool:
     if colluders is not None and view != View.AGGREGATE.value:
         raise InputError("--colluders is for --view aggregate, in which silos see nothing but sums.")
     return view == View.AGGREGATE.value
-
-
-def _confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
-    """Keep a fingerprint that the owner has typed; one that is not in the terms is told at once."""
-    from dpadmm.errors import InputError
-
-    name, is_pair, digits = told.rpartition("=")
-    if not is_pair:
-        raise InputError(f"--peer takes NAME=FINGERPRINT, got {told!r}.")
-    agreement.agent(name)  # refuses a name that is not in the terms
-    silo.confirm_peer(name, digits)
-    if name in silo.unconfirmed(agreement):
-        raise InputError(
-            f"The terms name another key for {name} than the one with the fingerprint that you were told, "
-            f"{digits}. Do not approve them; find out who wrote them."
-        )
-
-
-def _sight_words(terms: "AgreedRun") -> str:
-    """Say who sees what of this silo's messages."""
-    if not terms.is_masked:
-        return "The coordinator sees BARE vectors of this silo." if terms.sends_bare else "All noise is drawn here."
-    observer = terms.course.setting.protection.observer
-    return f"Messages leave under masks, with this silo's share of the noise; the cost is against {observer}."
-
-
-def _identity_words(silo: "Silo", agreement: "Agreement") -> str:
-    """List who takes part, by fingerprint, where that must be compared.
-
-    Those of the terms that nobody has confirmed are not shown: typed in from here, they would confirm themselves.
-    """
-    from dpadmm.engines.federation.keys import fingerprint
-
-    if not agreement.is_masked:
-        return ""
-    unknown = silo.unconfirmed(agreement)
-    state = {each.name: f"{fingerprint(each.key)}  confirmed" for each in agreement.participants}
-    state |= dict.fromkeys(unknown, "NOT CONFIRMED: ask its owner")
-    state[silo.policy.name] = f"{fingerprint(silo.public_key)}  this silo"
-    lines = [f"  {name}  {words}\n" for name, words in state.items()]
-    return "Fingerprints of the participants' identity keys:\n" + "".join(lines)
-
-
-def _encoding_words(terms: "AgreedRun", agent: int) -> str:
-    """Say how rows are encoded, and what that costs."""
-    if terms.has_profile:
-        alone = f"which alone cost epsilon {terms.epsilon(agent, 0):.3g}"
-        return f"Round 0 releases noisy counts of the columns, {alone}; rows are encoded by them"
-    how = "public bounds and categories" if terms.agreement.reach else "bounds, plainly,"
-    return f"Rows are encoded by {how} alone"
 
 
 def _write_entry(directory: Path) -> Path:

@@ -27,7 +27,7 @@ class CoordinatorFiles:
         """The TLS certificate of the process that serves, and its key."""
         return self.directory / "tls.pem"
 
-    def create(self) -> SigningKey:
+    def create(self, key: SigningKey | None = None) -> SigningKey:
         """Make the directory of a new coordinator with its signing key; nothing is overwritten."""
         need_extra()
         if self.directory.exists() and any(self.directory.iterdir()):
@@ -35,7 +35,9 @@ class CoordinatorFiles:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)  # also one that was there already: the silos' answers are in the files of runs
         (self.directory / "runs").mkdir()
-        return SigningKey.create(self.directory / "coordinator.key")
+        made = SigningKey.new() if key is None else key
+        made.save(self.directory / "coordinator.key")
+        return made
 
     def check(self) -> None:
         """Refuse a directory that is no coordinator's, by name."""

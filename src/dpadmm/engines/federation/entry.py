@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm.engines.federation.agreement import Participant
+from dpadmm.engines.federation.refusal import printable
 from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection, Relation, View
@@ -33,21 +34,34 @@ class SiloEntry:
     records_per_person: int = 1
     silos_per_person: int = 1
 
-    def save(self, path: Path) -> None:
-        """Write the entry as TOML."""
+    def text(self) -> str:
+        """Return the entry as TOML."""
         told = {name: value for name, value in asdict(self).items() if value is not None}
-        path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items()), encoding="utf-8")
+        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items())
+
+    def save(self, path: Path) -> None:
+        """Write the entry."""
+        path.write_text(self.text(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> "SiloEntry":
         """Read an entry; anything odd is refused by the file's name."""
         try:
-            plain = tomllib.loads(path.read_text(encoding="utf-8"))
-            entry = cls(**(plain | {"methods": tuple(plain["methods"])}))
+            return cls.parse(path.read_text(encoding="utf-8"), str(path))
+        except (OSError, UnicodeDecodeError) as problem:
+            raise InputError(f"{path} cannot be read: {problem}. `dpadmm silo init` writes an entry.") from problem
+
+    @classmethod
+    def parse(cls, text: str, source: str) -> "SiloEntry":
+        """Read what `text` returned; it may come from anybody."""
+        try:
+            plain = tomllib.loads(text)
+            entry = cls(**(plain | {"methods": tuple(str(method) for method in plain["methods"])}))
             entry.participant(entry.records or 1)
             entry.protection()
-        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
-            raise InputError(f"{path} is no entry of a silo: {problem}. `dpadmm silo init` writes one.") from problem
+        except (KeyError, TypeError, ValueError, RecursionError) as problem:
+            said = printable(f"{source} is no entry of a silo: {problem}")
+            raise InputError(f"{said}. `dpadmm silo init` writes one.") from problem
         return entry
 
     @classmethod

@@ -27,15 +27,29 @@ class SigningKey:
     private: "Ed25519PrivateKey"
 
     @classmethod
+    def new(cls) -> "SigningKey":
+        """Make a key."""
+        return cls(_tools()[0].Ed25519PrivateKey.generate())
+
+    @classmethod
+    def of(cls, secret: str) -> "SigningKey":
+        """Return the key with this secret part, 64 hex digits."""
+        return cls(_tools()[0].Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret)))
+
+    @classmethod
     def create(cls, path: Path) -> "SigningKey":
-        """Make a key and keep it in a new file, mode 0600."""
-        ed25519, serialization = _tools()
-        private = ed25519.Ed25519PrivateKey.generate()
-        text = private.private_bytes(
+        """Make a key and keep it in a new file."""
+        made = cls.new()
+        made.save(path)
+        return made
+
+    def save(self, path: Path) -> None:
+        """Keep the key in a new file, mode 0600."""
+        _, serialization = _tools()
+        text = self.private.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         write_private(path, text)
-        return cls(private)
 
     @classmethod
     def load(cls, path: Path) -> "SigningKey":
@@ -56,6 +70,11 @@ class SigningKey:
     def public(self) -> str:
         """The public key, 64 hex digits."""
         return self.private.public_key().public_bytes_raw().hex()
+
+    @property
+    def secret(self) -> str:
+        """The secret part, 64 hex digits."""
+        return self.private.private_bytes_raw().hex()
 
     def seal(self, body: bytes) -> bytes:
         """Return the envelope of a body."""

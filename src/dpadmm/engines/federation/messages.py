@@ -60,6 +60,16 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Register(Message):
+    """A silo that was invited to a study tells what terms are drafted from: its entry (`entry.SiloEntry`), as TOML."""
+
+    kind: ClassVar[str] = "register"
+    study: str
+    silo: str
+    entry: str
+
+
+@dataclass(frozen=True)
 class Join(Message):
     """The coordinator asks a silo to take part; `terms` is the whole agreement as JSON.
 
@@ -321,7 +331,7 @@ _READ: dict[Any, Any] = {
 _KINDS: dict[str, type[Message]] = {
     kind.kind: kind
     for kind in (
-        *(Join, Joined, Keyed, Step, Stepped, Masked, Refused),
+        *(Register, Join, Joined, Keyed, Step, Stepped, Masked, Refused),
         *(Unsure, Vouch, Vouched, Voucher, Vouchers, Assured),
     )
 }

@@ -69,6 +69,17 @@ class SiloFiles:
         """The public schema, as it was when the silo was made."""
         return self.directory / "schema.json"
 
+    @property
+    def address(self) -> Path:
+        """Where the coordinator listens by which this silo was invited last."""
+        return self.directory / "address"
+
+    def read_address(self) -> str:
+        """Return that address, `InputError` if the silo was not invited."""
+        if not self.address.exists():
+            raise InputError(f"{self.directory} knows no coordinator's address: give --coordinator HOST:PORT.")
+        return self.address.read_text(encoding="utf-8").strip()
+
     def ledger(self, noise: NoiseOrigin) -> Path:
         """The ledger; rehearsals have one of their own, so that test noise never stands in the real one."""
         return self.directory / ("ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger")

@@ -1,7 +1,8 @@
 """What a coordinator's port offers, a small ASGI app: `GET /next`, wait for a letter; `PUT /answers/MARK`, answer it.
 
-Everybody who gets here has shown a certificate of a participant (`door`). What is too large, packed, slow or too
-frequent is refused before it is read; all else is 404.
+To those who were invited to a study and take part in no run yet: `PUT /entry`, register; `GET /terms`, fetch them.
+Everybody who gets here has shown a certificate of a participant or an invitation (`door`). What is too large, packed,
+slow or too frequent is refused before it is read; all else is 404.
 """
 
 import asyncio
@@ -10,15 +11,20 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from typing import Any
+from typing import Any, Protocol
 
+from dpadmm.engines.federation.refusal import printable
 from dpadmm.engines.https.post import PostOffice
+from dpadmm.errors import DpadmmError
 
 POLL_SECONDS = 25.0
 """How long a silo waits for a letter before it asks again."""
 
 BODY_SECONDS = 60.0
 """How long a body may take."""
+
+LARGEST_ENTRY = 16 * 1024
+"""Bytes of what a silo tells when it registers."""
 
 RATE, BURST = 100.0, 200.0
 """Requests a second of one silo, and how many at once."""
@@ -41,6 +47,26 @@ _WORDS = {
 }
 
 
+class Reception(Protocol):
+    """Takes the entries of those who are invited, and hands out the terms that are drafted from them."""
+
+    def keys(self) -> set[str]:
+        """Return the public keys of all invitations; new ones are looked for."""
+        ...
+
+    def is_invited(self, key: str) -> bool:
+        """Return whether this is the key of an invitation."""
+        ...
+
+    def register(self, key: str, envelope: bytes) -> None:
+        """Keep the entry of who holds an invitation, or refuse it."""
+        ...
+
+    def terms(self, key: str) -> bytes | None:
+        """Return the signed terms for who holds an invitation; None before they are drafted."""
+        ...
+
+
 @dataclass
 class Allowance:
     """Requests that a silo may still make; grows with time up to `BURST`."""
@@ -61,17 +87,17 @@ class Allowance:
 class BadRequest(Exception):
     """A request is refused with this status."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(_WORDS[status])
+    def __init__(self, status: int, words: str = "") -> None:
+        super().__init__(words or _WORDS[status])
         self.status = status
 
 
 class Mail:
     """The ASGI app."""
 
-    def __init__(self, post: PostOffice) -> None:
-        """Serve letters from this office."""
-        self._post = post
+    def __init__(self, post: PostOffice, reception: Reception | None = None) -> None:
+        """Serve letters from this office, and whoever is invited at this reception."""
+        self._post, self._reception = post, reception
         self._allowed: dict[str, Allowance] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,11 +118,15 @@ class Mail:
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         key, place = str(scope["state"]["silo"]), (scope["method"], scope["path"])
-        largest = self._post.largest(key)
-        if largest is None:
+        largest, host = self._post.largest(key), self._reception
+        is_invited = host is not None and host.is_invited(key)
+        if largest is None and not is_invited:
             raise BadRequest(403)
         if not self._allowed.setdefault(key, Allowance()).take():
             raise BadRequest(429)
+        if largest is None:
+            assert host is not None
+            return await _receive(host, key, place, scope, receive)
         if place == ("GET", "/next"):
             letter = await self._post.next(key, POLL_SECONDS)
             return (204, b"") if letter is None else (200, letter)
@@ -107,6 +137,22 @@ class Mail:
         if not self._post.deliver(key, mark[1], body):
             raise BadRequest(404)
         return 204, b""
+
+
+async def _receive(
+    host: Reception, key: str, place: tuple[str, str], scope: Scope, receive: Receive
+) -> tuple[int, bytes]:
+    """Answer who holds an invitation."""
+    try:
+        if place == ("GET", "/terms"):
+            terms = host.terms(key)
+            return (204, b"") if terms is None else (200, terms)
+        if place != ("PUT", "/entry"):
+            raise BadRequest(404)
+        host.register(key, await _body(dict(scope["headers"]), receive, LARGEST_ENTRY))
+    except DpadmmError as refusal:
+        raise BadRequest(409, printable(str(refusal))) from None
+    return 204, b""
 
 
 async def _body(headers: Mapping[bytes, bytes], receive: Receive, largest: int) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dpadmm.engines.https.app import Mail
+from dpadmm.engines.https.app import Mail, Reception
 from dpadmm.engines.https.certificates import issuer
 from dpadmm.engines.https.post import PostOffice
 
@@ -106,13 +106,15 @@ class SiloConnection(H11Protocol):
 class Door(uvicorn.Server):
     """Accepts connections on a listening socket, and serves those of silos until `should_exit` is set."""
 
-    def __init__(self, post: PostOffice, context: ssl.SSLContext, listener: socket.socket) -> None:
-        """Serve the letters of this office under this TLS."""
+    def __init__(
+        self, post: PostOffice, context: ssl.SSLContext, listener: socket.socket, reception: Reception | None = None
+    ) -> None:
+        """Serve the letters of this office, and whoever is invited, under this TLS."""
         listener.setblocking(False)
         listener.listen(_BACKLOG)
         super().__init__(
             uvicorn.Config(
-                Mail(post),
+                Mail(post, reception),
                 http=SiloConnection,
                 ws="none",
                 loop="asyncio",

@@ -5,7 +5,7 @@ import re
 import sqlite3
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 
 from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.keys import SigningKey
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo, reason_of
 from dpadmm.engines.federation.silo_files import Records, SiloFiles, records_apart
@@ -51,6 +52,36 @@ class CutOff(Exception):
     """The line is down; the message says why."""
 
 
+def url_of(address: str) -> httpx.URL:
+    """Return where to dial for HOST or HOST:PORT."""
+    found = _ADDRESS.fullmatch(address)
+    port = 0 if found is None else int(found["port"] or DEFAULT_PORT)
+    if found is None or not 0 < port < 65536:
+        raise InputError(f"The coordinator's address must be HOST or HOST:PORT, got {address!r}.")
+    return httpx.URL(f"https://{found['host']}:{port}")
+
+
+@contextmanager
+def dialled(address: str, key: SigningKey, certificate: Path, coordinators: Iterable[str]) -> Iterator[httpx.Client]:
+    """Yield a client that talks to the coordinators with these keys alone; to other machines by the proxies set here.
+
+    key: who it shows itself as. certificate: where its certificate is kept meanwhile.
+    """
+    url = url_of(address)
+    context = client_context(key, certificate, coordinators)
+    nothing = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # is kept for coordinators, poll by poll
+    with httpx.Client(
+        base_url=url,
+        verify=context,
+        timeout=httpx.Timeout(10.0, read=READ_SECONDS, write=60.0),
+        headers={"accept-encoding": "identity", "user-agent": "dpadmm"},
+        cookies=nothing,
+        event_hooks={"response": [_stay]},
+        trust_env=url.host not in _LOOPBACK,
+    ) as client:
+        yield client
+
+
 @dataclass
 class Line:
     """The line of a silo to the coordinator at `address`, HOST or HOST:PORT."""
@@ -63,11 +94,7 @@ class Line:
 
     def __post_init__(self) -> None:
         """Check the address."""
-        found = _ADDRESS.fullmatch(self.address)
-        port = 0 if found is None else int(found["port"] or DEFAULT_PORT)
-        if found is None or not 0 < port < 65536:
-            raise InputError(f"The coordinator's address must be HOST or HOST:PORT, got {self.address!r}.")
-        self._host, self._url = found["host"].strip("[]"), f"https://{found['host']}:{port}"
+        url_of(self.address)
 
     def serve(self) -> None:
         """Answer letters until a signal comes."""
@@ -77,7 +104,8 @@ class Line:
                 terms = self.silo.agreements()
                 if not terms:
                     raise CutOff("no terms are approved yet (`dpadmm silo approve`); waiting for some")
-                with self._client({each.coordinator for each in terms}) as client:
+                coordinators = {each.coordinator for each in terms}
+                with dialled(self.address, self.silo.key, self.silo.files.certificate, coordinators) as client:
                     until = time.monotonic() + LINE_SECONDS
                     while time.monotonic() < until:
                         self._exchange(client)
@@ -85,7 +113,7 @@ class Line:
             except Ended:
                 return
             except (httpx.HTTPError, CutOff, OSError, sqlite3.Error) as problem:
-                self._tell(_words(problem))
+                self._tell(words_for(problem))
                 self._sleep(pause)
                 pause = min(2 * pause, RETRY_SECONDS[1])
 
@@ -94,26 +122,6 @@ class Line:
             self.ending.sleep(seconds)
         except Ended:
             return
-
-    @contextmanager
-    def _client(self, coordinators: set[str]) -> Iterator[httpx.Client]:
-        """Yield a client that talks to these coordinators alone; to other machines by the environment's proxies."""
-        key = self.silo.files.certificate
-        context = client_context(self.silo.key, key, coordinators)
-        wait = httpx.Timeout(10.0, read=READ_SECONDS, write=60.0)
-        nothing = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # is kept for coordinators, poll by poll
-        headers = {"accept-encoding": "identity", "user-agent": "dpadmm"}
-        is_near = self._host in _LOOPBACK
-        with httpx.Client(
-            base_url=self._url,
-            verify=context,
-            timeout=wait,
-            headers=headers,
-            cookies=nothing,
-            event_hooks={"response": [_stay]},
-            trust_env=not is_near,
-        ) as client:
-            yield client
 
     def _exchange(self, client: httpx.Client) -> None:
         """Wait for a letter and answer it; the answer is durable before it leaves, so a lost one is asked for again."""
@@ -145,14 +153,8 @@ class Line:
             return self._read(answer)
 
     def _read(self, answer: httpx.Response) -> bytes:
-        """Return a letter that is no larger than any of the terms allow, and does not take for ever."""
-        most = max(largest_request(each) for each in self.silo.agreements())
-        letter, until = bytearray(), time.monotonic() + LETTER_SECONDS
-        for part in answer.iter_raw():
-            letter += part
-            if len(letter) > most or time.monotonic() > until:
-                raise CutOff(f"a request is longer than the {most} bytes of any approved terms, or endless; not read")
-        return bytes(letter)
+        """Return a letter that is no larger than any of the terms allow."""
+        return read_at_most(answer, max(largest_request(each) for each in self.silo.agreements()))
 
     def _check_clock(self, answer: httpx.Response) -> None:
         """Tell once of clocks that differ; nothing depends on them but certificates and the times in logs."""
@@ -173,6 +175,16 @@ class Line:
             self._said = words
 
 
+def read_at_most(answer: httpx.Response, most: int) -> bytes:
+    """Return the body of an answer that is no longer than that, and does not take for ever."""
+    body, until = bytearray(), time.monotonic() + LETTER_SECONDS
+    for part in answer.iter_raw():
+        body += part
+        if len(body) > most or time.monotonic() > until:
+            raise CutOff(f"a request is longer than the {most} bytes of any approved terms, or endless; not read")
+    return bytes(body)
+
+
 def _stay(answer: httpx.Response) -> None:
     """Go nowhere else, and look at no other address: it may be none."""
     if answer.has_redirect_location:
@@ -191,7 +203,7 @@ def _version(answer: httpx.Response) -> str:
     return "TLS" if secured is None else str(secured.version())
 
 
-def _words(problem: Exception) -> str:
+def words_for(problem: Exception) -> str:
     """Say what a line that is down means, and what to do about it; the text of other packages may quote anything."""
     cause: BaseException | None = problem
     while cause is not None and not isinstance(cause, ssl.SSLError):
@@ -205,7 +217,7 @@ def _words(problem: Exception) -> str:
         case _, ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE" | "HTTP_REQUEST"):
             return "whoever answers there speaks no TLS: is it the coordinator's port? Trying again"
         case (_, ssl.SSLError()) | (httpx.RemoteProtocolError() | httpx.ReadError() | httpx.WriteError(), _):
-            return "the coordinator hung up: it has no open run with this silo's key, or a wrong clock; trying again"
+            return "the coordinator hung up: it has no run or invitation with this silo's key, or a wrong clock; trying again"
         case httpx.TimeoutException(), _:
             return "the coordinator does not answer in time; trying again"
         case httpx.HTTPError(), _:

@@ -16,6 +16,7 @@ from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.https.app import Reception
 from dpadmm.engines.https.certificates import renew, server_context, trust
 from dpadmm.engines.https.door import Door
 from dpadmm.engines.https.post import Mailbox, PostOffice
@@ -39,6 +40,8 @@ class Service:
 
     files: CoordinatorFiles
     listener: socket.socket
+    reception: Reception | None = None
+    _invited: set[str] = field(default_factory=set)
     _driven: dict[Path, threading.Thread] = field(default_factory=dict)
     _done: set[Path] = field(default_factory=set)
     _told: dict[Path, str] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class Service:
         self._renewed = time.monotonic()
         self._loop = asyncio.new_event_loop()
         self.post = PostOffice(self._loop)
-        self._door = Door(self.post, self._context, self.listener)
+        self._door = Door(self.post, self._context, self.listener, self.reception)
         self._server = threading.Thread(target=self._serve, name="https", daemon=True)
         self._server.start()
 
@@ -66,6 +69,7 @@ class Service:
         if time.monotonic() - self._renewed > _RENEW_SECONDS:
             self._in_loop(partial(renew, self._context, self.key, self.files.certificate, is_server=True))
             self._renewed = time.monotonic()
+        self._let_in()
         for path in self.files.runs():
             thread = self._driven.get(path)
             if path in self._done or (thread is not None and thread.is_alive()) or not self._is_due(path):
@@ -74,6 +78,13 @@ class Service:
                 target=self._drive, args=(path,), name=f"run {path.stem[:8]}", daemon=True
             )
             self._driven[path].start()
+
+    def _let_in(self) -> None:
+        """Accept the certificates of invitations that are new."""
+        new = set() if self.reception is None else self.reception.keys() - self._invited
+        if new:
+            self._in_loop(partial(trust, self._context, new))
+            self._invited |= new
 
     def _is_due(self, path: Path) -> bool:
         try:
@@ -149,11 +160,11 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 @contextlib.contextmanager
-def serving(files: CoordinatorFiles, host: str, port: int) -> Iterator[Service]:
-    """Serve a coordinator, alone in its directory, while the block runs."""
+def serving(files: CoordinatorFiles, host: str, port: int, reception: Reception | None = None) -> Iterator[Service]:
+    """Serve a coordinator, alone in its directory, while the block runs; reception: for those who are invited."""
     files.check()
     with sole(files.lock, "The coordinator of this directory"):
-        service = Service(files, listen(host, port))
+        service = Service(files, listen(host, port), reception)
         service.start()
         try:
             yield service

@@ -1,0 +1,215 @@
+"""`dpadmm coordinator invite` and `dpadmm silo join`: from a study's announcement to silos that serve its run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line, print_notes
+
+if TYPE_CHECKING:
+    from dpadmm.engines.federation.agreement import Agreement
+    from dpadmm.engines.federation.silo import Silo
+    from dpadmm.operations.invitations import Invitation
+
+_STUDY = "The study"
+
+
+def invite(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The coordinator's directory; made if it is not there.")
+    ],
+    study: Annotated[str, typer.Option(help="Name of the study, and of its run.", rich_help_panel=_STUDY)],
+    silo: Annotated[list[str], typer.Option(help="Name of a silo; once for each.", rich_help_panel=_STUDY)],
+    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where silos will reach the coordinator.")],
+    schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
+    epsilon: Annotated[float, typer.Option(help="Most epsilon that the run may cost a record, > 0.")],
+    delta: Annotated[float, typer.Option(help="Its delta, in (0, 1).")],
+    view: Annotated[
+        Literal["eavesdropper", "aggregate", "public"],
+        typer.Option(
+            help="From whom records are protected: who sees every message; who sees nothing but sums, of masked "
+            "messages; or the public, where the coordinator is trusted with bare messages."
+        ),
+    ] = "eavesdropper",
+    colluders: Annotated[
+        int | None,
+        typer.Option(help="With --view aggregate: how many silos may look together with the coordinator; else 1."),
+    ] = None,
+    neighbours: Annotated[
+        Literal["replace-one", "add-remove"],
+        typer.Option(help="What is hidden: a record replaced, or one more or less (sizes stay secret)."),
+    ] = "replace-one",
+    nominal_records: options.NominalRecords = None,
+    records_per_person: Annotated[int, typer.Option(help="Most records of one person in a silo.")] = 1,
+    silos_per_person: Annotated[int, typer.Option(help="Most silos with the same person.")] = 1,
+) -> None:
+    """Announce a study: write an invitation for each silo, by which it registers and gets the terms.
+
+    Example: dpadmm coordinator invite coordinator --study asthma --silo north --silo south --schema schema.json
+    --epsilon 1 --delta 1e-6 --address federation.example.org:9092
+    """
+    with clear_federation_failures():
+        from dpadmm.datasets.schema import Schema
+        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.engines.federation.keys import SigningKey
+        from dpadmm.engines.https.line import url_of
+        from dpadmm.estimators.wishes import relation_of
+        from dpadmm.operations.invitations import Invitation, Studies
+
+        url_of(address)
+        files = CoordinatorFiles(directory)
+        is_new = not directory.exists() or not any(directory.iterdir())
+        key = SigningKey.new() if is_new else files.key()
+        asked = Invitation(
+            study=study,
+            address=address,
+            coordinator=key.public,
+            epsilon=epsilon,
+            delta=delta,
+            schema=Schema.load(schema).to_json(),
+            view=view,
+            colluders=colluders,
+            relation=relation_of(neighbours).value,
+            nominal_records=nominal_records,
+            records_per_person=records_per_person,
+            silos_per_person=silos_per_person,
+        )
+        studies = Studies(files)
+        studies.check(asked, silo)
+        if is_new:
+            files.create(key)
+        made = studies.invite(asked, silo)
+        print_line("Send each owner the silo's invitation; whoever has it can register in the silo's name:")
+        for name in silo:
+            print_line(f"  {made.invitation(name)}")
+        print_line(
+            f"They join with `dpadmm silo join NAME.invite --data TABLE`.\nHere: `dpadmm coordinator run {directory}`, "
+            f"and `dpadmm federate --study {study} --coordinator {directory} --out model.json --page report.html`."
+        )
+
+
+def join(
+    invitation: Annotated[Path, typer.Argument(metavar="INVITE", help="The invitation that the coordinator sent.")],
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="The silo's directory; by default its name, here.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The private table, CSV or Parquet; for a new silo.")] = None,
+    budget_epsilon: Annotated[
+        float | None, typer.Option(help="Most epsilon that may ever be spent on these data; asked for if left out.")
+    ] = None,
+    least_noise: Annotated[float, typer.Option(help="Least noise/sensitivity of any single release.")] = 0.0,
+    trust_coordinator: Annotated[
+        bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
+    ] = False,
+    header: options.Header = True,
+    missing: options.MissingWord = "error",
+    unlisted: options.UnlistedWord = "error",
+    out_of_range: options.OutOfRangeWord = "clip",
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FINGERPRINT", help="A participant's fingerprint, as its owner told it; asked for."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve the terms without being asked.")] = False,
+    serve: Annotated[bool, typer.Option("--run/--no-run", help="Serve the run once it is approved.")] = True,
+) -> None:
+    """Join a study, step by step: make the silo, register, compare fingerprints, see the cost, approve, and serve.
+
+    It may be interrupted at any time; the same command goes on where it was.
+
+    Example: dpadmm silo join clinic.invite --data patients.csv
+    """
+    with clear_federation_failures():
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.engines.federation.silo import Silo
+        from dpadmm.operations.invitations import Invitation
+        from dpadmm.operations.joining import Guest, OwnRules, check_silo, make_silo, until_reached, wait_for_terms
+
+        asked = Invitation.load(invitation)
+        place = Path(asked.silo) if directory is None else directory
+        _show_study(asked)
+        if not (place / "policy.toml").exists():
+            rules = OwnRules(
+                data=data or Path(typer.prompt("The private table, CSV or Parquet")),
+                budget_epsilon=budget_epsilon
+                or typer.prompt("Most epsilon that may ever be spent on these data", type=float, default=asked.epsilon),
+                screening=Screening.of(missing, unlisted, out_of_range),
+                has_header=header,
+                least_noise=least_noise,
+                trusts_coordinator=trust_coordinator,
+            )
+            print_notes(make_silo(asked, place, rules).notes)
+            print_line(f"Made {place}: keys, ledger, policy.toml with its rules, schema.json with the public bounds.")
+        elif data is not None or budget_epsilon is not None:
+            print_line(f"{place} is there already: its own table, budget and rules hold, not those given here.")
+        silo = Silo(place)
+        try:
+            check_silo(asked, silo)
+            guest = Guest(asked, silo)
+            silo.files.address.write_text(asked.address + "\n", encoding="utf-8")
+            until_reached(guest.register, print_line)
+            _show_fingerprint(silo)
+            print_line("Registered. Waiting for the terms, which are drafted when all silos have registered ...")
+            terms = wait_for_terms(guest, print_line)
+            _approve(silo, terms, peer or [], is_asked=not yes)
+        finally:
+            silo.close()
+        _serve(place, is_wanted=serve)
+
+
+def _show_study(asked: "Invitation") -> None:
+    """Say what is asked of the silo, before anything is made."""
+    from dpadmm.engines.federation.keys import fingerprint
+
+    protection = asked.protection
+    print_line(
+        f"Study {asked.study!r} invites {asked.silo}\n"
+        f"  coordinator  {asked.address}, fingerprint {fingerprint(asked.coordinator)}\n"
+        f"  asks for     epsilon {asked.epsilon:g} at delta {asked.delta:g}, of every record here, in one run\n"
+        f"  protects     {protection.words()}\n"
+        f"  columns      {len(asked.table.columns)} and the label {asked.table.label.name!r}, with public bounds"
+    )
+
+
+def _show_fingerprint(silo: "Silo") -> None:
+    from dpadmm.engines.federation.keys import fingerprint
+
+    print_line(
+        f"Fingerprint of {silo.policy.name}: {fingerprint(silo.public_key)}\n"
+        "Read it to the other owners, on the telephone or face to face; not through the coordinator."
+    )
+
+
+def _approve(silo: "Silo", terms: "Agreement", told: list[str], *, is_asked: bool) -> None:
+    """Compare fingerprints where that matters, show the terms, and approve them on the owner's word."""
+    from dpadmm.cli.approval import ask_fingerprints, confirm, show_terms
+
+    if terms.digest in [each.digest for each in silo.agreements()]:
+        print_line(f"The terms of run {terms.run!r} are approved already.")
+        return
+    for each in told:
+        confirm(silo, terms, each)
+    if is_asked:
+        ask_fingerprints(silo, terms)
+    show_terms(silo, terms)
+    if is_asked:
+        typer.confirm("Approve these terms?", abort=True)
+    silo.approve(terms)
+    print_line("Approved.")
+
+
+def _serve(directory: Path, *, is_wanted: bool) -> None:
+    from dpadmm.engines.federation.silo_files import SiloFiles
+    from dpadmm.engines.https.line import run_silo
+    from dpadmm.engines.https.processes import is_held
+
+    files = SiloFiles(directory)
+    if is_held(files.lock):
+        print_line("This silo is served already, by another process, which takes the run up.")
+    elif not is_wanted:
+        print_line(f"Serve it with `dpadmm silo run {directory}`.")
+    else:
+        print_line("Serving until Ctrl-C; `dpadmm silo run` serves later, and as a service.")
+        log_to_terminal()
+        run_silo(directory, files.read_address())

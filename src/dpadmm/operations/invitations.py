@@ -1,0 +1,265 @@
+"""Invitations to a study: one file for each silo, by which it registers, gets the terms, and knows its coordinator.
+
+A study is a folder of the coordinator's directory. It holds an invitation and, once the silo has registered, an entry
+for every silo, and the terms when they are drafted. An invitation carries a key of its own: the coordinator lets its
+holder bring one entry, under one name, and fetch the terms; nothing else.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from dpadmm import checks
+from dpadmm.datasets.schema import Schema
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Agreement, read_federation, write_federation
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+from dpadmm.engines.federation.entry import SiloEntry
+from dpadmm.engines.federation.keys import SigningKey, open_envelope, write_private
+from dpadmm.engines.federation.messages import Join, Register
+from dpadmm.engines.federation.refusal import Refusal
+from dpadmm.errors import InputError
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import Protection, Relation, View
+
+_VIEWS = (View.EAVESDROPPER, View.AGGREGATE, View.PUBLIC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invitation:
+    """What a silo is told before it joins: by whom, to what, at which cost, and against whom its records are protected.
+
+    coordinator, address: the coordinator's public key, and where it listens. secret: of the invitation's own key; empty
+    in an invitation to nobody, from which those of all silos are made. schema: JSON, as in its file.
+    """
+
+    study: str
+    address: str
+    coordinator: str
+    epsilon: float
+    delta: float
+    schema: str
+    view: str = View.EAVESDROPPER.value
+    colluders: int | None = None
+    relation: str = Relation.REPLACE_ONE.value
+    nominal_records: int | None = None
+    records_per_person: int = 1
+    silos_per_person: int = 1
+    silo: str = ""
+    secret: str = ""
+
+    def __post_init__(self) -> None:
+        """Check everything that silos will rely on."""
+        for what, name in (("study", self.study), *((("silo", self.silo),) if self.silo else ())):
+            if Path(name).name != name or not name.isprintable() or name.startswith(".") or len(name.encode()) > 100:
+                raise InputError(
+                    f"A {what} needs a printable name that can be a folder's, of at most 100 bytes; got {name!r}."
+                )
+        _ = self.target, self.protection, self.table
+        if View(self.view) not in _VIEWS:
+            raise InputError(f"view must be one of {', '.join(each.value for each in _VIEWS)}, got {self.view!r}.")
+        if (self.nominal_records is None) != self.protection.relation.has_public_sizes:
+            raise InputError(
+                "Where records are added or removed (--neighbours add-remove), silos tell no number of records: give "
+                "one nominal number for all of them, --nominal-records; otherwise none."
+            )
+
+    @property
+    def target(self) -> Target:
+        """What the run may cost a record."""
+        return Target(self.epsilon, self.delta)
+
+    @property
+    def protection(self) -> Protection:
+        """Who is protected from whom."""
+        return Protection(
+            view=View(self.view),
+            relation=Relation(self.relation),
+            colluders=self.colluders,
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+        )
+
+    @cached_property
+    def table(self) -> Schema:
+        """The public schema that all silos share."""
+        return Schema.from_json(self.schema, origin="The schema of the invitation")
+
+    @property
+    def key(self) -> SigningKey:
+        """The invitation's own key, which shows the coordinator that its holder was invited."""
+        return SigningKey.of(self.secret)
+
+    def to(self, silo: str) -> "Invitation":
+        """Return this invitation for one silo, with a key of its own."""
+        return replace(self, silo=silo, secret=SigningKey.new().secret)
+
+    def save(self, path: Path) -> None:
+        """Write it as TOML, readable by its owner alone; an existing file is refused."""
+        told = {name: value for name, value in asdict(self).items() if value is not None}
+        write_private(path, "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items()).encode())
+
+    @classmethod
+    def load(cls, path: Path) -> "Invitation":
+        """Read an invitation; anything odd is refused by the file's name."""
+        try:
+            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            found = cls(**plain)
+            _ = found.key.public
+        except (OSError, UnicodeDecodeError, TypeError, ValueError, RecursionError, AttributeError) as problem:
+            said = f"{path} is no invitation: {problem}"
+            raise InputError(f"{said.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo.") from problem
+        return found
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study in a coordinator's directory: who is invited, who has registered, and the terms when there are some."""
+
+    directory: Path
+
+    @property
+    def schema(self) -> Path:
+        """The public schema."""
+        return self.directory / "schema.json"
+
+    @property
+    def federation(self) -> Path:
+        """The terms, once they are drafted."""
+        return self.directory / "federation.toml"
+
+    def invitation(self, silo: str) -> Path:
+        """The invitation of one silo."""
+        return self.directory / f"{silo}.invite"
+
+    def entry(self, silo: str) -> Path:
+        """What one silo has told of itself."""
+        return self.directory / f"{silo}.entry"
+
+    def invitations(self) -> list[Invitation]:
+        """Return the invitations of all silos, in the order of their names."""
+        return [Invitation.load(path) for path in sorted(self.directory.glob("*.invite"))]
+
+    def absent(self) -> list[str]:
+        """Return who was invited and has not registered."""
+        invited = sorted(path.stem for path in self.directory.glob("*.invite"))
+        return [silo for silo in invited if not self.entry(silo).exists()]
+
+    def entries(self) -> list[SiloEntry]:
+        """Return what all silos that have registered tell of themselves."""
+        return [SiloEntry.load(self.entry(each.silo)) for each in self.invitations() if each.silo not in self.absent()]
+
+    def terms(self) -> Agreement | None:
+        """Return the terms; None before they are drafted."""
+        return read_federation(self.federation) if self.federation.exists() else None
+
+    def publish(self, terms: Agreement) -> None:
+        """Write the terms, whole or not at all: from now on silos can fetch them, and nobody else can register."""
+        draft = self.federation.with_suffix(".new")
+        write_federation(draft, terms)
+        draft.replace(self.federation)
+
+
+@dataclass
+class Studies:
+    """All studies of a coordinator, and what its port offers to who is invited (`engines.https.app.Reception`)."""
+
+    files: CoordinatorFiles
+    _known: set[Path] = field(default_factory=set)
+    _invited: dict[str, tuple[Study, Invitation]] = field(default_factory=dict)
+
+    def all(self) -> Iterator[Study]:
+        """Return all studies."""
+        return (Study(path) for path in sorted((self.files.directory / "studies").glob("*")) if path.is_dir())
+
+    def find(self, name: str) -> Study:
+        """Return a study by its name."""
+        for study in self.all():
+            if study.directory.name == name:
+                return study
+        known = ", ".join(study.directory.name for study in self.all()) or "none"
+        raise InputError(f"There is no study {name!r} in {self.files.directory}; there are: {known}.")
+
+    def invite(self, invitation: Invitation, silos: Sequence[str]) -> Study:
+        """Write an invitation for each of these silos; a study that is there gets more of them, until it has terms."""
+        study = self.check(invitation, silos)
+        study.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not study.schema.exists():
+            study.schema.write_text(invitation.schema, encoding="utf-8")
+        for silo in silos:
+            invitation.to(silo).save(study.invitation(silo))
+        return study
+
+    def check(self, invitation: Invitation, silos: Sequence[str]) -> Study:
+        """Return the study that these silos would be invited to; refuse what does not fit, before anything is made."""
+        study = Study(self.files.directory / "studies" / invitation.study)
+        before = study.invitations()
+        for silo in silos:
+            invitation.to(silo)
+        if study.federation.exists():
+            raise InputError(f"The study {invitation.study!r} has its terms already. More silos need a new study.")
+        if any(replace(each, silo="", secret="") != invitation for each in before):
+            raise InputError(
+                f"The study {invitation.study!r} was announced otherwise. Say the same, or make a new one."
+            )
+        everybody = [*silos, *(each.silo for each in before)]
+        if len(set(everybody)) != len(everybody):
+            raise InputError("A silo is invited twice. Every silo needs a name of its own, and one invitation.")
+        checks.count("silos", len(everybody), least=2)
+        invitation.protection.check_silos(len(everybody))
+        return study
+
+    def keys(self) -> set[str]:
+        """Return the public keys of all invitations; new ones are looked for."""
+        for study in self.all():
+            for path in sorted(study.directory.glob("*.invite")):
+                if path not in self._known:
+                    found = Invitation.load(path)
+                    self._invited[found.key.public] = study, found
+                    self._known.add(path)
+        return set(self._invited)
+
+    def is_invited(self, key: str) -> bool:
+        """Return whether this is the key of an invitation."""
+        return key in self._invited
+
+    def register(self, key: str, envelope: bytes) -> None:
+        """Keep the entry of the silo that holds an invitation; `Refusal` if it is another's, or there is another."""
+        study, invitation = self._invited[key]
+        told = messages.read(messages.split(envelope)[1])
+        if not isinstance(told, Register) or (told.study, told.silo) != (invitation.study, invitation.silo):
+            raise Refusal(f"The invitation is for {invitation.silo} in the study {invitation.study!r}.")
+        entry = SiloEntry.parse(told.entry, f"What {invitation.silo} tells of itself")
+        open_envelope(envelope, entry.key)
+        if entry.name != invitation.silo:
+            raise Refusal(f"The silo is called {entry.name!r}; it was invited as {invitation.silo!r}.")
+        if entry.schema != invitation.table.digest:
+            raise Refusal(f"{entry.name} was made with another schema than that of the study.")
+        self._keep(study, entry)
+
+    def _keep(self, study: Study, entry: SiloEntry) -> None:
+        place = study.entry(entry.name)
+        if place.exists():
+            if SiloEntry.load(place) != entry:
+                raise Refusal(
+                    f"{entry.name} has registered before, with another key or other facts. If that was not you, tell "
+                    "the coordinator's operator: somebody else has the invitation."
+                )
+            return
+        if study.federation.exists():
+            raise Refusal("The terms are drafted already, without this silo.")
+        draft = place.with_name(f".{place.name}.{os.getpid()}")
+        entry.save(draft)
+        draft.replace(place)
+
+    def terms(self, key: str) -> bytes | None:
+        """Return the terms, signed, for a silo that has registered; None before they are drafted."""
+        study, invitation = self._invited[key]
+        terms = study.terms()
+        if terms is None or not study.entry(invitation.silo).exists():
+            return None
+        return self.files.key().seal(Join(terms.as_json(), "", 0).encode())

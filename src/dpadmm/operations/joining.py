@@ -1,0 +1,180 @@
+"""A silo's way into a study: made by its invitation, registered, and told the terms. Every step may be repeated."""
+
+import contextlib
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from dpadmm.datasets.schema import Screening
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.entry import SiloEntry
+from dpadmm.engines.federation.keys import open_envelope
+from dpadmm.engines.federation.messages import LARGEST_BODY, Join, Register
+from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
+from dpadmm.engines.federation.refusal import Refusal, printable
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.silo_files import Records, SiloFiles
+from dpadmm.errors import InputError
+from dpadmm.operations.invitations import Invitation
+from dpadmm.privacy.protection import View
+
+if TYPE_CHECKING:
+    import httpx
+
+LOOK_SECONDS = 2.0
+"""How often terms are looked for, and a coordinator that was not reached is dialled again."""
+
+_MOST_WORDS = 2048
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRules:
+    """What a silo's owner decides when joining: the table, how it is read, and the most that it may ever spend."""
+
+    data: Path
+    budget_epsilon: float
+    screening: Screening
+    has_header: bool = True
+    least_noise: float = 0.0
+    trusts_coordinator: bool = False
+
+
+def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Records:
+    """Make the silo that an invitation is for; nothing is overwritten."""
+    view = View(invitation.view)
+    if (view is View.PUBLIC) != rules.trusts_coordinator:
+        raise InputError(
+            f"In the study {invitation.study!r} bare messages go to the coordinator, who adds the noise: join with "
+            "--trust-coordinator, or not at all."
+            if view is View.PUBLIC
+            else f"The study {invitation.study!r} needs no trust in the coordinator: leave --trust-coordinator out."
+        )
+    files = SiloFiles(directory)
+    policy = Policy(
+        name=invitation.silo,
+        data=str(rules.data.resolve()),
+        schema=str(files.schema.resolve()),
+        methods=FULLY_CERTIFIED + SUMMED * (view is not View.EAVESDROPPER),
+        least_noise=rules.least_noise,
+        trusts_coordinator=rules.trusts_coordinator,
+        screening=rules.screening,
+        relation=invitation.protection.relation,
+        records_per_person=invitation.records_per_person,
+        silos_per_person=invitation.silos_per_person,
+        has_header=rules.has_header,
+        colluders=invitation.protection.n_colluders if view is View.AGGREGATE else 1,
+    )
+    with tempfile.TemporaryDirectory() as place:
+        schema = Path(place) / "schema.json"
+        schema.write_text(invitation.schema, encoding="utf-8")
+        drafted = replace(policy, schema=str(schema))
+        records = files.create(drafted, rules.budget_epsilon, invitation.delta, is_summed=view is View.AGGREGATE)
+    policy.save(files.policy)
+    return records
+
+
+def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
+    """Return the entry of a silo that is there already; refuse one that the study cannot take."""
+    entry, schema = SiloEntry.of(silo), invitation.table.digest
+    if entry.name != invitation.silo:
+        raise InputError(f"The invitation is for {invitation.silo!r}; this silo is called {entry.name!r}.")
+    if entry.schema != schema:
+        raise InputError(f"{silo.files.directory} was made with another schema than that of the study.")
+    if (entry.view, entry.relation) != (invitation.view, invitation.relation):
+        raise InputError(
+            f"The budget of {silo.files.directory} is against {entry.view}, {entry.relation} neighbours; the study is "
+            f"about {invitation.view}, {invitation.relation}. A ledger cannot count both."
+        )
+    return entry
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A silo that was invited and takes part in no run of the study yet; it dials the coordinator as it pleases."""
+
+    invitation: Invitation
+    silo: Silo
+
+    def register(self) -> None:
+        """Tell the coordinator what terms are drafted from; the same twice is one."""
+        told = Register(self.invitation.study, self.invitation.silo, SiloEntry.of(self.silo).text())
+        with (
+            self._client() as client,
+            client.stream("PUT", "/entry", content=self.silo.key.seal(told.encode())) as sent,
+        ):
+            _check(sent)
+
+    def terms(self) -> Agreement | None:
+        """Return the terms that the coordinator has signed; None before they are drafted."""
+        with self._client() as client, client.stream("GET", "/terms") as answer:
+            envelope = _check(answer)
+        if not envelope:
+            return None
+        told = messages.read(open_envelope(envelope, self.invitation.coordinator))
+        if not isinstance(told, Join):
+            raise Refusal("The coordinator sent something else than terms.")
+        terms = Agreement.from_json(told.terms)
+        self._check_terms(terms)
+        return terms
+
+    def _check_terms(self, terms: Agreement) -> None:
+        """Refuse terms about something else than the study; what they cost is for the owner, and `approve`, to see."""
+        asked = self.invitation
+        told = (terms.coordinator, terms.epsilon, terms.delta, terms.schema, terms.relation)
+        if told != (asked.coordinator, asked.epsilon, asked.delta, asked.table.digest, asked.relation):
+            raise Refusal("The terms are not those of the study: coordinator, epsilon, delta or schema differ.")
+
+    @contextlib.contextmanager
+    def _client(self) -> "Iterator[httpx.Client]":
+        from dpadmm.engines.https.line import dialled
+
+        invitation, directory = self.invitation, self.silo.files.directory
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".join-") as place:
+            certificate = Path(place) / "tls.pem"
+            with dialled(invitation.address, invitation.key, certificate, [invitation.coordinator]) as client:
+                yield client
+
+
+def wait_for_terms(guest: Guest, say: Callable[[str], None]) -> Agreement:
+    """Return the terms as soon as they are drafted."""
+    while (terms := until_reached(guest.terms, say)) is None:
+        time.sleep(LOOK_SECONDS)
+    return terms
+
+
+def until_reached(attempt: Callable[[], T], say: Callable[[str], None]) -> T:
+    """Dial until the coordinator is reached; say what stands in the way, each reason once."""
+    import httpx
+
+    from dpadmm.engines.https.line import CutOff, words_for
+
+    said = ""
+    while True:
+        try:
+            return attempt()
+        except (httpx.HTTPError, CutOff, OSError, sqlite3.Error) as problem:
+            words = words_for(problem)
+            if words != said:
+                say(words)
+            said = words
+        time.sleep(LOOK_SECONDS)
+
+
+def _check(answer: "httpx.Response") -> bytes:
+    """Return what the coordinator says to a guest; `Refusal` with its words if it says no."""
+    from dpadmm.engines.https.line import CutOff, read_at_most
+
+    if answer.status_code in (200, 204):
+        return read_at_most(answer, LARGEST_BODY)
+    if answer.status_code == 409:
+        words = read_at_most(answer, _MOST_WORDS).decode(errors="replace")
+        raise Refusal(f"The coordinator refuses: {printable(words)}")
+    if answer.status_code == 403:
+        raise Refusal("The coordinator does not know this invitation any more. Ask its operator for a new one.")
+    raise CutOff(f"the coordinator's answer is none of ours (HTTP {answer.status_code})")
