@@ -156,7 +156,7 @@ def test_a_graph_by_name(cli, place):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["federate"], "Give a FEDERATION.toml, or --local N"),
+        (["federate"], "Give a FEDERATION.toml, a --study, or --local N"),
         (["federate", "--local", "1"], "at least 2"),
         (["federate", "federation.toml"], "--coordinator DIR"),
         (["federate", "--local", "2", "--data", "north.csv"], "public schema"),

@@ -17,16 +17,17 @@ def show_terms(silo: "Silo", agreement: "Agreement") -> None:
     from dpadmm.engines.federation.terms import agreed_run
 
     agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
-    typer.echo(
-        f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, "
-        f"{len(agreement.participants)} silos, {agreement.noise.value} noise\n"
-        f"Settings {agreement.numbers()}, loss {agreement.loss}, mu {agreement.mu:g}, "
-        f"{len(agreement.edges)} edges; missing silos: {agreement.missing.value}\n"
-        f"Coordinator {agreement.coordinator}\n"
-        f"{_sight_words(terms)}\n{_people_words(silo, agreement)}"
-        f"{_encoding_words(terms, agent)}\n"
+    settings = ", ".join(f"{name} {number:.4g}" for name, number in agreement.settings)
+    print_line(
+        f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, {agreement.noise.value} noise\n"
+        f"  {settings}; loss {agreement.loss}, ridge {agreement.mu:.3g}\n"
+        f"  {_encoding_words(terms, agent)}\n"
+        f"  if a silo is missing: {agreement.missing.value}\n"
+        f"Who takes part:\n{_people_words(silo, agreement)}"
+        f"Who sees what:\n  {_sight_words(terms)}\n"
         f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
-        f"at delta {agreement.delta:.3g}\n{_left_words(silo)}\nDigest {agreement.digest}"
+        f"at delta {agreement.delta:.3g}\n{_left_words(silo)}\n"
+        f"Coordinator {agreement.coordinator}\nDigest      {agreement.digest}"
     )
 
 
@@ -63,30 +64,31 @@ def confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
 
 def _sight_words(terms: "AgreedRun") -> str:
     """Say who sees what of this silo's messages."""
-    if not terms.is_masked:
-        return "The coordinator sees BARE vectors of this silo." if terms.sends_bare else "All noise is drawn here."
-    observer = terms.course.setting.protection.observer
-    return f"Messages leave under masks, with this silo's share of the noise; the cost is against {observer}."
+    if terms.is_masked:
+        observer = terms.course.setting.protection.observer
+        return f"Messages leave under masks, with this silo's share of the noise; the cost is against {observer}."
+    if terms.sends_bare:
+        return "The coordinator sees BARE vectors of this silo, and adds the noise; the cost is against everybody else."
+    return "All noise is drawn here; the cost is against whoever sees every message, the coordinator included."
 
 
 def _people_words(silo: "Silo", agreement: "Agreement") -> str:
-    """List who takes part, by fingerprint, where that must be compared.
+    """List who takes part; by fingerprint, where that must be compared.
 
     Those of the terms that nobody has confirmed are not shown: typed in from here, they would confirm themselves.
     """
     from dpadmm.engines.federation.keys import fingerprint
 
-    if not agreement.is_masked:
-        told = [f"{each.name} ({each.records})" for each in agreement.participants]
-        return (
-            f"Participants, with their {'' if agreement.has_public_sizes else 'nominal '}records: {', '.join(told)}\n"
-        )
-    unknown = silo.unconfirmed(agreement)
-    state = {each.name: f"{fingerprint(each.key)}  confirmed" for each in agreement.participants}
-    state |= dict.fromkeys(unknown, "NOT CONFIRMED: ask its owner")
-    state[silo.policy.name] = f"{fingerprint(silo.public_key)}  this silo"
-    lines = [f"  {name}  {words}\n" for name, words in state.items()]
-    return "Fingerprints of the participants' identity keys:\n" + "".join(lines)
+    kind = "records" if agreement.has_public_sizes else "nominal records"
+    unknown, lines = silo.unconfirmed(agreement) if agreement.is_masked else [], []
+    for each in agreement.participants:
+        words = ["this silo"] if each.name == silo.policy.name else []
+        if each.name in unknown:
+            words = ["NOT CONFIRMED: ask its owner"]
+        elif agreement.is_masked:
+            words = [f"{fingerprint(each.key)}  {words[0] if words else 'confirmed'}"]
+        lines.append(f"  {each.name}  {', '.join([*words, f'{each.records} {kind}'])}\n")
+    return "".join(lines)
 
 
 def _encoding_words(terms: "AgreedRun", agent: int) -> str:

@@ -55,8 +55,8 @@ def invite(
         from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
         from dpadmm.engines.federation.keys import SigningKey
         from dpadmm.engines.https.line import url_of
-        from dpadmm.estimators.wishes import relation_of
         from dpadmm.operations.invitations import Invitation, Studies
+        from dpadmm.privacy.protection import relation_of
 
         url_of(address)
         files = CoordinatorFiles(directory)

@@ -51,7 +51,7 @@ def init(
         from dpadmm.datasets.schema import Screening
         from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
         from dpadmm.engines.federation.silo_files import SiloFiles
-        from dpadmm.estimators.wishes import relation_of
+        from dpadmm.privacy.protection import relation_of
 
         is_summed = _is_summed(view, colluders)
         policy = Policy(

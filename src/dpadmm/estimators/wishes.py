@@ -27,12 +27,11 @@ from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, open_for_reading
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
-_NEIGHBOURS = {"replace-one": Relation.REPLACE_ONE, "add-remove": Relation.ADD_OR_REMOVE}
 _AUTO = "auto"
 _STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
@@ -170,13 +169,6 @@ def nominal_number(relation: Relation, nominal_records: Any) -> int | None:
             "public number of about that size, known without counting the records. It decides weights, steps and noise."
         )
     return checks.count("nominal_records", nominal_records)
-
-
-def relation_of(neighbours: Any) -> Relation:
-    """Return the relation that a word names."""
-    if not isinstance(neighbours, str) or neighbours not in _NEIGHBOURS:
-        raise InputError(f"neighbours must be 'replace-one' or 'add-remove', got {shown(neighbours)}.")
-    return _NEIGHBOURS[neighbours]
 
 
 def protection_from(

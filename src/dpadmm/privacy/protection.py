@@ -41,6 +41,16 @@ class Relation(Enum):
         return "replacing" if self is Relation.REPLACE_ONE else "adding or removing"
 
 
+_NEIGHBOURS = {"replace-one": Relation.REPLACE_ONE, "add-remove": Relation.ADD_OR_REMOVE}
+
+
+def relation_of(neighbours: Any) -> Relation:
+    """Return the relation that a word names."""
+    if not isinstance(neighbours, str) or neighbours not in _NEIGHBOURS:
+        raise InputError(f"neighbours must be 'replace-one' or 'add-remove', got {shown(neighbours)}.")
+    return _NEIGHBOURS[neighbours]
+
+
 class View(Enum):
     """Who is looking."""
 

@@ -49,7 +49,7 @@ class SiloEntry:
         try:
             return cls.parse(path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as problem:
-            raise InputError(f"{path} cannot be read: {problem}. `dpadmm silo init` writes an entry.") from problem
+            raise InputError(f"{path} is no entry of a silo: {problem}. `dpadmm silo init` writes one.") from problem
 
     @classmethod
     def parse(cls, text: str, source: str) -> "SiloEntry":

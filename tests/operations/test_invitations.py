@@ -1,0 +1,300 @@
+"""Invitations: who may register, as whom, once; and who is let in at the port, for what."""
+
+import stat
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+import httpx
+
+from dpadmm.datasets import Numeric, Schema, Screening, ThresholdLabel
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+from dpadmm.engines.federation.entry import SiloEntry
+from dpadmm.engines.federation.keys import SigningKey, open_envelope
+from dpadmm.engines.federation.messages import Join, Register
+from dpadmm.engines.federation.refusal import MessageError, Refusal
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.https.line import CutOff, dialled
+from dpadmm.engines.https.service import free_port, serving
+from dpadmm.errors import InputError
+from dpadmm.operations.invitations import Invitation, Studies
+from dpadmm.operations.joining import Guest, OwnRules, check_silo, make_silo
+from dpadmm.planning.drafting import draft
+from dpadmm.privacy.ledger import open_for_reading
+
+SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
+NAMES = ("clinic", "north", "south")
+
+
+def table(path, seed: int, rows: int = 60):
+    rng = np.random.default_rng(seed)
+    age, dose = rng.integers(20, 90, rows), rng.integers(0, 10, rows)
+    pd.DataFrame({"age": age, "dose": dose, "result": np.where(age > 50, 1, -1)}).to_csv(path, index=False)
+    return path
+
+
+def asked(key: SigningKey, **others) -> Invitation:
+    told = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": "aggregate"}
+    return Invitation(coordinator=key.public, schema=SCHEMA.to_json(), **(told | others))
+
+
+class World:
+    """A coordinator, its study, and silos that were made by their invitations."""
+
+    def __init__(self, place, **others) -> None:
+        self.place, self.files = place, CoordinatorFiles(place / "coordinator")
+        self.key = self.files.create()
+        self.studies = Studies(self.files)
+        self.study = self.studies.invite(asked(self.key, **others), NAMES)
+        self.studies.keys()
+
+    def invitation(self, name: str) -> Invitation:
+        return Invitation.load(self.study.invitation(name))
+
+    def silo(self, name: str, budget: float = 2.0) -> Silo:
+        if not (self.place / name).exists():
+            data = table(self.place / f"{name}.csv", len(name))
+            rules = OwnRules(data=data, budget_epsilon=budget, screening=Screening())
+            make_silo(self.invitation(name), self.place / name, rules)
+        return Silo(self.place / name)
+
+    def told(self, silo: Silo, /, **others) -> bytes:
+        fields = {"study": "asthma", "silo": silo.policy.name, "entry": SiloEntry.of(silo).text()} | others
+        return silo.key.seal(Register(**fields).encode())
+
+    def register(self, name: str) -> None:
+        silo = self.silo(name)
+        self.studies.register(self.invitation(name).key.public, self.told(silo))
+        silo.close()
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def test_an_invitation_says_all_that_a_silo_needs_and_is_its_owners_alone(world):
+    found = world.invitation("north")
+    assert (found.study, found.silo, found.epsilon, found.delta) == ("asthma", "north", 1.0, 1e-6)
+    assert found.table == SCHEMA
+    assert found.coordinator == world.key.public
+    assert found.protection.n_colluders == 1
+    keys = {world.invitation(name).key.public for name in NAMES}
+    assert len(keys) == 3
+    assert world.key.public not in keys
+    assert stat.S_IMODE(world.study.invitation("north").stat().st_mode) == 0o600
+
+
+def test_all_register_and_get_terms_that_their_rules_and_budgets_allow(world):
+    assert world.study.absent() == list(NAMES)
+    for name in NAMES:
+        assert world.studies.terms(world.invitation(name).key.public) is None
+        world.register(name)
+    assert world.study.absent() == []
+    world.register("north")  # the same again is one
+    made = draft(world.study.entries(), SCHEMA, world.invitation("north").target)
+    world.study.publish(made.terms("asthma", world.key.public))
+    for name in NAMES:
+        envelope = world.studies.terms(world.invitation(name).key.public)
+        told = messages.read(open_envelope(envelope, world.key.public))
+        assert isinstance(told, Join)
+        assert told.terms == world.study.terms().as_json()
+    assert world.study.terms().is_masked
+    assert world.study.terms().colluders == 1
+
+
+def test_terms_are_for_those_who_have_registered(tmp_path):
+    world = World(tmp_path, view="eavesdropper")
+    for name in NAMES[:2]:
+        world.register(name)
+    made = draft(world.study.entries(), SCHEMA, world.invitation("north").target)
+    world.study.publish(made.terms("asthma", world.key.public))
+    assert world.studies.terms(world.invitation("south").key.public) is None
+    with pytest.raises(Refusal, match="drafted already"):
+        world.register("south")
+
+
+def test_an_invitation_is_for_one_silo_and_one_key(world):
+    world.register("north")
+    stolen = world.invitation("north")
+    other = world.silo("south")
+    with pytest.raises(Refusal, match="The invitation is for north"):
+        world.studies.register(stolen.key.public, world.told(other))
+    with pytest.raises(Refusal, match="was invited as 'north'"):
+        world.studies.register(stolen.key.public, world.told(other, silo="north"))
+    with pytest.raises(Refusal, match="The invitation is for north"):
+        world.studies.register(stolen.key.public, world.told(world.silo("north"), study="another"))
+    entry = replace(SiloEntry.of(other), name="north")
+    with pytest.raises(Refusal, match=r"registered before.*somebody else has the invitation"):
+        world.studies.register(stolen.key.public, world.told(other, silo="north", entry=entry.text()))
+    assert SiloEntry.load(world.study.entry("north")).key == world.silo("north").public_key
+
+
+def test_an_entry_must_be_signed_by_the_key_it_names(world):
+    silo, key = world.silo("north"), world.invitation("north").key.public
+    entry = replace(SiloEntry.of(silo), key=world.silo("south").public_key)
+    with pytest.raises(MessageError, match="signature"):
+        world.studies.register(key, world.told(silo, entry=entry.text()))
+    with pytest.raises(Refusal, match="another schema"):
+        world.studies.register(key, world.told(silo, entry=replace(SiloEntry.of(silo), schema="0" * 64).text()))
+    assert world.study.absent() == list(NAMES)
+
+
+@pytest.mark.parametrize("text", ["", "a = 1", "= =", "methods = 3", "x = " + "[" * 5000, "methods = []\nname = 1"])
+def test_entries_that_are_none_are_refused(world, text):
+    with pytest.raises(InputError, match="is no entry of a silo"):
+        world.studies.register(world.invitation("north").key.public, world.told(world.silo("north"), entry=text))
+
+
+REFUSED = {
+    "twice": ({}, ("north", "north"), "invited twice"),
+    "one": ({}, ("north",), "silos must be"),
+    "too many colluders": ({"colluders": 2}, ("north", "south", "clinic"), "at least 4 silos"),
+    "a path": ({}, ("../north", "south"), "can be a folder's"),
+    "hidden": ({}, (".north", "south"), "can be a folder's"),
+}
+
+
+@pytest.mark.parametrize(("others", "silos", "words"), REFUSED.values(), ids=REFUSED)
+def test_studies_that_cannot_be_are_refused_before_anything_is_made(tmp_path, others, silos, words):
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    with pytest.raises(InputError, match=words):
+        Studies(files).check(asked(SigningKey.new(), **others), silos)
+    assert not files.directory.exists()
+
+
+def test_a_study_takes_more_silos_until_it_has_terms_and_only_as_announced(world):
+    same = asked(world.key)
+    with pytest.raises(InputError, match="announced otherwise"):
+        world.studies.invite(replace(same, epsilon=2.0), ["west"])
+    with pytest.raises(InputError, match="invited twice"):
+        world.studies.invite(same, ["north"])
+    world.studies.invite(same, ["west"])
+    assert "west" in world.study.absent()
+    assert world.studies.is_invited(world.invitation("west").key.public) is False
+    world.studies.keys()
+    assert world.studies.is_invited(world.invitation("west").key.public)
+    world.study.federation.write_text("")
+    with pytest.raises(InputError, match="has its terms already"):
+        world.studies.invite(same, ["east"])
+
+
+def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_study(world):
+    silo = world.silo("north", budget=3.0)
+    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
+        assert (ledger.budget.epsilon, ledger.budget.delta) == (3.0, 1e-6)
+        assert ledger.protection == world.invitation("north").protection
+    assert Schema.load(silo.files.schema) == SCHEMA
+    assert silo.policy.schema == str(silo.files.schema)
+    with pytest.raises(InputError, match="is for 'south'"):
+        check_silo(world.invitation("south"), silo)
+    with pytest.raises(InputError, match="cannot count both"):
+        check_silo(replace(world.invitation("north"), view="eavesdropper", colluders=None), silo)
+
+
+def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
+    world = World(tmp_path, view="public")
+    data = table(tmp_path / "north.csv", 1)
+    rules = OwnRules(data=data, budget_epsilon=2.0, screening=Screening())
+    with pytest.raises(InputError, match="--trust-coordinator"):
+        make_silo(world.invitation("north"), tmp_path / "north", rules)
+    assert not (tmp_path / "north").exists()
+    make_silo(world.invitation("north"), tmp_path / "north", replace(rules, trusts_coordinator=True))
+    assert Silo(tmp_path / "north").policy.trusts_coordinator
+
+
+@contextmanager
+def served(world: World, port: int):
+    """Serve the coordinator's port, and look for studies again and again."""
+    stop = threading.Event()
+    with serving(world.files, "127.0.0.1", port, Studies(world.files)) as service:
+
+        def look():
+            while not stop.wait(0.02):
+                service.look()
+
+        service.look()
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        yield service
+        stop.set()
+        looking.join()
+
+
+@pytest.fixture(scope="module")
+def open_world(tmp_path_factory):
+    """A study whose coordinator serves."""
+    port = free_port()
+    world = World(tmp_path_factory.mktemp("study"), address=f"127.0.0.1:{port}")
+    with served(world, port):
+        yield world
+
+
+def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(open_world):
+    guests = {name: Guest(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
+    for guest in guests.values():
+        assert guest.terms() is None
+        guest.register()
+        guest.register()
+    assert open_world.study.absent() == []
+    made = draft(open_world.study.entries(), SCHEMA, open_world.invitation("north").target)
+    terms = made.terms("asthma", open_world.key.public)
+    open_world.study.publish(terms)
+    assert all(guest.terms() == terms for guest in guests.values())
+    wrong = replace(guests["north"], invitation=replace(open_world.invitation("north"), epsilon=0.5))
+    with pytest.raises(Refusal, match="not those of the study"):
+        wrong.terms()
+    poor = open_world.silo("south")
+    assert [each.name for each in terms.participants if each.name in poor.unconfirmed(terms)] == ["clinic", "north"]
+
+
+def request(world: World, key: SigningKey, method: str, path: str, content: bytes = b"") -> httpx.Response:
+    where = world.invitation("north").address
+    with dialled(where, key, world.place / "probe.pem", [world.key.public]) as client:
+        return client.request(method, path, content=content)
+
+
+def test_an_invitation_opens_nothing_else(open_world):
+    key = open_world.invitation("north").key
+    assert request(open_world, key, "GET", "/next").status_code == 404
+    assert request(open_world, key, "PUT", "/answers/" + "0" * 64, b"x" * 100).status_code == 404
+    assert request(open_world, key, "GET", "/").status_code == 404
+    assert request(open_world, key, "PUT", "/entry", b"x" * 20_000).status_code == 413
+    said = request(open_world, key, "PUT", "/entry", b"x" * 100)
+    assert said.status_code == 409
+    assert "JSON" in said.text
+
+
+def test_who_was_not_invited_is_sent_away_before_anything_is_read(open_world):
+    with pytest.raises((httpx.HTTPError, CutOff)):
+        request(open_world, SigningKey.new(), "GET", "/terms")
+
+
+def test_a_silos_own_key_is_no_invitation(open_world):
+    with pytest.raises((httpx.HTTPError, CutOff)):
+        request(open_world, open_world.silo("north").key, "GET", "/terms")
+
+
+def test_a_guest_talks_to_the_coordinator_of_its_invitation_alone(open_world):
+    asked_by = replace(open_world.invitation("north"), coordinator=SigningKey.new().public)
+    with pytest.raises(httpx.HTTPError):
+        Guest(asked_by, open_world.silo("north")).register()
+
+
+def test_new_invitations_are_let_in_while_the_port_is_open(tmp_path):
+    port = free_port()
+    world = World(tmp_path, address=f"127.0.0.1:{port}")
+    with served(world, port) as service:
+        world.studies.invite(asked(world.key, study="second", address=f"127.0.0.1:{port}"), ["north", "south", "west"])
+        service.look()
+        invitation = Invitation.load(world.studies.find("second").invitation("north"))
+        Guest(invitation, world.silo("north")).register()
+        assert world.studies.find("second").absent() == ["south", "west"]
+        assert world.study.absent() == list(NAMES)
