@@ -217,7 +217,7 @@ def words_for(problem: Exception) -> str:
         case _, ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE" | "HTTP_REQUEST"):
             return "whoever answers there speaks no TLS: is it the coordinator's port? Trying again"
         case (_, ssl.SSLError()) | (httpx.RemoteProtocolError() | httpx.ReadError() | httpx.WriteError(), _):
-            return "the coordinator hung up: it has no open run or invitation with this key, or a wrong clock; trying again"
+            return "the coordinator hung up: no open run or invitation has this key, or a clock is wrong; trying again"
         case httpx.TimeoutException(), _:
             return "the coordinator does not answer in time; trying again"
         case httpx.HTTPError(), _:
