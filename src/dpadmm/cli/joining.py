@@ -167,7 +167,7 @@ def _show_study(asked: "Invitation") -> None:
         f"Study {asked.study!r} invites {asked.silo}\n"
         f"  coordinator  {asked.address}, fingerprint {fingerprint(asked.coordinator)}\n"
         f"  asks for     epsilon {asked.epsilon:g} at delta {asked.delta:g}, of every record here, in one run\n"
-        f"  protects     {protection.words()}\n"
+        f"  protects     {protection}, from {protection.observer}\n"
         f"  columns      {len(asked.table.columns)} and the label {asked.table.label.name!r}, with public bounds"
     )
 
