@@ -10,6 +10,9 @@ FEDERATION = {
     "silo show": "silo show north",
     "silo approve": "silo approve north federation.toml --yes",
     "silo run": "silo run north --coordinator 127.0.0.1:9092",
+    "silo join": "silo join north.invite --data north.csv",
+    "coordinator invite": "coordinator invite coordinator --study one --silo north --silo south --schema schema.json "
+    "--epsilon 1 --delta 1e-6 --address 127.0.0.1:9092",
     "coordinator init": "coordinator init coordinator",
     "coordinator run": "coordinator run coordinator",
     "federate": "federate federation.toml --coordinator coordinator",
