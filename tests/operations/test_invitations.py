@@ -199,6 +199,20 @@ def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_stu
         check_silo(replace(world.invitation("north"), view="eavesdropper", colluders=None), silo)
 
 
+def test_a_budget_that_could_never_pay_is_refused_before_anything_is_made(world):
+    with pytest.raises(InputError, match=r"asks for epsilon 1; a budget of 0.5 could never pay"):
+        world.silo("north", budget=0.5)
+    assert not (world.place / "north").exists()
+
+
+def test_a_damaged_invitation_is_left_aside_and_told(world, caplog):
+    world.study.invitation("broken").write_text("study = 3")
+    fresh = Studies(world.files)
+    assert len(fresh.keys()) == 3
+    assert len(fresh.keys()) == 3
+    assert caplog.text.count("broken.invite is no invitation") == 1
+
+
 def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
     world = World(tmp_path, view="public")
     data = table(tmp_path / "north.csv", 1)

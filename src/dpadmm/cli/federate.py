@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from dpadmm.datasets.schema import Schema, Screening
     from dpadmm.engines.federation.coordinator import Progress
+    from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
     from dpadmm.engines.federation.outcome import FederationOutcome
     from dpadmm.operations.invitations import Study
     from dpadmm.privacy.calibration import Target
@@ -177,7 +178,7 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
     study = Studies(files).find(name)
     if study.terms() is None:
         asked = study.invitations()[0]
-        _await_silos(study)
+        _await_silos(study, files)
         made = make_draft(study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records)
         print_line(str(made.plan))
         if is_asked:
@@ -187,8 +188,12 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
     return study.federation, study.schema
 
 
-def _await_silos(study: "Study") -> None:
+def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
+    from dpadmm.engines.https.processes import is_held
+
     said: list[str] | None = None
+    if not is_held(files.lock):
+        print_line(f"Nobody serves {files.directory} yet: run `dpadmm coordinator run {files.directory}`.")
     while absent := study.absent():
         if absent != said:
             print_line(f"waiting for {', '.join(absent)} to register (`dpadmm silo join`)")

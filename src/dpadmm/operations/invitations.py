@@ -6,6 +6,7 @@ holder bring one entry, under one name, and fetch the terms; nothing else.
 """
 
 import json
+import logging
 import os
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 
+_log = logging.getLogger("dpadmm.coordinator")
 _VIEWS = (View.EAVESDROPPER, View.AGGREGATE, View.PUBLIC)
 
 
@@ -218,10 +220,17 @@ class Studies:
         for study in self.all():
             for path in sorted(study.directory.glob("*.invite")):
                 if path not in self._known:
-                    found = Invitation.load(path)
-                    self._invited[found.key.public] = study, found
                     self._known.add(path)
+                    self._let_in(study, path)
         return set(self._invited)
+
+    def _let_in(self, study: Study, path: Path) -> None:
+        try:
+            found = Invitation.load(path)
+        except InputError as problem:  # the port serves others too
+            _log.warning("an invitation is left aside: %s", problem)
+            return
+        self._invited[found.key.public] = study, found
 
     def is_invited(self, key: str) -> bool:
         """Return whether this is the key of an invitation."""

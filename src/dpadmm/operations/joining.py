@@ -55,6 +55,11 @@ def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Recor
             if view is View.PUBLIC
             else f"The study {invitation.study!r} needs no trust in the coordinator: leave --trust-coordinator out."
         )
+    if rules.budget_epsilon < invitation.epsilon:
+        raise InputError(
+            f"The study {invitation.study!r} asks for epsilon {invitation.epsilon:g}; a budget of "
+            f"{rules.budget_epsilon:g} could never pay for it. Give more, or do not join."
+        )
     files = SiloFiles(directory)
     policy = Policy(
         name=invitation.silo,
