@@ -24,7 +24,7 @@ from dpadmm.engines.federation.keys import fingerprint
 from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles
-from dpadmm.engines.https.rehearsal import Rehearsal, running
+from dpadmm.operations.rehearsal import Rehearsal, running
 from dpadmm.planning.drafting import draft
 from dpadmm.privacy.calibration import Target
 from dpadmm.reporting.federation import federation_model

@@ -14,6 +14,7 @@ import centred
 import dpadmm
 import experiment
 import federation
+import joining
 import logistic
 import masks
 import noise
@@ -30,6 +31,7 @@ PARTS = {
     "centred": centred,
     "experiment": experiment,
     "federation": federation,
+    "joining": joining,
     "starts": starts,
 }
 

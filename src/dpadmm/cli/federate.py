@@ -147,8 +147,8 @@ def _run(
     from dpadmm.datasets.schema import Schema
     from dpadmm.engines.federation.agreement import read_federation
     from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-    from dpadmm.engines.https.watch import watch
     from dpadmm.errors import InputError
+    from dpadmm.operations.watch import watch
     from dpadmm.reporting.federation import check_schema
 
     if coordinator is None or federation is None:
@@ -202,9 +202,9 @@ def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
 
 
 def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
-    from dpadmm.engines.federation.rehearsal_terms import DELTA, p_admm_terms, rehearsal_policy, rehearsal_tables
     from dpadmm.engines.https.processes import ended_by_signals
-    from dpadmm.engines.https.rehearsal import prepared, running, temporary_place
+    from dpadmm.operations.rehearsal import prepared, running, temporary_place
+    from dpadmm.operations.rehearsal_terms import DELTA, p_admm_terms, rehearsal_policy, rehearsal_tables
     from dpadmm.privacy.calibration import Target
 
     tables, public = rehearsal_tables(

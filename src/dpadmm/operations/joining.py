@@ -1,7 +1,6 @@
 """A silo's way into a study: made by its invitation, registered, and told the terms. Every step may be repeated."""
 
 import contextlib
-import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -155,15 +154,13 @@ def wait_for_terms(guest: Guest, say: Callable[[str], None]) -> Agreement:
 
 def until_reached(attempt: Callable[[], T], say: Callable[[str], None]) -> T:
     """Dial until the coordinator is reached; say what stands in the way, each reason once."""
-    import httpx
-
-    from dpadmm.engines.https.line import CutOff, words_for
+    from dpadmm.engines.https.line import UNREACHED, words_for
 
     said = ""
     while True:
         try:
             return attempt()
-        except (httpx.HTTPError, CutOff, OSError, sqlite3.Error) as problem:
+        except UNREACHED as problem:
             words = words_for(problem)
             if words != said:
                 say(words)

@@ -20,13 +20,13 @@ from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Step
 from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import printable
-from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles
 from dpadmm.engines.federation.terms import agreed_run
-from dpadmm.engines.https.rehearsal import prepared
 from dpadmm.errors import InputError, SolverError
 from dpadmm.noise.secure import SecureSampler
+from dpadmm.operations.rehearsal import prepared
+from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import ConfirmedLedger
 

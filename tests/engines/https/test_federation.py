@@ -20,14 +20,14 @@ from dpadmm.engines.federation.columns import encoding_of
 from dpadmm.engines.federation.outcome import FederationOutcome
 from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED
 from dpadmm.engines.federation.refusal import FederationStopped
-from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import agreed_run
-from dpadmm.engines.https.rehearsal import Rehearsal, prepared, running, wait_until
-from dpadmm.engines.https.watch import watch
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.operations.rehearsal import Rehearsal, prepared, running, wait_until
+from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.operations.watch import watch
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem

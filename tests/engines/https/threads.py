@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.https.line import Line
 from dpadmm.engines.https.processes import Ended
-from dpadmm.engines.https.rehearsal import Rehearsal, coordinating
 from dpadmm.engines.https.service import Service, free_port
+from dpadmm.operations.rehearsal import Rehearsal, coordinating
 
 
 @dataclass

@@ -82,6 +82,10 @@ def dialled(address: str, key: SigningKey, certificate: Path, coordinators: Iter
         yield client
 
 
+UNREACHED = (httpx.HTTPError, CutOff, OSError, sqlite3.Error)
+"""How a line fails, or the machine at this end of it: `words_for` says what it means."""
+
+
 @dataclass
 class Line:
     """The line of a silo to the coordinator at `address`, HOST or HOST:PORT."""
@@ -112,7 +116,7 @@ class Line:
                         pause = RETRY_SECONDS[0]
             except Ended:
                 return
-            except (httpx.HTTPError, CutOff, OSError, sqlite3.Error) as problem:
+            except UNREACHED as problem:
                 self._tell(words_for(problem))
                 self._sleep(pause)
                 pause = min(2 * pause, RETRY_SECONDS[1])

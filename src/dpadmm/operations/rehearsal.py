@@ -19,15 +19,15 @@ from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
-from dpadmm.engines.https import service
 from dpadmm.engines.https.processes import Process
-from dpadmm.engines.https.watch import watch
 from dpadmm.errors import InputError
+from dpadmm.operations.watch import watch
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpadmm.datasets.schema import Schema
+    from dpadmm.engines.https.service import Service
 
 LONGEST_NAME = 200
 
@@ -128,23 +128,27 @@ def _check_names(names: Sequence[str]) -> None:
 @contextmanager
 def running(rehearsal: Rehearsal) -> Iterator[Rehearsal]:
     """Start coordinator and silos, and end all of them afterwards, whatever happens."""
+    from dpadmm.engines.https.service import free_port
+
     with ExitStack() as ends:
         ends.callback(rehearsal.stop)
         for name in rehearsal.silos:  # they dial until somebody answers
-            rehearsal.port = rehearsal.port or service.free_port()
+            rehearsal.port = rehearsal.port or free_port()
             rehearsal.start_silo(name)
         ends.enter_context(coordinating(rehearsal.coordinator, rehearsal.port))
         yield rehearsal
 
 
 @contextmanager
-def coordinating(files: CoordinatorFiles, port: int) -> Iterator[service.Service]:
+def coordinating(files: CoordinatorFiles, port: int) -> "Iterator[Service]":
     """Serve a coordinator on the loopback, in threads of this process."""
+    from dpadmm.engines.https.service import LOOK_SECONDS, serving
+
     stop = threading.Event()
-    with service.serving(files, "127.0.0.1", port) as served:
+    with serving(files, "127.0.0.1", port) as served:
 
         def look() -> None:
-            while not stop.wait(service.LOOK_SECONDS):
+            while not stop.wait(LOOK_SECONDS):
                 served.look()
 
         looking = threading.Thread(target=look, daemon=True)
