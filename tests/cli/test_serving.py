@@ -15,9 +15,9 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import read_table
+from dpadmm.engines.federation.locks import sole
 from dpadmm.engines.federation.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.engines.https.line import Line
-from dpadmm.engines.https.processes import sole
 from dpadmm.engines.https.rehearsal import prepared, wait_until
 from dpadmm.engines.https.service import free_port, listen
 from dpadmm.errors import InputError
