@@ -131,7 +131,7 @@ def test_a_directory_put_back_in_place_under_a_running_process_is_refused(make, 
     overwrite(directory, older)
     drawn = len(calls)
     assert isinstance(world.told("s0", world.ask(2, inbox=BROADCAST)), Refused)
-    assert "while it was open" in world.first.log()[-1].detail
+    assert "while in use" in world.first.log()[-1].detail
     assert len(calls) == drawn
 
 
