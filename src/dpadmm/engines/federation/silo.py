@@ -12,6 +12,7 @@ records.
 import logging
 import os
 import secrets
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -491,9 +492,10 @@ def _public_reason(refusal: DpadmmError) -> str:
 
 
 def reason_of(failure: Exception) -> str:
-    """Return a failure for the log: errors of ours quote no cell, the text of any other may."""
+    """Return a failure for the log: errors of ours and of SQLite quote no cell, the text of any other may."""
     kind = type(failure).__name__
-    return f"{kind}: {failure}" if isinstance(failure, DpadmmError) else f"{kind}, whose text may quote a record"
+    is_known = isinstance(failure, DpadmmError | sqlite3.Error) or isinstance(failure.__cause__, DpadmmError)
+    return f"{kind}: {failure}" if is_known else f"{kind}, whose text may quote a record"
 
 
 def _now() -> str:
