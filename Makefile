@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
 
-CORE := --extend-exclude 'src/dpadmm/engines/https/' --optional-dependencies-dev-groups dev,docs,federation
+CORE := --extend-exclude 'src/dpadmm/engines/(https|flower)/' --optional-dependencies-dev-groups dev,docs,federation,flower
 ALL := --exclude '\.venv' --ignore DEP002,DEP004
 
 .PHONY: demo test test-all lint bench bench-accuracy docs clean
@@ -16,7 +16,7 @@ ALL := --exclude '\.venv' --ignore DEP002,DEP004
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpadmm needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,federation]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,federation,flower]"
 	touch $@
 
 demo: $(VENV)/.installed

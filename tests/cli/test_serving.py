@@ -15,8 +15,8 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import read_table
+from dpadmm.engines.federation.locks import sole
 from dpadmm.engines.https.line import Line
-from dpadmm.engines.https.processes import sole
 from dpadmm.engines.https.service import free_port, listen
 from dpadmm.errors import InputError
 from dpadmm.operations.rehearsal import prepared, wait_until

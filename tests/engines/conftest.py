@@ -35,3 +35,15 @@ def world(worlds, template, tmp_path):
     yield made
     for silo in made.silos.values():
         silo.close()
+
+
+@pytest.fixture(scope="session")
+def calm(worlds, template, tmp_path_factory):
+    """All estimates of a run of the template in memory, where nothing fails."""
+    made = worlds.copied(template, tmp_path_factory.mktemp("calm"))
+    run = made.coordinator()
+    made.drive(run)
+    found = run.estimates().tolist()
+    for each in (run, *made.silos.values()):
+        each.close()
+    return found

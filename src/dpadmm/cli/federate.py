@@ -189,7 +189,7 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
 
 
 def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
-    from dpadmm.engines.https.processes import is_held
+    from dpadmm.engines.federation.locks import is_held
 
     said: list[str] | None = None
     if not is_held(files.lock):

@@ -200,9 +200,9 @@ def _approve(silo: "Silo", terms: "Agreement", told: list[str], *, is_asked: boo
 
 
 def _serve(directory: Path, *, is_wanted: bool) -> None:
+    from dpadmm.engines.federation.locks import is_held
     from dpadmm.engines.federation.silo_files import SiloFiles
     from dpadmm.engines.https.line import run_silo
-    from dpadmm.engines.https.processes import is_held
 
     files = SiloFiles(directory)
     if is_held(files.lock):

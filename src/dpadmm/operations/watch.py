@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.coordinator import Progress
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+from dpadmm.engines.federation.locks import is_held
 from dpadmm.engines.federation.outcome import FederationOutcome, outcome_of
 from dpadmm.engines.federation.refusal import FederationStopped
-from dpadmm.engines.https.processes import is_held
 
 LOOK_SECONDS = 0.1
 AWAY_SECONDS = 20.0

@@ -10,7 +10,7 @@ from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Missing
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.keys import open_envelope
-from dpadmm.engines.federation.messages import Stepped
+from dpadmm.engines.federation.messages import Step, Stepped
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.transport import InMemory, Interrupted
 
@@ -117,6 +117,46 @@ def test_a_silo_that_sends_what_it_likes_is_gone_on_without_where_that_was_agree
     world.drive(coordinator, world.transport(s1=Liar(world.silos["s1"], (np.nan, 0.0, 0.0))))
     assert coordinator.agreement.left == ("s1",)
     assert coordinator.is_done
+
+
+@dataclass
+class Failing:
+    """A node whose machine fails when it is asked for a step, from one on."""
+
+    silo: Silo
+    steps: int = 0
+
+    def answer(self, envelope: bytes) -> bytes:
+        if isinstance(messages.read(messages.split(envelope)[1]), Step):
+            self.steps -= 1
+            assert self.steps > -100, "it is asked for ever"
+            if self.steps < 0:
+                raise OSError("no room on the disk")
+        return self.silo.answer(envelope)
+
+
+def test_a_silo_whose_node_is_lost_comes_back_as_another(world, calm):
+    """As where a service has a new name each time it starts."""
+    coordinator, lost = world.coordinator(), Failing(world.silos["s1"], steps=2)
+
+    @dataclass
+    class Moving(InMemory):
+        def nodes(self):
+            return [node for node in self.silos if node != ("s1" if lost.steps < 0 else "elsewhere")]
+
+    transport = Moving(world.transport(s1=lost, elsewhere=world.silos["s1"]).silos)
+    Drive(coordinator, transport, transport.clock).run()
+    assert coordinator.estimates().tolist() == calm
+    assert lost.steps == -1
+
+
+def test_a_silo_that_joins_and_fails_again_and_again_is_missing_in_the_end(worlds, tmp_path):
+    terms = {"edges": ((0, 1), (0, 2), (1, 2)), "missing": Missing.WITHOUT, "wait_seconds": 30.0}
+    world = worlds.make(tmp_path, **terms)
+    coordinator, failing = world.coordinator(), Failing(world.silos["s1"])
+    world.drive(coordinator, world.transport(s1=failing))
+    assert coordinator.agreement.left == ("s1",)
+    assert failing.steps < -3
 
 
 def test_whoever_waits_reads_why_a_drive_has_ended(world):

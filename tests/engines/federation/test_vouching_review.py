@@ -17,6 +17,7 @@ from dpadmm.engines.federation.refusal import MessageError, PeerError
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.sizes import largest_answer
 from dpadmm.engines.federation.transport import InMemory
+from dpadmm.engines.federation.vouching import Session
 from dpadmm.errors import BudgetError, ResumeError
 from dpadmm.noise.secure import SecureSampler
 
@@ -131,8 +132,33 @@ def test_a_directory_put_back_in_place_under_a_running_process_is_refused(make, 
     overwrite(directory, older)
     drawn = len(calls)
     assert isinstance(world.told("s0", world.ask(2, inbox=BROADCAST)), Refused)
-    assert "while it was open" in world.first.log()[-1].detail
+    assert "while in use" in world.first.log()[-1].detail
     assert len(calls) == drawn
+
+
+def test_a_session_that_is_kept_in_memory_knows_an_older_copy_in_another_process(make):
+    """As where each request has a process of its own: assured once, and what has left is remembered."""
+    world, session = make(), Session()
+    world.first.answer(world.invite())
+    world.silos["s1"].answer(world.invite())
+    directory = world.first.files.directory
+    world.first.close()
+
+    def ask(envelope):
+        nonlocal session
+        session = Session.from_json(session.as_json())
+        with closing(Silo(directory, session=session)) as silo:
+            return silo.answer(envelope)
+
+    question = ask(world.ask(1))
+    voucher = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (question,)).encode())).relay
+    ask(world.key.seal(Vouchers(world.agreement.digest, 0, voucher).encode()))
+    first = ask(world.ask(1))
+    older = files(directory)
+    second = ask(world.ask(2, inbox=BROADCAST))
+    assert [messages.read(each[64:]).kind for each in (question, first, second)] == ["unsure", "stepped", "stepped"]
+    overwrite(directory, older)
+    assert isinstance(messages.read(ask(world.ask(2, inbox=BROADCAST))[64:]), Refused)
 
 
 def test_files_that_are_behind_by_one_round_which_others_have_seen_are_refused(make, worlds, tmp_path):

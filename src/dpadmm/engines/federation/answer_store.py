@@ -22,11 +22,13 @@ def digest_of(reply: bytes) -> str:
 
 
 class AnswerStore:
-    """The answers in a silo's state file; who calls holds the file where that matters."""
+    """The answers in a silo's state file; who calls holds the file where that matters.
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection, self._path = connection, path
-        self._digests: dict[tuple[str, int], str] = {}
+    seen: by terms and round, the digests of answers that were seen in it (`vouching.Session`).
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, seen: dict[tuple[str, int], str]) -> None:
+        self._connection, self._path, self._digests = connection, path, seen
         self._runs: dict[str, str] = {}
 
     def find(self, request: Step, asked: str) -> bytes | None:
@@ -88,7 +90,7 @@ class AnswerStore:
         return [(each, k, self._digests[each.digest, k]) for each in terms for k in lacking.get(each.paid_run, ())]
 
     def has_left(self, request: Step, reply: bytes) -> None:
-        """Remember an answer that leaves: a file that was put back in place, under this process, lacks it."""
+        """Remember an answer that leaves: a file that was put back in place, during this session, lacks it."""
         self._digests[request.digest, request.round] = digest_of(reply)
 
     def marks(self) -> Marks:
@@ -96,7 +98,7 @@ class AnswerStore:
         found: Marks = defaultdict(dict)
         rows = [(str(digest), int(k)) for digest, k in self._connection.execute("SELECT digest, round FROM answers")]
         if self._digests.keys() - set(rows):
-            raise ResumeError(f"{self._path} was replaced by an older copy while it was open. Put the newest one back.")
+            raise ResumeError(f"{self._path} was replaced by an older copy while in use. Put the newest one back.")
         for digest, k in rows:
             if (digest, k) not in self._digests:  # large ones are read once only
                 query = "SELECT reply FROM answers WHERE digest = ? AND round = ?"

@@ -180,9 +180,13 @@ class Coordinator:
         query = "SELECT agent, envelope FROM roster WHERE phase = ? ORDER BY agent"
         return {int(a): bytes(e) for a, e in self._connection.execute(query, (self.phase,)).fetchall()}
 
+    def lost(self, agent: int) -> None:
+        """Let a silo join again that could not be reached."""
+        self._joined.discard(agent)
+
     @property
     def absent(self) -> list[int]:
-        """Silos that have not joined since this object was opened."""
+        """Silos that have not joined since this object was opened, or since they were lost."""
         return [agent for agent in range(len(self.agreement.participants)) if agent not in self._joined]
 
     def waiting_for(self) -> list[int]:

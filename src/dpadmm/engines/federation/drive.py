@@ -65,9 +65,9 @@ class Drive:
 
     def _invite(self) -> None:
         now, taken = self.clock(), set(self._seats.values())
-        for node in self.transport.nodes():
+        for node in self.transport.nodes() if self.coordinator.absent else ():
             is_due = now - self._invited.get(node, NEVER) > self.resend_seconds
-            if node not in taken and is_due and self.coordinator.absent:
+            if node not in taken and is_due:
                 self._invited[node] = now
                 self.transport.send(node, self.coordinator.invitation())
 
@@ -89,12 +89,13 @@ class Drive:
             self._collect(seated[0], envelope)
 
     def _lose(self, node: Hashable, seated: list[int]) -> None:
-        """A node could not be reached: invite whoever appears, ask again when it is back."""
-        soon = self.clock() - self.resend_seconds + min(RETRY_SECONDS, self.resend_seconds)
-        self._invited[node] = soon
+        """A node could not be reached: invite it again, and whoever appears; its silo may come back as another node."""
+        self._invited[node] = self.clock() - self.resend_seconds + min(RETRY_SECONDS, self.resend_seconds)
         for agent in seated:
             _log.warning("%s is out of reach", self.coordinator.name(agent))
-            self._asked |= {place: soon for place in self._asked if place[0] == agent}
+            self._seats[agent] = None
+            self._asked = {place: sent for place, sent in self._asked.items() if place[0] != agent}
+            self.coordinator.lost(agent)
 
     def _seat(self, node: Hashable, envelope: bytes) -> None:
         try:
@@ -106,8 +107,9 @@ class Drive:
         if agent is None:
             _log.warning("node %s does not answer the invitation; it is no participant, or a late answer", node)
             return
+        if agent not in self._seats:  # one that is lost again and again does not put off the end of the wait
+            self._since = self.clock()
         self._seats[agent] = node
-        self._since = self.clock()
 
     def _collect(self, agent: int, envelope: bytes) -> None:
         try:

@@ -12,6 +12,7 @@ records.
 import logging
 import os
 import secrets
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ from dpadmm.engines.federation.refusal import MessageError, Refusal, printable
 from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
-from dpadmm.engines.federation.vouching import is_vouched_for, vouch_for
+from dpadmm.engines.federation.vouching import Session, is_vouched_for, vouch_for
 from dpadmm.errors import BudgetError, DpadmmError
 from dpadmm.noise.sums import Masks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
@@ -99,22 +100,30 @@ class Silo:
     """
 
     def __init__(
-        self, directory: Path, *, asks_others: bool = True, read: Callable[[Policy, Path], Records] = policy_records
+        self,
+        directory: Path,
+        *,
+        asks_others: bool = True,
+        read: Callable[[Policy, Path], Records] = policy_records,
+        session: Session | None = None,
     ) -> None:
         """Open the silo; its data are read when they are first needed.
 
         asks_others: whether other silos must vouch for this one before it draws; only tests of one silo go without.
         read: how the table is read, by the owner's rules and the schema's file.
+        session: what earlier processes of the same service remember; a new one unless a transport keeps it in memory.
         """
         self.files = SiloFiles(Path(directory))
         self.files.check()
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
         self._connection = durable.connect(self.files.state, APPLICATION)
-        self._answers, self._masks = AnswerStore(self._connection, self.files.state), MaskStore(self._connection)
+        self.session = Session() if session is None else session
+        self._answers = AnswerStore(self._connection, self.files.state, self.session.answers)
+        self._masks = MaskStore(self._connection)
         self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
-        self._nonce, self._asks_others, self._assured = secrets.token_hex(16), asks_others, set[str]()
+        self._asks_others = asks_others
 
     @property
     def public_key(self) -> str:
@@ -225,7 +234,7 @@ class Silo:
                 self._settle(ledger, marked)
                 if self._answers.find(request, asked) is None:
                     self._due(terms, agent, request)  # mask keys that come with it are taken for good
-                    if self._asks_others and request.digest not in self._assured:
+                    if self._asks_others and request.digest not in self.session.assured:
                         return self._unsure(request.digest, agent)
             with durable.exclusive(self._connection):
                 reply = self._answers.find(request, asked)
@@ -253,13 +262,14 @@ class Silo:
         terms, _ = self._joined(request.digest)
         open_envelope(envelope, terms.agreement.coordinator)
         agent = self._me(terms, request)
-        if not is_vouched_for(terms, agent, self._nonce, lambda digest: self._answers.last(digest)[0], request.relay):
+        nonce, relay = self.session.nonce, request.relay
+        if not is_vouched_for(terms, agent, nonce, lambda digest: self._answers.last(digest)[0], relay):
             return self._unsure(request.digest, agent)  # perhaps they are for a process that has ended
-        self._assured.add(request.digest)
+        self.session.assured.add(request.digest)
         return self.key.seal(Assured(request.digest, agent).encode())
 
     def _unsure(self, digest: str, agent: int) -> bytes:
-        return self.key.seal(Unsure(digest, agent, self._nonce).encode())
+        return self.key.seal(Unsure(digest, agent, self.session.nonce).encode())
 
     def _me(self, terms: AgreedRun, request: Step | Vouch | Vouchers) -> int:
         agent = terms.agreement.agent(self.policy.name)
@@ -482,9 +492,10 @@ def _public_reason(refusal: DpadmmError) -> str:
 
 
 def reason_of(failure: Exception) -> str:
-    """Return a failure for the log: errors of ours quote no cell, the text of any other may."""
+    """Return a failure for the log: errors of ours and of SQLite quote no cell, the text of any other may."""
     kind = type(failure).__name__
-    return f"{kind}: {failure}" if isinstance(failure, DpadmmError) else f"{kind}, whose text may quote a record"
+    is_known = isinstance(failure, DpadmmError | sqlite3.Error) or isinstance(failure.__cause__, DpadmmError)
+    return f"{kind}: {failure}" if is_known else f"{kind}, whose text may quote a record"
 
 
 def _now() -> str:

@@ -5,6 +5,7 @@ may therefore lose, repeat, delay and reorder what it carries; it decides nothin
 """
 
 import heapq
+import sqlite3
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -102,6 +103,8 @@ class InMemory:
                 self._carry(Carried(arrived.node, False, self._process(arrived.node).answer(arrived.envelope)))
             except Crashed:
                 self._running.pop(arrived.node).close()
+                found.append((arrived.node, None))
+            except (OSError, sqlite3.Error):  # the machine's failure; the process goes on
                 found.append((arrived.node, None))
         return found
 

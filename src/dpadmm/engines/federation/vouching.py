@@ -1,14 +1,16 @@
 """Is this silo an older copy of itself? Its files cannot tell: the others are asked what they have seen of it.
 
 A directory that was put back as a whole from a backup agrees with itself, ledger and all, and would draw fresh noise
-for rounds that were answered before. So a silo's process draws nothing for terms until more silos than may collude have
-signed, over a nonce of this process, the last rounds they have seen of it, and none has seen more than its files know,
-in this run or any other that they share. A silo that was asked for round k has seen that everybody asked for round
+for rounds that were answered before. So a silo draws nothing for terms until more silos than may collude have signed,
+over a nonce of this session, the last rounds they have seen of it, and none has seen more than its files know, in this
+run or any other that they share. A silo that was asked for round k has seen that everybody asked for round
 k - 1 has answered it. Who is asked is up to the coordinator: where it lies, a round is safe that all others but t have
 seen.
 """
 
 import hashlib
+import json
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -28,6 +30,31 @@ PATIENCE_SECONDS = 10.0
 
 MOST_RUNS = 64
 """Runs that a silo tells another about: a voucher is no longer than that."""
+
+
+@dataclass
+class Session:
+    """What a silo remembers while it is served, in memory alone: no copy of its files has it.
+
+    nonce: over which others vouch. assured: the terms, by digest, for which they have. answers: by terms and round, the
+    digests of the answers that its files have held; files that lack one are an older copy.
+    """
+
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+    assured: set[str] = field(default_factory=set)
+    answers: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def as_json(self) -> str:
+        """Return it for a memory that outlives this process, as that of a service which starts one for each request."""
+        answers = [[*place, digest] for place, digest in self.answers.items()]
+        return json.dumps({"nonce": self.nonce, "assured": sorted(self.assured), "answers": answers})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Session":
+        """Return what `as_json` has written."""
+        kept = json.loads(text)
+        answers = {(terms, k): digest for terms, k, digest in kept["answers"]}
+        return cls(kept["nonce"], set(kept["assured"]), answers)
 
 
 def needed(terms: AgreedRun) -> int:

@@ -17,13 +17,14 @@ import httpx
 
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.keys import SigningKey
+from dpadmm.engines.federation.locks import sole
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo, reason_of
 from dpadmm.engines.federation.silo_files import Records, SiloFiles, records_apart
 from dpadmm.engines.federation.sizes import largest_request
 from dpadmm.engines.https.app import POLL_SECONDS
 from dpadmm.engines.https.certificates import client_context
-from dpadmm.engines.https.processes import Ended, EndSignals, sole
+from dpadmm.engines.https.processes import Ended, EndSignals
 from dpadmm.errors import DpadmmError, InputError
 
 RETRY_SECONDS = (0.2, 5.0)

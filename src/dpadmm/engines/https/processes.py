@@ -1,8 +1,7 @@
-"""Processes of a federation: one per directory, ended by signals, children that are never left behind."""
+"""Processes of a federation: ended by signals, and children that are never left behind."""
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import signal
 import subprocess
@@ -13,33 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from dpadmm.errors import InputError
-
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded here: nothing may be loaded after a fork
-
-
-@contextlib.contextmanager
-def sole(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock file; `InputError` if another process holds it. It is free again when this process ends."""
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            raise InputError(f"{what} is running already (it holds {path}). End it first.") from problem
-        yield
-
-
-def is_held(path: Path) -> bool:
-    """Return whether a process holds a lock file."""
-    try:
-        with path.open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
 
 
 class Ended(BaseException):

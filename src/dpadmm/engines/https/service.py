@@ -16,11 +16,11 @@ from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.locks import sole
 from dpadmm.engines.https.app import Reception
 from dpadmm.engines.https.certificates import renew, server_context, trust
 from dpadmm.engines.https.door import Door
 from dpadmm.engines.https.post import Mailbox, PostOffice
-from dpadmm.engines.https.processes import sole
 from dpadmm.errors import DpadmmError, InputError
 
 LOOK_SECONDS = 0.2

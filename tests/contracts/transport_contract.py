@@ -1,0 +1,125 @@
+"""What every transport has to keep. A test class inherits `TransportContract` and provides a fixture `carry`.
+
+`carry(world)` serves the silos of a world, each as its own service would, and yields the transport to them. The silos
+are real ones; where only bits matter, what they answer is replaced.
+"""
+
+import time
+from collections import Counter, defaultdict
+
+import pytest
+
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.sizes import largest_answer, largest_request
+
+SECONDS = 60.0
+"""How long anything here may take before a test fails; nothing does."""
+
+
+def letter(number: int, size: int) -> bytes:
+    """Return an envelope of so many bytes, with all bytes there are; nobody here looks at its signature."""
+    pattern = bytes(range(256)) * (size // 256 + 1)
+    return (bytes(messages.SIGNATURE_BYTES) + number.to_bytes(4) + pattern)[:size]
+
+
+def present(transport, number: int) -> list:
+    """Return all nodes, once so many are there."""
+    end = time.monotonic() + SECONDS
+    while len(nodes := list(transport.nodes())) < number:
+        assert time.monotonic() < end, f"only {len(nodes)} nodes are there"
+        transport.receive()
+    return nodes
+
+
+def exchange(transport, sent: dict) -> dict:
+    """Send envelopes, again to whoever fails, and return the answers by node."""
+    end, found = time.monotonic() + SECONDS, {}
+    for node, envelope in sent.items():
+        transport.send(node, envelope)
+    while len(found) < len(sent):
+        assert time.monotonic() < end, f"only {len(found)} have answered"
+        for node, envelope in transport.receive():
+            if envelope is None:
+                transport.send(node, sent[node])
+            else:
+                assert found.setdefault(node, envelope) == envelope
+    return found
+
+
+def driven(run, transport, **settings) -> list:
+    """Drive a run to its end; return all its estimates."""
+    end = time.monotonic() + SECONDS
+
+    def clock() -> float:
+        assert time.monotonic() < end, f"the run is still at round {run.round}"
+        return time.monotonic()
+
+    Drive(run, transport, clock, **settings).run()
+    return run.estimates().tolist()
+
+
+def releases(world) -> list[int]:
+    return [world.statement(name).releases for name in world.silos]
+
+
+class TransportContract:
+    @pytest.fixture
+    def heard(self, monkeypatch):
+        """By silo, what has reached it; each answers with its name and as many bytes as an answer may have."""
+        heard = defaultdict(list)
+
+        def answer(silo, envelope):
+            heard[silo.policy.name].append(envelope)
+            return silo.policy.name.encode() + letter(len(envelope), largest_answer(silo.agreements()[0]) - 2)
+
+        monkeypatch.setattr(Silo, "answer", answer)
+        return heard
+
+    def test_all_bits_arrive_and_come_back(self, carry, world, heard):
+        """From the smallest envelope to the largest that the terms allow, to each silo its own."""
+        sizes = (messages.SIGNATURE_BYTES + 4, 1000, largest_request(world.agreement))
+        with carry(world) as transport:
+            for size in sizes:
+                sent = {node: letter(number, size) for number, node in enumerate(present(transport, 3))}
+                answers = exchange(transport, sent)
+                assert {words[:2].decode() for words in answers.values()} == set(world.silos)
+                for node, words in answers.items():
+                    assert words[2:] == letter(size, largest_answer(world.agreement) - 2)
+                    assert heard[words[:2].decode()][-1] == sent[node]
+
+    def test_a_repeated_envelope_is_harmless(self, carry, world, heard):
+        """It is answered as often as the transport likes, in the same way."""
+        with carry(world) as transport:
+            (node, *_) = present(transport, 3)
+            sent = letter(1, 500)
+            for _ in range(3):
+                transport.send(node, sent)
+            exchange(transport, {node: sent})
+        (found,) = heard.values()
+        assert set(found) == {sent}
+
+    def test_a_run_over_it_is_the_run_in_memory_to_the_last_bit(self, carry, world, calm):
+        with carry(world) as transport:
+            assert driven(world.coordinator(), transport) == calm
+        assert releases(world) == [world.agreement.rounds] * 3
+
+    def test_machines_that_fail_and_requests_that_are_repeated_change_nothing(self, carry, world, calm, monkeypatch):
+        """Every silo fails again and again, before it has answered and after; and everything is sent many times."""
+        asked, failed, original = Counter(), [], Silo.answer
+
+        def answer(silo, envelope):
+            asked[silo.policy.name] += 1
+            place = asked[silo.policy.name] % 5
+            reply = b"" if place == 2 else original(silo, envelope)
+            if place in (2, 4):
+                failed.append(silo.policy.name)
+                raise OSError("no room on the disk")
+            return reply
+
+        monkeypatch.setattr(Silo, "answer", answer)
+        with carry(world) as transport:
+            assert driven(world.coordinator(), transport, resend_seconds=0.0) == calm
+        assert set(failed) == set(world.silos)
+        assert releases(world) == [world.agreement.rounds] * 3

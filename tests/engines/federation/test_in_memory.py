@@ -1,0 +1,22 @@
+"""The transport in memory keeps the contract of all transports."""
+
+from contextlib import contextmanager
+
+import pytest
+from tests.contracts.transport_contract import TransportContract
+
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.transport import InMemory
+
+
+class TestInMemory(TransportContract):
+    @pytest.fixture
+    def carry(self):
+        @contextmanager
+        def carried(world):
+            silos = {name: Silo(world.place / name) for name in world.silos}
+            yield InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()})
+            for silo in silos.values():
+                silo.close()
+
+        return carried
