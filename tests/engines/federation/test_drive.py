@@ -12,7 +12,7 @@ from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Stepped
 from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.transport import InMemory, Interrupted
+from dpadmm.engines.federation.transport import Interrupted
 
 
 def test_a_run_is_wanted_until_it_stops_and_when_somebody_asks_again(world):
@@ -119,10 +119,10 @@ def test_a_silo_that_sends_what_it_likes_is_gone_on_without_where_that_was_agree
     assert coordinator.is_done
 
 
-def test_whoever_waits_reads_why_a_drive_has_ended(world):
+def test_whoever_waits_reads_why_a_drive_has_ended(worlds, world):
     """A transport that is gone is no reason to stop: the file is as it was, and another drive ends the run."""
 
-    class Gone(InMemory):
+    class Gone(worlds.InMemory):
         def receive(self):
             if self.carried:
                 raise Interrupted("no network")
