@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpadmm.cli import options
+from dpadmm.cli import custody, options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes
 
 if TYPE_CHECKING:
@@ -136,8 +136,9 @@ def approve(
             f"{_sight_words(terms)}\n{_identity_words(silo, agreement)}"
             f"{_encoding_words(terms, agent)}\n"
             f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
-            f"at delta {agreement.delta:.3g}\n{_left_words(silo)}\nDigest {agreement.digest}"
+            f"at delta {agreement.delta:.3g}\n{custody.room_words(silo, agreement)}\nDigest {agreement.digest}"
         )
+        silo.check_terms(agreement)
         if not yes:
             typer.confirm("Approve these terms?", abort=True)
         silo.approve(agreement)
@@ -159,15 +160,6 @@ def run(
 
         log_to_terminal()
         run_silo(directory, coordinator)
-
-
-def _left_words(silo: "Silo") -> str:
-    """Say what is left of the budget, which the silo checks when the run starts."""
-    from dpadmm.privacy.ledger import open_for_reading
-
-    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-        stated = ledger.statement()
-    return f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
 
 
 def _is_summed(view: str, colluders: int | None) -> bool:
@@ -236,10 +228,10 @@ def _write_entry(directory: Path) -> Path:
     from dpadmm.engines.federation.entry import SiloEntry
     from dpadmm.engines.federation.silo import Silo
 
-    silo, place = Silo(directory), directory / "silo.entry"
-    SiloEntry.of(silo).save(place)
+    silo = Silo(directory)
+    SiloEntry.of(silo).save(silo.files.entry)
     silo.close()
-    return place
+    return silo.files.entry
 
 
 def _print_participant(directory: Path) -> None:
@@ -261,3 +253,6 @@ def _print_participant(directory: Path) -> None:
     typer.echo(f"# dimension = {schema.dimension}; with a profile_share also: {numbers}")
     typer.echo(f"\nFingerprint, for the other owners and past the coordinator: {fingerprint(silo.public_key)}")
     silo.close()
+
+
+custody.add_to_silo(app)

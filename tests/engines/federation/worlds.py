@@ -336,3 +336,41 @@ def reopened(world: World) -> World:
     for silo in world.silos.values():
         silo.close()
     return replace(world, silos={name: alone(silo.files.directory) for name, silo in world.silos.items()})
+
+
+def closed(world: World) -> World:
+    """Close the silos of a world, and return it."""
+    for silo in world.silos.values():
+        silo.close()
+    return world
+
+
+def grown(world: World, rows: int = 1) -> Path:
+    """Write the first silo's table with so many rows more; return where it is."""
+    table, place = pd.read_csv(world.place / "s0.csv"), world.place / "s0-later.csv"
+    pd.concat([table, table.iloc[:rows]]).to_csv(place, index=False)
+    return place
+
+
+def corrected(world: World) -> Path:
+    """Write the first silo's table with one cell changed; return where it is."""
+    table, place = pd.read_csv(world.place / "s0.csv"), world.place / "s0-corrected.csv"
+    table.loc[0, "a"] = 0.25
+    table.to_csv(place, index=False)
+    return place
+
+
+def later_terms(world: World, run: str = "later", **change) -> Agreement:
+    """Return terms like those of a world, under another name, with its silos' present numbers and keys."""
+    people = tuple(
+        replace(each, records=world.silos[each.name].records, key=world.silos[each.name].public_key)
+        for each in world.agreement.participants
+    )
+    return replace(world.agreement, run=run, participants=people, **change)
+
+
+def answered(world: World, rounds: int = 1) -> list[bytes]:
+    """Let the first silo join and answer so many rounds on a star; return its answers."""
+    world.first.answer(world.invite())
+    asked = [world.ask(k, inbox=None if k == 1 else np.zeros((2, 3))) for k in range(1, rounds + 1)]
+    return [world.first.answer(envelope) for envelope in asked]

@@ -266,7 +266,7 @@ def test_counts_that_an_earlier_version_paid_for_are_not_kept_as_the_new_ones(pa
         before = counted(ledger, tools.data, "one")
         ledger.add_version(CORRECTED)
         for confirmed in (before, ledger.confirm(CORRECTED)):
-            with pytest.raises(ResumeError, match="earlier version|confirmed as version 1"):
+            with pytest.raises(ResumeError, match=r"earlier version|confirmed as version 1"):
                 confirmed.keep_profile(SUBJECT, "one", (1.0, 2.0), NOISE)
         assert not ledger.profiles()
 

@@ -205,6 +205,11 @@ class Ledger(OpenHistory):
                 content = newest.content_of_next(data, key)
                 store.append(self._connection, [writer.next(Kind.VERSION, content)])
 
+    def is_newest(self, data: Sequence[SiloColumns]) -> bool:
+        """Return whether these tables are the newest version, with all its columns."""
+        self._refresh()
+        return self._account.newest.is_of(data, self._key())
+
     def _key(self) -> bytes:
         key = store.read_key(store.key_path(self._path))
         if not store.is_same(store.key_check(key), self._account.created["key_check"]):
