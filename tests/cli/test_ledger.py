@@ -44,6 +44,19 @@ def head_of(path: Path) -> str:
         return ledger.head
 
 
+def test_show_says_which_version_of_the_data_each_run_was_about(cli, path):
+    assert "version" not in cli.run("ledger", "show", str(path)).stdout
+    with Ledger.open(path) as ledger:
+        ledger.add_version([SiloColumns("clinic", {"x": np.ones((4, 2))})])
+        since = ledger.statement().version_since
+    shown = cli.ask("ledger", "show", str(path))
+    assert (shown["data_version"], shown["data_since"]) == (2, since)
+    assert [run["version"] for run in shown["runs"]] == [1, 1]
+    text = cli.run("ledger", "show", str(path)).stdout
+    assert f"Data       version 2, since {since[:19]} UTC" in text
+    assert text.count("version 1") == 2
+
+
 def test_show_says_what_is_recorded(cli, path):
     with Ledger.open(path) as ledger:
         said = ledger.statement()

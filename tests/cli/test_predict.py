@@ -1,9 +1,6 @@
 """`dpadmm predict`: the table's own words, from the saved model alone."""
 
 import io
-import json
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -57,34 +54,3 @@ def test_words_of_other_labels():
     scores = np.array([-2.0, 0.5])
     assert ThresholdLabel("pay", 50).classes == ("at most 50", "above 50")
     assert RealLabel("price", 0, 10).decode(scores).tolist() == [0.0, 7.5]
-
-
-FILES = Path(__file__).parents[1] / "reporting" / "files"
-
-
-def test_an_outcome_of_an_earlier_federation_serves_as_a_model(cli, tmp_path):
-    """It holds the digest of its schema only: with that schema beside it, it predicts, reports and is measured."""
-    outcome, schema = tmp_path / "outcome.json", str(FILES / "outcome-1-schema.json")
-    shutil.copy(FILES / "outcome-1.json", outcome)
-    rows = pd.DataFrame(np.random.default_rng(0).uniform(-3, 3, (20, 4)), columns=["a", "b", "c", "y"])
-    rows.to_csv(tmp_path / "new.csv", index=False)
-    words = (str(outcome), str(tmp_path / "new.csv"))
-    assert "Give the schema that the silos have approved: --schema FILE" in cli.run("predict", *words).stderr
-    said = cli.ask("predict", *words, "--schema", schema)
-    weights = np.array(json.loads(outcome.read_text())["tail_average"])
-    scores = encode_table(Schema.load(schema), rows, is_labelled=False).features @ weights
-    np.testing.assert_allclose(said["predictions"]["probability"], expit(scores), rtol=1e-12)
-    page = tmp_path / "outcome.html"
-    assert cli.run("report", str(outcome), "--schema", schema).exit_code == 0
-    assert "What it cost each silo" in page.read_text()
-    assert "A rehearsal: its silos' ledgers" in page.read_text()
-    public = ("--public", "made up", "--declare", "held-out")
-    measured = cli.ask("evaluate", *words, "--schema", schema, *public)
-    assert measured["value"] == pytest.approx(((scores > 0) == (rows["y"] > 0)).mean())
-    assert len(ReleasedModel.load(outcome).measurements) == 1  # recorded, so it is a model of today now
-    other = tmp_path / "other.json"
-    other.write_text(Path(schema).read_text().replace("3.0", "4.0"))
-    shutil.copy(FILES / "outcome-1.json", outcome)
-    result = cli.run("predict", *words, "--schema", str(other))
-    assert result.exit_code == 2
-    assert "not the schema that the silos have approved" in result.stderr

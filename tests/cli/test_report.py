@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -53,28 +52,3 @@ def test_the_ledger_of_other_data_is_refused(cli, trained, tmp_path):
         assert result.exit_code == 2
         assert "This is not the ledger the model was trained with" in result.stderr
     assert cli.ask("report", str(free), "--ledger", str(trained.ledger))["spending"]["budget_epsilon"] == 3.0
-
-
-FILES = Path(__file__).parents[1] / "reporting" / "files"
-
-
-def test_an_outcome_is_reported_with_the_schema_that_was_agreed_and_no_other(cli, tmp_path):
-    outcome, agreed = FILES / "outcome-1.json", FILES / "outcome-1-schema.json"
-    other = tmp_path / "other.json"
-    other.write_text(agreed.read_text().replace('"upper": 3', '"upper": 4'))
-    assert other.read_text() != agreed.read_text()
-    page = tmp_path / "page.html"
-    for command in (("report", str(outcome), "--out", str(page)), ("predict", str(outcome), "none.csv")):
-        refused = cli.run(*command, "--schema", str(other))
-        assert refused.exit_code == 2
-        assert "This is not the schema that the silos have approved: its digest is " in refused.stderr
-    assert not page.exists()
-    assert cli.run("report", str(outcome), "--schema", str(agreed), "--out", str(page)).exit_code == 0
-    assert "No ledger was kept" not in page.read_text()
-
-
-def test_of_a_model_that_holds_its_schema_no_other_is_accepted(cli, trained, study, tmp_path):
-    assert cli.run("report", str(trained.model), "--schema", study.schema, "--json").exit_code == 0
-    refused = cli.run("report", str(trained.model), "--schema", str(FILES / "outcome-1-schema.json"), "--json")
-    assert refused.exit_code == 2
-    assert "is not the schema of" in refused.stderr

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def show_terms(silo: "Silo", agreement: "Agreement") -> None:
     """Show who takes part, what runs, who sees what, what it costs a record here, and what is left of the budget."""
+    from dpadmm.cli.custody import room_words
     from dpadmm.engines.federation.terms import agreed_run
 
     agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
@@ -26,7 +27,7 @@ def show_terms(silo: "Silo", agreement: "Agreement") -> None:
         f"Who takes part:\n{_people_words(silo, agreement)}"
         f"Who sees what:\n  {_sight_words(terms)}\n"
         f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
-        f"at delta {agreement.delta:.3g}\n{_left_words(silo)}\n"
+        f"at delta {agreement.delta:.3g}\n{room_words(silo, agreement)}\n"
         f"Coordinator {agreement.coordinator}\nDigest      {agreement.digest}"
     )
 
@@ -98,12 +99,3 @@ def _encoding_words(terms: "AgreedRun", agent: int) -> str:
         return f"Round 0 releases noisy counts of the columns, {alone}; rows are encoded by them"
     how = "public bounds and categories" if terms.agreement.reach else "bounds, plainly,"
     return f"Rows are encoded by {how} alone"
-
-
-def _left_words(silo: "Silo") -> str:
-    """Say what is left of the budget, which the silo checks when the run starts."""
-    from dpadmm.privacy.ledger import open_for_reading
-
-    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-        stated = ledger.statement()
-    return f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"

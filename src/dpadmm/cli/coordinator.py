@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dpadmm.cli import joining
+from dpadmm.cli import custody, joining
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal
 
 app = typer.Typer(help="Bring silos together: one port, to which they dial.", no_args_is_help=True)
@@ -59,3 +59,6 @@ def run(
             except Ended:
                 pass
         typer.echo("Ended; all runs are kept where they are.")
+
+
+custody.add_to_coordinator(app)

@@ -53,7 +53,6 @@ def evaluate(
         typer.Option(help="With --epsilon: the ledger of these data. With --public: the ledger of the training data."),
     ] = None,
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
-    schema: options.OutcomeSchema = None,
     split_by: options.SplitBy = None,
     header: options.Header = True,
     view: Annotated[
@@ -88,12 +87,13 @@ def evaluate(
         from dpadmm.datasets.tables import read_silos
         from dpadmm.estimators.metrics import check_sizes
         from dpadmm.reporting.files import check_apart, check_writable, encode
+        from dpadmm.reporting.model import ReleasedModel
 
         _check_basis(public, declare, epsilon, delta, ledger, budget)
-        saved = options.released(model, schema)
+        saved = ReleasedModel.load(model)
         if record:
             check_writable(model, may_replace=True)
-        check_apart({"MODEL": model if record else None}, [*files, schema], ledger)
+        check_apart({"MODEL": model if record else None}, files, ledger)
         tables = read_silos(files, split_by, has_header=header)
         policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:

@@ -193,6 +193,7 @@ def _approve(silo: "Silo", terms: "Agreement", told: list[str], *, is_asked: boo
     if is_asked:
         ask_fingerprints(silo, terms)
     show_terms(silo, terms)
+    silo.check_terms(terms)
     if is_asked:
         typer.confirm("Approve these terms?", abort=True)
     silo.approve(terms)

@@ -148,6 +148,8 @@ def _as_json(
         "holds_adaptively": said.holds_adaptively,
         "head": said.head,
         "entries": said.entries,
+        "data_version": said.version,
+        "data_since": said.version_since,
         "silos": [asdict(silo) | {"spent_epsilon": number(silo.spent_epsilon)} for silo in said.silos],
         "runs": [asdict(run) | {"alone_epsilon": number(run.alone_epsilon)} for run in runs],
         "profiles": [{key: value for key, value in kept.content().items() if key != "data"} for kept in profiles],
@@ -174,14 +176,15 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
     if not runs:
         return
     table = Table(title="Releases by run", title_justify="left")
-    for name in ("run", "algorithm", "releases", "silos", "epsilon alone", "of it profile", "last"):
+    versions = ("data",) if said.version > 1 else ()
+    for name in ("run", "algorithm", *versions, "releases", "silos", "epsilon alone", "of it profile", "last"):
         is_text = name in ("run", "algorithm", "last")
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     for run in runs:
         profile = "" if run.profile_epsilon is None else f"{run.profile_epsilon:.3g}"
         of_silos = str(run.silos or "in sum")  # one noise that hides all silos together belongs to none of them
         figures = (str(run.releases), of_silos, f"{run.alone_epsilon:.6g}", profile, run.last_time[:19])
-        table.add_row(*map(cell, (run.run, run.algorithm, *figures)))
+        table.add_row(*map(cell, (run.run, run.algorithm, *(f"version {run.version}" for _ in versions), *figures)))
     Console(highlight=False).print(table)
 
 

@@ -1,12 +1,9 @@
-"""Options that several commands share: strings at the edge, turned into types once, by the functions below."""
+"""Options that several commands share: strings at the edge."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
-
-if TYPE_CHECKING:
-    from dpadmm.reporting.model import ReleasedModel
 
 _CELLS, _PRIVACY, _MODEL, _OUTPUT = "Awkward cells", "Privacy", "Model", "Output"
 
@@ -80,12 +77,6 @@ Header = Annotated[
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model of `dpadmm fit`, of `dpadmm federate` or of an estimator.")
 ]
-OutcomeSchema = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema", help="Only for a federation's outcome of an earlier version: the schema that the silos approved."
-    ),
-]
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", help="Public bounds and categories; draft one with `dpadmm schema init`."),
@@ -136,27 +127,3 @@ OutOfRangeWord = Annotated[
     Literal["clip", "error"],
     typer.Option(help="A number outside its bounds: move it to the nearest bound; refuse.", rich_help_panel=_CELLS),
 ]
-
-
-def released(model: Path, schema: Path | None) -> "ReleasedModel":
-    """Read a model; with a schema, the outcome of a federation as it was written before it held the schema itself.
-
-    Of a model that holds its schema no other is accepted.
-    """
-    from dpadmm.datasets.schema import Schema
-    from dpadmm.errors import InputError
-    from dpadmm.reporting.files import EarlierOutcomeError
-    from dpadmm.reporting.model import ReleasedModel
-
-    if schema is None:
-        return ReleasedModel.load(model)
-    public = Schema.load(schema)
-    try:
-        found = ReleasedModel.load(model)
-    except EarlierOutcomeError:
-        from dpadmm.reporting.federation import earlier_federation_model
-
-        return earlier_federation_model(model, public)
-    if found.schema != public:
-        raise InputError(f"{schema} is not the schema of {model}, which holds its own. Leave --schema out.")
-    return found

@@ -13,7 +13,6 @@ def predict(
     model: options.ModelFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows to predict, CSV or Parquet.")],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; else they are printed.")] = None,
-    schema: options.OutcomeSchema = None,
     header: options.Header = True,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
@@ -32,9 +31,10 @@ def predict(
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import read_table
         from dpadmm.reporting.files import check_apart, check_writable, write_file
+        from dpadmm.reporting.model import ReleasedModel
 
-        check_apart({"--out": out}, [model, file, schema])
-        released = options.released(model, schema)
+        check_apart({"--out": out}, [model, file])
+        released = ReleasedModel.load(model)
         if out is not None:
             check_writable(out, may_replace=force)
         policies = Screening.of(missing, unlisted, out_of_range)

@@ -15,7 +15,6 @@ def report(
     ledger: Annotated[
         Path | None, typer.Option(help="Show what this ledger says now; else what it said when trained.")
     ] = None,
-    schema: options.OutcomeSchema = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the page.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -26,10 +25,11 @@ def report(
     with clear_failures():
         from dpadmm.cli.terminal import print_json, print_line
         from dpadmm.reporting.files import check_apart, check_writable, encode
+        from dpadmm.reporting.model import ReleasedModel
 
         place = out if out is not None or json else model.with_suffix(".html")
-        check_apart({"--out": place}, [model, schema], ledger)
-        released = options.released(model, schema)
+        check_apart({"--out": place}, [model], ledger)
+        released = ReleasedModel.load(model)
         spending = released.spending if ledger is None else released.spending_now(ledger)
         if place is not None:
             check_writable(place, may_replace=force)

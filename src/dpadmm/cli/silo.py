@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from dpadmm.cli import joining, options
+from dpadmm.cli import custody, joining, options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
@@ -121,6 +121,7 @@ def approve(
         for told in peer or ():
             confirm(silo, agreement, told)
         show_terms(silo, agreement)
+        silo.check_terms(agreement)
         if not yes:
             typer.confirm("Approve these terms?", abort=True)
         silo.approve(agreement)
@@ -170,10 +171,10 @@ def _write_entry(directory: Path) -> Path:
     from dpadmm.engines.federation.entry import SiloEntry
     from dpadmm.engines.federation.silo import Silo
 
-    silo, place = Silo(directory), directory / "silo.entry"
-    SiloEntry.of(silo).save(place)
+    silo = Silo(directory)
+    SiloEntry.of(silo).save(silo.files.entry)
     silo.close()
-    return place
+    return silo.files.entry
 
 
 def _print_participant(directory: Path) -> None:
@@ -195,3 +196,6 @@ def _print_participant(directory: Path) -> None:
     typer.echo(f"# dimension = {schema.dimension}; with a profile_share also: {numbers}")
     typer.echo(f"\nFingerprint, for the other owners and past the coordinator: {fingerprint(silo.public_key)}")
     silo.close()
+
+
+custody.add_to_silo(app)

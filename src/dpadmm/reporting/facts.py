@@ -184,7 +184,10 @@ class RoundCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What the ledger said: the budget, what is spent and left, and the head that pins its history."""
+    """What the ledger said: the budget, what is spent and left, and the head that pins its history.
+
+    data_version, data_since: which version of the data it is about now; what was spent on earlier ones is counted.
+    """
 
     ledger: str
     budget_epsilon: float
@@ -195,3 +198,5 @@ class Spending:
     head: str
     runs: tuple[tuple[str, float], ...]
     time: str
+    data_version: int = 1
+    data_since: str = ""

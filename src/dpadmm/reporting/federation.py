@@ -2,21 +2,20 @@
 
 import math
 from dataclasses import asdict
-from pathlib import Path
 
 from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.columns import encoding_of, released_profile
-from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome, read_outcome
+from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome
 from dpadmm.engines.federation.terms import agreed_run, loss_of
 from dpadmm.engines.round_zero import PROFILE
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloFacts, Wiring
-from dpadmm.reporting.files import decode, loss_words
+from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloCost, SiloFacts, Wiring
+from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
 from dpadmm.reporting.statement import Collusion, ProfileCost
@@ -61,18 +60,9 @@ def check_schema(terms: Agreement, schema: Schema) -> None:
         )
 
 
-def earlier_federation_model(place: Path, schema: Schema) -> ReleasedModel:
-    """Return the model of an outcome that an earlier version wrote, which holds the digest of its schema only."""
-    outcome = read_outcome(place)
-    return federation_model(outcome, schema, Custody.FEDERATED if outcome.is_private_release else Custody.ONE_PLACE)
-
-
 def _silo(silo: SiloOutcome) -> SiloFacts:
-    """Return a silo's facts; a file may hold anything, so each is checked to be of its type."""
     cost = asdict(silo)
-    public = {name: cost.pop(name) for name in ("name", "records")}
-    facts: SiloFacts = decode(SiloFacts, public | {"cost": cost}, f"The outcome of {silo.name}")
-    return facts
+    return SiloFacts(name=cost.pop("name"), records=cost.pop("records"), cost=SiloCost(**cost))
 
 
 def _guarantee(outcome: FederationOutcome) -> Guarantee:

@@ -335,21 +335,12 @@ def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
 _READERS: dict[str, Callable[[Path, bytes], dict[str, Any]]] = {".json": _from_json, ".npz": _from_npz}
 
 
-class EarlierOutcomeError(InputError):
-    """A file is the outcome of a federation as an earlier version wrote it, which needs its schema beside it."""
-
-
 def checked_facts(place: Path, content: bytes, coefficients: Floats | None = None) -> dict[str, Any]:
     """Return the facts of a document whose format, version and digest are right."""
     try:
         whole = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place} is not a model of this package, or it is damaged: no valid JSON in it.") from error
-    if isinstance(whole, dict) and {"agreement", "tail_average"} <= set(whole):
-        raise EarlierOutcomeError(
-            f"{place} is the outcome of a federation as an earlier version wrote it, without the schema. Give the "
-            "schema that the silos have approved: --schema FILE."
-        )
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise InputError(f"{place} is not a model of this package. Give the file of a model.")
     if whole.get("version") not in READ_VERSIONS:

@@ -233,4 +233,6 @@ def spending_of(ledger: Ledger, name: str) -> Spending:
         head=said.head,
         runs=tuple((run.run, run.alone_epsilon) for run in ledger.runs()),
         time=now(),
+        data_version=said.version,
+        data_since=said.version_since,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
@@ -76,6 +77,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         commands=_commands(model, now, place),
         short=short,
         number=figure_words,
+        version_words=version_words,
     )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from dpadmm.engines.federation import durable
+from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.privacy.ledger import store
 
 
@@ -40,3 +41,18 @@ def masked_world(worlds, masked_template, tmp_path):
     yield made
     for silo in made.silos.values():
         silo.close()
+
+
+@pytest.fixture(scope="session")
+def star_template(worlds, tmp_path_factory):
+    """Three silos on a star with secure noise, three rounds, approved; closed, to be copied."""
+    terms = {"noise": NoiseOrigin.SECURE, "rounds": 3, "edges": (), "epsilon": 0.5}
+    return worlds.closed(worlds.make(tmp_path_factory.mktemp("star"), "fp-federated", {"gamma": 1.0}, **terms))
+
+
+@pytest.fixture
+def star(worlds, star_template, tmp_path):
+    """A copy of that template."""
+    made = worlds.copied(star_template, tmp_path / "star")
+    yield made
+    worlds.closed(made)

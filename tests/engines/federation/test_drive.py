@@ -12,7 +12,7 @@ from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Step, Stepped
 from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.transport import InMemory, Interrupted
+from dpadmm.engines.federation.transport import Interrupted
 
 
 def test_a_run_is_wanted_until_it_stops_and_when_somebody_asks_again(world):
@@ -135,12 +135,12 @@ class Failing:
         return self.silo.answer(envelope)
 
 
-def test_a_silo_whose_node_is_lost_comes_back_as_another(world, calm):
+def test_a_silo_whose_node_is_lost_comes_back_as_another(worlds, world, calm):
     """As where a service has a new name each time it starts."""
     coordinator, lost = world.coordinator(), Failing(world.silos["s1"], steps=2)
 
     @dataclass
-    class Moving(InMemory):
+    class Moving(worlds.InMemory):
         def nodes(self):
             return [node for node in self.silos if node != ("s1" if lost.steps < 0 else "elsewhere")]
 
@@ -159,10 +159,10 @@ def test_a_silo_that_joins_and_fails_again_and_again_is_missing_in_the_end(world
     assert failing.steps < -3
 
 
-def test_whoever_waits_reads_why_a_drive_has_ended(world):
+def test_whoever_waits_reads_why_a_drive_has_ended(worlds, world):
     """A transport that is gone is no reason to stop: the file is as it was, and another drive ends the run."""
 
-    class Gone(InMemory):
+    class Gone(worlds.InMemory):
         def receive(self):
             if self.carried:
                 raise Interrupted("no network")

@@ -6,16 +6,15 @@ import pytest
 from tests.contracts.transport_contract import TransportContract
 
 from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.transport import InMemory
 
 
 class TestInMemory(TransportContract):
     @pytest.fixture
-    def carry(self):
+    def carry(self, worlds):
         @contextmanager
         def carried(world):
             silos = {name: Silo(world.place / name) for name in world.silos}
-            yield InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()})
+            yield worlds.InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()})
             for silo in silos.values():
                 silo.close()
 

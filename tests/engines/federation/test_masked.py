@@ -161,8 +161,10 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
         silo.confirm_peer(person.name, fingerprint(person.key))
     with pytest.raises(Refusal, match="make the silo with --view aggregate"):
         silo.approve(terms)
-    monkeypatch.setattr(Policy, "check_observers", lambda *_: None)  # however they came to be approved
-    silo.approve(terms)
+    monkeypatch.setattr(Policy, "check_observers", lambda *_: None)
+    with pytest.raises(InputError, match="does not cover it"):
+        silo.approve(terms)
+    silo.runs.approve(terms)  # however they came to be approved
     invitation = world.key.seal(messages.Join(terms.as_json(), "", 0).encode())
     assert isinstance(messages.read(silo.answer(invitation)[64:]), Refused)
     assert "does not cover it" in silo.log()[-1].detail

@@ -1,25 +1,22 @@
 """The end of a federation: a model like any other, with what it cost each silo."""
 
-import json
 import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
 from html import unescape
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
 
-from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import encode_table
 from dpadmm.engines.federation.agreement import NoiseOrigin
-from dpadmm.engines.federation.outcome import outcome_of, read_outcome
+from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.errors import InputError
 from dpadmm.reporting.facts import Custody
-from dpadmm.reporting.federation import earlier_federation_model, federation_model
+from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
 
 
@@ -105,43 +102,6 @@ def test_a_schema_that_the_silos_have_not_approved_is_refused(worlds, tmp_path):
     wider = replace(worlds.SCHEMA, columns=(replace(worlds.SCHEMA.columns[0], upper=4.0), *worlds.SCHEMA.columns[1:]))
     with pytest.raises(InputError, match="not the schema that the silos have approved"):
         federation_model(outcome_of(coordinator), wider)
-
-
-FILES = Path(__file__).parents[2] / "reporting" / "files"
-
-
-def test_an_outcome_of_an_earlier_version_becomes_a_model(tmp_path):
-    """Written by `dpadmm federate --out` when that was the outcome, without its schema."""
-    schema, old = Schema.load(FILES / "outcome-1-schema.json"), json.loads((FILES / "outcome-1.json").read_text())
-    model = earlier_federation_model(FILES / "outcome-1.json", schema)
-    assert list(model.coefficients) == old["tail_average"]
-    assert [silo.cost.epsilon for silo in model.silos] == [silo["epsilon"] for silo in old["silos"]]
-    assert ReleasedModel.load(model.save(tmp_path / "m.json")) == model
-    old["silos"][0]["epsilon"] = "none"
-    (tmp_path / "o.json").write_text(json.dumps(old))
-    with pytest.raises(InputError, match=r"The outcome of s0\.cost\.epsilon must be float"):
-        earlier_federation_model(tmp_path / "o.json", schema)
-    with pytest.raises(InputError, match="Give the schema"):
-        ReleasedModel.load(FILES / "outcome-1.json")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"agreement": {}}, "is not the outcome of a federation"),
-        ({"digest": "0" * 64}, "its terms do not fit their digest"),
-        ({"tail_average": [1.0]}, "no model of 3 coefficients"),
-        ({"estimate": [1.0, float("nan"), 0.0]}, "no model of 3 coefficients"),
-        ({"silos": []}, "its terms do not fit"),
-        ({"silos": [{"name": "s0"}]}, "is not the outcome of a federation"),
-        ({"rounds": "x"}, "is not the outcome of a federation"),
-    ],
-)
-def test_a_damaged_outcome_is_refused(tmp_path, change, message):
-    plain = json.loads((FILES / "outcome-1.json").read_text()) | change
-    (tmp_path / "o.json").write_text(json.dumps(plain))
-    with pytest.raises(InputError, match=message):
-        read_outcome(tmp_path / "o.json")
 
 
 def test_names_cannot_break_the_page(worlds, tmp_path):

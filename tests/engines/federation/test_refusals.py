@@ -18,7 +18,8 @@ from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import agreed_run
-from dpadmm.errors import InputError
+from dpadmm.errors import BudgetError, InputError, LedgerError
+from dpadmm.privacy.ledger import Budget
 
 NOTHING = np.zeros((0, 3))
 
@@ -135,17 +136,43 @@ def test_test_noise_is_not_for_a_real_silo_nor_the_other_way_round(worlds, tmp_p
 
 
 def test_a_run_that_does_not_fit_the_budget_is_refused_before_it_starts(worlds, tmp_path):
-    world = worlds.make(tmp_path, budget=(0.9, 1e-5))
+    """A budget that was cut after the terms were approved."""
+    world = worlds.make(tmp_path)
+    with world.first._ledger() as ledger:
+        ledger.set_budget(Budget(epsilon=0.9, delta=1e-5), reason="test")
     refused(world, world.first, invite(world), "budget of this silo")
     assert "0.9" not in told(world.first, invite(world)).reason  # what the budget is stays in the silo
 
 
 def test_the_budget_holds_over_several_runs(worlds, tmp_path):
+    """Both are approved while there is room for either: approval reserves nothing."""
     world = worlds.make(tmp_path, budget=(1.2, 1e-5))
-    world.drive(world.coordinator())
     again = replace(world.agreement, run="second")
     world.approve(again)
+    world.drive(world.coordinator())
     refused(world, world.first, invite(world, again), "budget of this silo", releases=4)
+
+
+@pytest.mark.parametrize("spent", [0, 4])
+def test_terms_above_what_is_left_are_not_approved(worlds, tmp_path, spent):
+    world = worlds.make(tmp_path, budget=(1.2, 1e-5) if spent else (0.9, 1e-5), approves=bool(spent))
+    if spent:
+        world.drive(world.coordinator())
+    again = replace(world.agreement, run="second")
+    left = "0.2 is left" if spent else "0.9 is left"
+    with pytest.raises(BudgetError, match=rf"{left}; the 4 release\(s\) asked for cost 1 alone"):
+        world.first.approve(again)
+    refused(world, world.first, invite(world, again), "has approved", releases=spent)
+    if spent:
+        world.first.approve(world.agreement)  # what is paid for already needs no room
+
+
+def test_terms_are_not_approved_beside_data_that_have_changed(world):
+    table = world.place / "s0.csv"
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([lines[0], lines[2], *lines[2:]]) + "\n")
+    with pytest.raises(LedgerError, match="dpadmm silo new-data"):
+        world.first.approve(replace(world.agreement, run="second"))
 
 
 # --- who asks --------------------------------------------------------------------------------------------------------
@@ -454,7 +481,7 @@ def test_an_older_copy_of_the_state_is_refused(world, worlds):
 
 def test_whoever_is_refused_again_and_again_fills_no_disk(world, monkeypatch):
     """The log keeps the latest refusals, and everything else."""
-    monkeypatch.setattr("dpadmm.engines.federation.silo.MOST_REFUSALS", 5)
+    monkeypatch.setattr("dpadmm.engines.federation.silo_log.MOST_REFUSALS", 5)
     before = [entry for entry in world.first.log() if entry.event != "refused"]
     for _ in range(9):
         world.first.answer(b"x" * 100)

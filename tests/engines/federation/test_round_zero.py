@@ -16,11 +16,12 @@ from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refu
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.local import LocalEngine, Stopping
-from dpadmm.errors import InputError
+from dpadmm.errors import BudgetError, InputError
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.accounting import compose
+from dpadmm.privacy.ledger import Budget
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
@@ -182,8 +183,12 @@ def test_the_least_noise_holds_for_counts(worlds, tmp_path):
 
 
 def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(worlds, tmp_path):
-    world = make(worlds, tmp_path, budget=(0.99, 1e-5))
+    world = make(worlds, tmp_path)
+    with world.first._ledger() as ledger:
+        ledger.set_budget(Budget(epsilon=0.99, delta=1e-5), reason="test")
     refused(world, invite(world), "budget of this silo", releases=0)
+    with pytest.raises(BudgetError, match=r"0\.99 is left"):
+        world.first.approve(world.agreement)
 
 
 # --- order, repeats, durability --------------------------------------------------------------------------------------

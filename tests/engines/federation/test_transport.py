@@ -15,7 +15,6 @@ from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.messages import Masked, Stepped
 from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.transport import Crashed, InMemory, at_once
 from dpadmm.noise.masks import MaskKey
 from dpadmm.privacy.ledger import store
 
@@ -40,6 +39,7 @@ FATES = st.lists(st.lists(st.integers(0, 12), max_size=3).map(tuple), min_size=1
 class Steps:
     """Counts the durable steps of every process, and ends one of them just before or just after one of its steps."""
 
+    crashed: type[BaseException]
     point: tuple[str, int, str] | None = None
     actor: str = "coordinator"
     seen: Counter = field(default_factory=Counter)
@@ -88,7 +88,7 @@ class Steps:
     def _at(self, number: int, when: str) -> None:
         if (self.actor, number, when) == self.point:
             self.point, self.crashes = None, self.crashes + 1
-            raise Crashed(f"{self.actor} {when} its durable step {number}")
+            raise self.crashed(f"{self.actor} {when} its durable step {number}")
 
     def silo(self, directory):
         """Return how a silo's process starts."""
@@ -118,18 +118,18 @@ class End:
     left: dict
 
 
-def driven(worlds, template, place, steps=None, fate=at_once) -> End:
+def driven(worlds, template, place, steps=None, **how) -> End:
     """Run a copy of a closed world to its end, opening the coordinator again after a crash."""
-    steps = steps or Steps()
+    steps = steps or Steps(worlds.Crashed)
     world = worlds.copied(template, place)
-    transport = InMemory({name: steps.silo(place / name) for name in world.silos}, fate)
+    transport = worlds.InMemory({name: steps.silo(place / name) for name in world.silos}, **how)
     with steps.watched():
         while True:
             coordinator = world.coordinator()
             try:
                 Drive(coordinator, transport, transport.clock).run()
                 break
-            except Crashed:
+            except worlds.Crashed:
                 coordinator.close()
     end = ended(world, coordinator, transport)
     for silo in (*world.silos.values(), *transport._running.values()):
@@ -187,7 +187,7 @@ def closed(world):
 
 def crash_points(worlds, template, place, actors) -> list[tuple[str, int, str]]:
     """Return every durable step of these processes, each cut short and each not followed up."""
-    steps = Steps()
+    steps = Steps(worlds.Crashed)
     driven(worlds, template, place, steps)
     return [(who, n + 1, when) for who in actors for n in range(steps.seen[who]) for when in ("before", "after")]
 
@@ -199,7 +199,7 @@ def test_a_crash_at_any_durable_step_changes_nothing(worlds, federation, tmp_pat
     points = crash_points(worlds, template, tmp_path / "count", actors)
     assert len(points) > 10 * len(actors)
     for point in points:
-        steps = Steps(point)
+        steps = Steps(worlds.Crashed, point)
         assert driven(worlds, template, tmp_path / "crashed", steps) == calm, point
         assert steps.crashes == 1, point
 
@@ -213,7 +213,7 @@ def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, kind):
     made = worlds.make(tmp_path / "secure", sizes=(30, 20), noise=NoiseOrigin.SECURE, **terms)
     federation = closed(made)
     for point in crash_points(worlds, federation, tmp_path / "count", ("s0",)):
-        end = driven(worlds, federation, tmp_path / "crashed", Steps(point, has_known_keys=False))
+        end = driven(worlds, federation, tmp_path / "crashed", Steps(worlds.Crashed, point, has_known_keys=False))
         assert end.answers == end.stored, point
         assert end.left == {key: {envelope} for key, envelope in end.stored.items()}, point
         assert [releases for releases, _ in end.ledgers] == [ROUNDS, ROUNDS], point

@@ -16,7 +16,6 @@ from dpadmm.engines.federation.messages import Assured, Refused, Stepped, Unsure
 from dpadmm.engines.federation.refusal import MessageError, PeerError
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.sizes import largest_answer
-from dpadmm.engines.federation.transport import InMemory
 from dpadmm.engines.federation.vouching import Session
 from dpadmm.errors import BudgetError, ResumeError
 from dpadmm.noise.secure import SecureSampler
@@ -262,8 +261,7 @@ def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(ma
     world = make("fp-walk", missing=Missing.STOP, wait_seconds=6.0, rounds=2, sizes=(30, 30, 30))
     for silo in world.silos.values():
         silo.close()
-    starts = {name: (lambda name=name: Silo(world.place / name)) for name in world.silos}
-    transport = InMemory(starts, worlds.losing("s0", 1))
+    transport = world.processes(worlds.losing("s0", 1))
     coordinator = Coordinator.create(world.place / "run.db", world.agreement, world.key, transport.clock)
     assert [coordinator.terms.asked(k) for k in (1, 2)] == [[2], [2]]
     Drive(coordinator, transport, transport.clock).run()

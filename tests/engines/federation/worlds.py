@@ -1,8 +1,10 @@
-"""A small federation in a folder: tables, silos, a coordinator's key, agreed terms. Used by tests and by scripts."""
+"""A small federation in a folder: tables, silos, a coordinator's key, agreed terms, and what carries their messages."""
 
+import heapq
 import shutil
+import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -24,7 +26,6 @@ from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.engines.federation.terms import agreed_run
-from dpadmm.engines.federation.transport import Carried, InMemory, at_once
 from dpadmm.noise.masks import MaskKey
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.sums import Words
@@ -50,6 +51,83 @@ def tables(sizes: Iterable[int]) -> dict[str, pd.DataFrame]:
         y = x @ [1.0, -1.0, 0.5] + rng.normal(size=n)
         made[f"s{i}"] = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y})
     return made
+
+
+class Crashed(BaseException):
+    """Stands for the sudden end of a process: what was not durable by then never was."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One envelope on its way: a request to a node, or a node's answer."""
+
+    node: Hashable
+    is_request: bool
+    envelope: bytes
+
+
+def at_once(_: Carried) -> Sequence[int]:
+    """One copy, without delay."""
+    return (0,)
+
+
+@dataclass
+class InMemory:
+    """Silos in this process; time passes only while somebody looks for answers.
+
+    silos: starts what each node holds; after a crash it is started again by the next envelope.
+    fate: after how many looks each copy of an envelope arrives: () is lost, (0, 0) arrives twice, (3,) late.
+    """
+
+    silos: Mapping[Hashable, Callable[[], Silo]]
+    fate: Callable[[Carried], Sequence[int]] = at_once
+    look_seconds: float = 0.25
+    carried: list[Carried] = field(default_factory=list)
+    _running: dict[Hashable, Silo] = field(default_factory=dict)
+    _due: list[tuple[int, int, Carried]] = field(default_factory=list)
+    _looks: int = 0
+    _copies: int = 0
+
+    def clock(self) -> float:
+        """Return the time, in seconds."""
+        return self._looks * self.look_seconds
+
+    def nodes(self) -> Iterable[Hashable]:
+        """Return all nodes."""
+        return list(self.silos)
+
+    def send(self, node: Hashable, envelope: bytes) -> None:
+        """Let an envelope meet its fate."""
+        self._carry(Carried(node, True, envelope))
+
+    def receive(self) -> Iterable[tuple[Hashable, bytes | None]]:
+        """Look once: let nodes answer what has reached them, and return the answers that have come back."""
+        self._looks += 1
+        found: list[tuple[Hashable, bytes | None]] = []
+        while self._due and self._due[0][0] <= self._looks:
+            _, _, arrived = heapq.heappop(self._due)
+            if not arrived.is_request:
+                found.append((arrived.node, arrived.envelope))
+                continue
+            try:
+                self._carry(Carried(arrived.node, False, self._process(arrived.node).answer(arrived.envelope)))
+            except Crashed:
+                self._running.pop(arrived.node).close()
+                found.append((arrived.node, None))
+            except (OSError, sqlite3.Error):  # the machine's failure; the process goes on
+                found.append((arrived.node, None))
+        return found
+
+    def _carry(self, envelope: Carried) -> None:
+        self.carried.append(envelope)
+        for looks in self.fate(envelope):
+            self._copies += 1
+            heapq.heappush(self._due, (self._looks + looks, self._copies, envelope))
+
+    def _process(self, node: Hashable) -> Silo:
+        if node not in self._running:
+            self._running[node] = self.silos[node]()
+        return self._running[node]
 
 
 def losing(name: str, after: int, until: float = float("inf")):
@@ -86,6 +164,10 @@ class World:
     def transport(self, fate=at_once, **others) -> InMemory:
         """Return a transport to these silos, and to other nodes."""
         return InMemory({name: (lambda silo=silo: silo) for name, silo in (self.silos | others).items()}, fate)
+
+    def processes(self, fate=at_once) -> InMemory:
+        """Return a transport to these silos as new processes, which want to be vouched for."""
+        return InMemory({name: (lambda name=name: Silo(self.place / name)) for name in self.silos}, fate)
 
     def drive(self, coordinator: Coordinator, transport: InMemory | None = None, **settings) -> InMemory:
         """Run to the end; return what carried the messages."""
@@ -257,3 +339,41 @@ def reopened(world: World) -> World:
     for silo in world.silos.values():
         silo.close()
     return replace(world, silos={name: alone(silo.files.directory) for name, silo in world.silos.items()})
+
+
+def closed(world: World) -> World:
+    """Close the silos of a world, and return it."""
+    for silo in world.silos.values():
+        silo.close()
+    return world
+
+
+def grown(world: World, rows: int = 1) -> Path:
+    """Write the first silo's table with so many rows more; return where it is."""
+    table, place = pd.read_csv(world.place / "s0.csv"), world.place / "s0-later.csv"
+    pd.concat([table, table.iloc[:rows]]).to_csv(place, index=False)
+    return place
+
+
+def corrected(world: World) -> Path:
+    """Write the first silo's table with one cell changed; return where it is."""
+    table, place = pd.read_csv(world.place / "s0.csv"), world.place / "s0-corrected.csv"
+    table.loc[0, "a"] = 0.25
+    table.to_csv(place, index=False)
+    return place
+
+
+def later_terms(world: World, run: str = "later", **change) -> Agreement:
+    """Return terms like those of a world, under another name, with its silos' present numbers and keys."""
+    people = tuple(
+        replace(each, records=world.silos[each.name].records, key=world.silos[each.name].public_key)
+        for each in world.agreement.participants
+    )
+    return replace(world.agreement, run=run, participants=people, **change)
+
+
+def answered(world: World, rounds: int = 1) -> list[bytes]:
+    """Let the first silo join and answer so many rounds on a star; return its answers."""
+    world.first.answer(world.invite())
+    asked = [world.ask(k, inbox=None if k == 1 else np.zeros((2, 3))) for k in range(1, rounds + 1)]
+    return [world.first.answer(envelope) for envelope in asked]

@@ -3,17 +3,27 @@
 import hashlib
 import sqlite3
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.messages import Step
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.step import State
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import ResumeError
+from dpadmm.privacy.ledger import Ledger, SiloColumns
+from dpadmm.privacy.records import Origin
 
 Marks = dict[str, dict[int, str]]
 """By run and round, the digest of an answer."""
+
+
+def paid_labels(agreement: Agreement) -> dict[str, Any]:
+    """Return what a ledger keeps of a run beside its releases."""
+    return {"run": agreement.paid_run, "algorithm": agreement.method, "origin": Origin.SECURE}
 
 
 def digest_of(reply: bytes) -> str:
@@ -88,6 +98,21 @@ class AnswerStore:
             return []
         terms = [Agreement.from_json(text) for (text,) in self._connection.execute("SELECT terms FROM joined")]
         return [(each, k, self._digests[each.digest, k]) for each in terms for k in lacking.get(each.paid_run, ())]
+
+    def settle(self, ledger: Ledger, name: str, table: Callable[[], SiloColumns]) -> None:
+        """Mark every answer that has no mark, of any run, and pay for it first where the ledger does not know of it.
+
+        Its process ended between the two. Or it has left, and the ledger is an older copy, by one round of each run.
+        name: the silo's. table: reads its data, where something must be paid.
+        """
+        for agreement, k, digest in self.unmarked(ledger.answers()):
+            labels = paid_labels(agreement)
+            paid = ledger.newest_round(labels["run"])
+            if paid is None or paid < k:
+                releases = agreed_run(agreement).releases(agreement.agent(name), k)
+                if releases:
+                    ledger.confirm([table()]).reserve(releases, **labels)
+            ledger.mark_answer(labels["run"], k, digest)
 
     def has_left(self, request: Step, reply: bytes) -> None:
         """Remember an answer that leaves: a file that was put back in place, during this session, lacks it."""

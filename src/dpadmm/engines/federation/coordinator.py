@@ -43,7 +43,8 @@ CREATE TABLE IF NOT EXISTS roster (phase INTEGER, agent INTEGER, envelope BLOB N
 """
 """Apart from the others: files of earlier versions have none. It holds the silos' signed mask keys."""
 
-_ASKED, _STOPPED = "asked", "stopped"
+_ASKED, _STOPPED, _ENDED = "asked", "stopped", "ended"
+_OTHER_KEY = "The federation file names another coordinator's key than this one's."
 _log = logging.getLogger("dpadmm.coordinator")
 
 
@@ -86,7 +87,7 @@ class Coordinator:
         """Start a run: check the terms and write them down."""
         agreed_run(agreement)
         if agreement.coordinator != key.public:
-            raise InputError("The federation file names another coordinator's key than this one's.")
+            raise InputError(_OTHER_KEY)
         first = "INSERT INTO phases VALUES (0, ?, '', 0)", (agreement.as_json(),)
         durable.create(path, APPLICATION, _TABLES, first)
         return cls(path, key, clock)
@@ -263,15 +264,30 @@ class Coordinator:
         self._load_phase()
 
     def ask(self) -> None:
-        """Write down that somebody wants this run to be driven on, also after it has stopped."""
-        if not self.is_wanted:
-            self._note(_ASKED, "somebody asks for this run")
+        """Write down that somebody wants this run to be driven on, also after it has stopped, unless it was ended."""
+        if self.is_done or self.is_wanted:
+            return
+        if self.is_ended:
+            raise FederationStopped(f"{self.reason_to_stop()} Agree on a new run, under a new name.")
+        if self.agreement.coordinator != self._key.public:
+            raise InputError(_OTHER_KEY)
+        self._note(_ASKED, "somebody asks for this run")
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody has asked for the run since it stopped last."""
+        """Whether somebody has asked for the run since it stopped last, and it can be driven on."""
         query = "SELECT event FROM log WHERE event IN (?, ?) ORDER BY rowid DESC LIMIT 1"
-        return self._connection.execute(query, (_ASKED, _STOPPED)).fetchone() == (_ASKED,)
+        is_asked = self._connection.execute(query, (_ASKED, _STOPPED)).fetchone() == (_ASKED,)
+        return is_asked and not self.is_ended and self.agreement.coordinator == self._key.public
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the run was ended for good."""
+        return self._connection.execute("SELECT 1 FROM log WHERE event = ?", (_ENDED,)).fetchone() is not None
+
+    def end(self, reason: str) -> None:
+        """Write down that the run is never driven on."""
+        self._note(_ENDED, reason)
 
     def stopped(self, reason: str) -> None:
         """Write down why a drive ended before the last round."""
@@ -281,8 +297,8 @@ class Coordinator:
         """Return why the run has stopped, None while it is wanted."""
         if self.is_wanted:
             return None
-        query = "SELECT detail FROM log WHERE event = ? ORDER BY rowid DESC LIMIT 1"
-        found = self._connection.execute(query, (_STOPPED,)).fetchone()
+        query = "SELECT detail FROM log WHERE event IN (?, ?) ORDER BY event = ? DESC, rowid DESC LIMIT 1"
+        found = self._connection.execute(query, (_STOPPED, _ENDED, _ENDED)).fetchone()
         return None if found is None else str(found[0])
 
     def progress(self) -> Progress:

@@ -1,9 +1,11 @@
-"""SQLite files that survive kill -9 and power cuts: write-ahead log, full sync, one writer at a time."""
+"""Files that survive kill -9 and power cuts: SQLite with write-ahead log, full sync and one writer; small texts."""
 
 import errno
 import io
+import json
+import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from dpadmm.errors import InputError, ResumeError
+from dpadmm.privacy.ledger.store import sync_directory
 from dpadmm.problems.arrays import Floats
 
-VERSION = 2
-"""Since 2 the answers in a silo's file are marked in its ledger."""
+VERSION = 3
+"""Since 2 the answers in a silo's file are marked in its ledger; since 3 runs may be closed in it for good."""
 
 _BUSY_SECONDS = 60.0
 _PASSING_ERRNO = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EAGAIN)
@@ -47,7 +50,7 @@ def connect(path: Path, application: int) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()
-        if found != application or version(connection) not in (1, VERSION):
+        if found != application or not 1 <= version(connection) <= VERSION:
             raise ResumeError(f"{path} is not a file of this kind, or of another version of dpadmm.")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -78,6 +81,22 @@ def exclusive(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:  # a full disk may have ended it already
             connection.execute("ROLLBACK")
         raise
+
+
+def toml(plain: Mapping[str, Any]) -> str:
+    """Return plain values as TOML, a line each."""
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in plain.items())
+
+
+def save_toml(path: Path, plain: Mapping[str, Any]) -> None:
+    """Write plain values as TOML; the file is there whole, as it was or as it is now."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(toml(plain))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_directory(path.parent)
 
 
 def is_machines(problem: BaseException) -> bool:

@@ -1,14 +1,15 @@
 """What a silo tells whoever drafts the terms of a federation: a small public file, `NAME.entry`."""
 
-import json
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Participant
+from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import printable
-from dpadmm.engines.federation.silo_files import schema_digest
+from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection, Relation, View
 
@@ -34,14 +35,17 @@ class SiloEntry:
     records_per_person: int = 1
     silos_per_person: int = 1
 
+    def plain(self) -> dict[str, Any]:
+        """Return what is told, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
     def text(self) -> str:
         """Return the entry as TOML."""
-        told = {name: value for name, value in asdict(self).items() if value is not None}
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items())
+        return durable.toml(self.plain())
 
     def save(self, path: Path) -> None:
         """Write the entry."""
-        path.write_text(self.text(), encoding="utf-8")
+        durable.save_toml(path, self.plain())
 
     @classmethod
     def load(cls, path: Path) -> "SiloEntry":
@@ -66,18 +70,22 @@ class SiloEntry:
 
     @classmethod
     def of(cls, silo: "Silo") -> "SiloEntry":
-        """Return what a silo tells: its owner's rules, and what its ledger's budget is against."""
+        """Return what a silo tells."""
+        return cls.told_by(silo.files, silo.policy, silo.public_key, silo.records)
+
+    @classmethod
+    def told_by(cls, files: SiloFiles, policy: Policy, key: str, records: int) -> "SiloEntry":
+        """Return what the silo of a directory tells: its owner's rules, and what its ledger's budget is against."""
         from dpadmm.privacy.ledger import open_for_reading
 
-        policy = silo.policy
-        with open_for_reading(silo.files.ledger(policy.noise)) as ledger:
+        with open_for_reading(files.ledger(policy.noise)) as ledger:
             budget = ledger.protection
         return cls(
             name=policy.name,
-            key=silo.public_key,
-            schema=schema_digest(silo.files.schema),
+            key=key,
+            schema=schema_digest(files.schema),
             methods=policy.methods,
-            records=silo.records if policy.relation.has_public_sizes else None,
+            records=records if policy.relation.has_public_sizes else None,
             view=budget.view.value,
             colluders=budget.colluders,
             relation=policy.relation.value,

@@ -91,3 +91,21 @@ def neighbour_inbox(terms: AgreedRun, request: Step) -> Floats | None:
     for neighbour, envelope in zip(near, request.relay, strict=True):
         total = total + read_step(envelope, agreement, int(neighbour), request.round - 1).vector
     return total[None, :, None]
+
+
+def taken_inbox(terms: AgreedRun, request: Step) -> Floats | None:
+    """Return what a silo's round starts from, checked; None where the method's own first one is meant."""
+    if terms.is_graph:
+        return neighbour_inbox(terms, request)
+    if request.relay:
+        raise MessageError("A method with a coordinator takes no relayed messages.")
+    if request.round == 1:
+        if request.inbox.size:
+            raise MessageError("Round 1 starts from public values; its request carries none.")
+        return None
+    rows, dimension = terms.algorithm.inbox_rows, terms.agreement.dimension
+    if request.inbox.shape != (rows, dimension):
+        raise Refusal(f"The inbox has shape {request.inbox.shape}, not ({rows}, {dimension}).")
+    for row in request.inbox:
+        checked_vector(row, terms.agreement, "the coordinator")
+    return request.inbox[:, :, None]

@@ -1,15 +1,12 @@
 """What a federation ends with: the public model, and for each silo what its records have cost."""
 
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
-from dpadmm.engines.federation.terms import PROFILE_ROUND, agreed_run
-from dpadmm.errors import InputError
+from dpadmm.engines.federation.terms import PROFILE_ROUND
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats
 
@@ -62,40 +59,6 @@ class FederationOutcome:
     def is_private_release(self) -> bool:
         """Whether the noise was secure; a rehearsal protects nobody."""
         return self.agreement.noise is NoiseOrigin.SECURE
-
-
-def read_outcome(place: Path) -> FederationOutcome:
-    """Read the outcome that `dpadmm federate --out` wrote before it wrote models; the terms must fit their digest.
-
-    It knows the last estimate only. A file of anything else is refused.
-    """
-    try:
-        plain = json.loads(place.read_text(encoding="utf-8"))
-        agreement = Agreement.from_json(json.dumps(plain["agreement"]))
-        estimate, average = (np.array(plain[name], dtype=np.float64) for name in ("estimate", "tail_average"))
-        silos = tuple(SiloOutcome(**silo) for silo in plain["silos"])
-        rounds, seconds, digest = int(plain["rounds"]), map(float, plain["seconds_per_round"]), plain["digest"]
-    except OSError as problem:
-        raise InputError(f"{place} cannot be read: {problem.strerror}.") from problem
-    except (ValueError, TypeError, LookupError, RecursionError) as problem:
-        raise InputError(f"{place} is not the outcome of a federation, or it is damaged.") from problem
-    names = [participant.name for participant in agreement.participants]
-    if digest != agreement.digest or [silo.name for silo in silos] != names:
-        raise InputError(f"{place} is damaged or was edited: its terms do not fit their digest.")
-    if not estimate.shape == average.shape == (agreement.dimension,) or not np.isfinite([estimate, average]).all():
-        raise InputError(f"{place} is damaged: it has no model of {agreement.dimension} coefficients.")
-    terms = agreed_run(agreement)
-    return FederationOutcome(
-        agreement=agreement,
-        rounds=rounds,
-        estimate=estimate,
-        tail_average=average,
-        estimates=estimate[None, :],
-        silos=silos,
-        seconds_per_round=tuple(seconds),
-        assumptions=tuple(statement(terms.plan).assumptions),
-        is_graph=terms.is_graph,
-    )
 
 
 def outcome_of(coordinator: "Coordinator") -> FederationOutcome:

@@ -1,6 +1,5 @@
 """What a silo's owner allows, kept in the silo and enforced there, whatever a coordinator asks."""
 
-import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING
 from dpadmm import checks
 from dpadmm.algorithms.registry import METHODS
 from dpadmm.datasets.schema import Screening
+from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.protection import Protection, Relation
-from dpadmm.privacy.records import (
-    Release,
-)
+from dpadmm.privacy.records import Release
 
 if TYPE_CHECKING:
     from dpadmm.engines.federation.terms import AgreedRun
@@ -96,7 +94,7 @@ class Policy:
         """Write the policy as TOML, for people to read and edit."""
         plain = asdict(self) | {"noise": self.noise.value, "relation": self.relation.value}
         plain |= {name: policy.value for name, policy in plain.pop("screening").items()}
-        path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in plain.items()), encoding="utf-8")
+        durable.save_toml(path, plain)
 
     @classmethod
     def load(cls, path: Path) -> "Policy":

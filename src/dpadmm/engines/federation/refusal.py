@@ -1,6 +1,8 @@
 """Why a message is not answered, by name."""
 
-from dpadmm.errors import DpadmmError, without_controls
+import sqlite3
+
+from dpadmm.errors import BudgetError, DpadmmError, without_controls
 
 LONGEST = 500
 """Characters of a stranger's words that are kept."""
@@ -26,3 +28,19 @@ class PeerError(DpadmmError):
 
 class FederationStopped(DpadmmError):
     """The federation cannot continue now; its state is saved."""
+
+
+def public_reason(refusal: DpadmmError) -> str:
+    """Return what may be told outside: refusals of ours speak of public facts, other errors may not."""
+    if isinstance(refusal, Refusal):
+        return printable(str(refusal))
+    if isinstance(refusal, BudgetError):
+        return "The budget of this silo does not allow it."
+    return f"{type(refusal).__name__}; the reason is in the silo's own log."
+
+
+def reason_of(failure: Exception) -> str:
+    """Return a failure for the log: errors of ours and of SQLite quote no cell, the text of any other may."""
+    kind = type(failure).__name__
+    is_known = isinstance(failure, DpadmmError | sqlite3.Error) or isinstance(failure.__cause__, DpadmmError)
+    return f"{kind}: {failure}" if is_known else f"{kind}, whose text may quote a record"

@@ -9,30 +9,26 @@ paid for ends the run here: if it could be asked for again, with fresh noise, ea
 records.
 """
 
-import logging
 import os
-import secrets
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import singledispatchmethod
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import Agreement
-from dpadmm.engines.federation.answer_store import AnswerStore, Marks, digest_of
+from dpadmm.engines.federation.answer_store import AnswerStore, digest_of, paid_labels
 from dpadmm.engines.federation.columns import (
     check_bare_request,
     counts_to_send,
     encoding_of,
-    profile_terms,
     take_counts,
 )
-from dpadmm.engines.federation.inbox import checked_vector, neighbour_inbox
+from dpadmm.engines.federation.identity import check_key
+from dpadmm.engines.federation.inbox import taken_inbox
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.mask_store import MaskStore
 from dpadmm.engines.federation.masking import answer_of
@@ -50,24 +46,20 @@ from dpadmm.engines.federation.messages import (
     Vouchers,
 )
 from dpadmm.engines.federation.policy import Policy
-from dpadmm.engines.federation.refusal import MessageError, Refusal, printable
+from dpadmm.engines.federation.refusal import MessageError, Refusal, public_reason, reason_of
+from dpadmm.engines.federation.run_store import RunStore
 from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, policy_records
+from dpadmm.engines.federation.silo_log import LogEntry, SiloLog
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.engines.federation.vouching import Session, is_vouched_for, vouch_for
-from dpadmm.errors import BudgetError, DpadmmError
+from dpadmm.errors import DpadmmError, ResumeError
 from dpadmm.noise.sums import Masks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
-from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
 """What is told of a failed step: that it failed, once."""
-
-MOST_REFUSALS = 10_000
-"""Refusals that a silo's log keeps, the latest ones."""
-
-_log = logging.getLogger("dpadmm.silo")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +74,6 @@ class Due:
     inbox: Floats | None = field(default=None, repr=False)
     counts: Floats | None = field(default=None, repr=False)
     masks: Masks | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class LogEntry:
-    """One line of a silo's own log."""
-
-    time: str
-    event: str
-    detail: str
 
 
 class Silo:
@@ -118,7 +101,13 @@ class Silo:
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
         self._connection = durable.connect(self.files.state, APPLICATION)
+        try:
+            check_key(self._connection, self.files.state, self.files.key, self.key)
+        except ResumeError:
+            self._connection.close()
+            raise
         self.session = Session() if session is None else session
+        self.runs, self._log = RunStore(self._connection), SiloLog(self._connection)
         self._answers = AnswerStore(self._connection, self.files.state, self.session.answers)
         self._masks = MaskStore(self._connection)
         self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
@@ -140,22 +129,23 @@ class Silo:
         self._connection.close()
 
     def approve(self, terms: Agreement) -> None:
-        """Let these terms be run, on the owner's word; refuse them now if the policy does."""
-        self.policy, run = Policy.load(self.files.policy), agreed_run(terms)
-        with self._ledger() as ledger:
-            self.policy.check_observers(run, ledger.protection)
-        agent = self._checked(terms)
-        self.policy.check_noise(run, agent)
+        """Let these terms be run, on the owner's word; refuse them now if the policy or the budget does."""
+        self.check_terms(terms)
         with durable.exclusive(self._connection):
-            row = (terms.digest, terms.as_json(), _now())
-            self._connection.execute("INSERT OR IGNORE INTO approved VALUES (?, ?, ?)", row)
-            self._note("approved", f"run {terms.run!r}, digest {terms.digest}")
+            self.runs.approve(terms)
+            self._log.note("approved", f"run {terms.run!r}, digest {terms.digest}")
+
+    def check_terms(self, terms: Agreement) -> None:
+        """Refuse terms that this silo would not run now. Nothing is reserved for them: others may spend it first."""
+        self.policy = Policy.load(self.files.policy)
+        self.runs.check_open(terms.digest)
+        self._admitted(terms)
 
     def confirm_peer(self, name: str, told: str) -> None:
         """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
         with durable.exclusive(self._connection):
             self._masks.confirm(name, told)
-            self._note("confirmed", f"the identity key of {name}: {told}")
+            self._log.note("confirmed", f"the identity key of {name}: {told}")
 
     def unconfirmed(self, terms: Agreement) -> list[str]:
         """Return whose identity keys in these terms the owner has not confirmed."""
@@ -174,20 +164,18 @@ class Silo:
             if durable.is_machines(refusal):
                 raise OSError(str(refusal)) from refusal
             with durable.exclusive(self._connection):
-                self._note("refused", f"{type(refusal).__name__}: {refusal}")
+                self._log.note("refused", f"{type(refusal).__name__}: {refusal}")
             asked = messages.mark(envelope[messages.SIGNATURE_BYTES :])
-            return self.key.seal(Refused(asked, _public_reason(refusal)).encode())
+            return self.key.seal(Refused(asked, public_reason(refusal)).encode())
         return reply
 
     def agreements(self) -> list[Agreement]:
-        """Return all terms that were approved here, or joined since others left."""
-        query = "SELECT terms FROM approved UNION SELECT terms FROM joined"
-        return [Agreement.from_json(text) for (text,) in self._connection.execute(query).fetchall()]
+        """Return all terms that were approved here, or joined since others left, and are not closed."""
+        return self.runs.agreements()
 
     def log(self) -> list[LogEntry]:
         """Return what was approved, joined, answered and refused, oldest first."""
-        rows = self._connection.execute("SELECT time, event, detail FROM log ORDER BY rowid").fetchall()
-        return [LogEntry(*row) for row in rows]
+        return self._log.entries()
 
     @singledispatchmethod
     def _dispatch(self, request: Message, envelope: bytes) -> bytes:
@@ -199,21 +187,13 @@ class Silo:
         open_envelope(envelope, agreement.coordinator)
         if request.terms != agreement.as_json():
             raise MessageError("The terms are not in their canonical form.")
-        self._check_approved(agreement, request)
-        agent = self._checked(agreement)
-        terms = agreed_run(agreement)
-        self.policy.check_noise(terms, agent)
-        releases = terms.all_releases(agent)
-        records = self._records()
-        with self._ledger() as ledger:
-            if releases:
-                ledger.confirm([records.table]).check_room(releases, **self._labels(agreement))
+        parent = self._joined(request.parent)[0] if request.parent else None
+        self.runs.check_approved(agreement, request, parent)
+        terms, agent = self._admitted(agreement)
         with durable.exclusive(self._connection):
-            self._check_only_heir(agreement, request)
-            row = (agreement.digest, request.parent, request.terms, secrets.token_hex(16), _now())
-            done = self._connection.execute("INSERT OR IGNORE INTO joined VALUES (?, ?, ?, ?, ?)", row)
-            if done.rowcount:
-                self._note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
+            self.runs.check_only_heir(agreement, request, self._answers.last(request.parent)[0])
+            if self.runs.join(agreement, request.parent):
+                self._log.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
             self._masks.erase(request.parent)  # the old form of the run is closed from now on
             told = agreement.digest, agent, terms.mark
             answer = Keyed(*told, self._masks.public(agreement.digest)) if terms.is_masked else Joined(*told)
@@ -224,15 +204,15 @@ class Silo:
     def _(self, request: Step, envelope: bytes) -> bytes:
         terms, secret = self._joined(request.digest)
         body = open_envelope(envelope, terms.agreement.coordinator)
-        agent, run = self._me(terms, request), self._labels(terms.agreement)["run"]
+        agent, run = self._me(terms, request), terms.agreement.paid_run
         asked, records = messages.mark(body), self._records()
         with self._ledger() as ledger:
             confirmed = ledger.confirm([records.table])
             with durable.exclusive(self._connection):
-                marked = ledger.answers()
-                self._answers.check(marked)
-                self._settle(ledger, marked)
+                self._answers.check(ledger.answers())
+                self._settle(ledger)
                 if self._answers.find(request, asked) is None:
+                    records.check_number(terms.agreement, agent)
                     self._due(terms, agent, request)  # mask keys that come with it are taken for good
                     if self._asks_others and request.digest not in self.session.assured:
                         return self._unsure(request.digest, agent)
@@ -285,14 +265,42 @@ class Silo:
         if terms.is_masked:
             masks, request = self._masks.taken(terms, agent, request)
         if not terms.has_profile:
-            return Due(last, state, self._inbox(terms, request), masks=masks)
+            return Due(last, state, taken_inbox(terms, request), masks=masks)
         if request.round == PROFILE_ROUND:
             check_bare_request(request)
             return Due(masks=masks)
         if state:  # the counts were taken with the first round of training, and stay
-            return Due(last, state[1:], self._inbox(terms, request), state[0], masks)
+            return Due(last, state[1:], taken_inbox(terms, request), state[0], masks)
         counts, rest = take_counts(terms, request)
-        return Due(inbox=self._inbox(terms, rest), counts=counts, masks=masks)
+        return Due(inbox=taken_inbox(terms, rest), counts=counts, masks=masks)
+
+    def unfinished(self) -> list[Agreement]:
+        """Return the runs that were joined and wait for a further answer of this silo."""
+        return [each for each in self.runs.under_way() if self.due_rounds(each)]
+
+    def due_rounds(self, agreement: Agreement) -> list[int]:
+        """Return the rounds of a run that this silo has still to answer; none where one of them has ended it."""
+        last, state = self._answers.last(agreement.digest)
+        if last is not None and state is None:
+            return []
+        mine = agreed_run(agreement).rounds_of(agreement.agent(self.policy.name))
+        return [k for k in mine if last is None or k > last]
+
+    def close_runs(self, runs: Sequence[Agreement], reason: str) -> None:
+        """End these runs here for good: nothing of them is answered any more, by this process or any later one."""
+        with durable.exclusive(self._connection):
+            for each in runs:
+                self.runs.close(each.digest, reason)
+                self._masks.erase(each.digest)
+                self._log.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
+            durable.set_version(self._connection)  # an earlier version of the package would answer them
+        self._masks.flush()
+
+    def settle(self) -> None:
+        """Pay and mark whatever was answered, before anything changes on which that depends."""
+        self.check_ledger()
+        with self._ledger() as ledger:
+            self._settle(ledger)
 
     def check_ledger(self) -> None:
         """Refuse a state that is older than the ledger, or the other way round, before anything is served.
@@ -301,23 +309,12 @@ class Silo:
         """
         with self._ledger() as ledger:
             if durable.version(self._connection) == 1:
-                self._settle(ledger, ledger.answers())
+                self._settle(ledger)
                 durable.set_version(self._connection)
             self._answers.check(ledger.answers())
 
-    def _settle(self, ledger: Ledger, marked: Marks) -> None:
-        """Mark every answer that has no mark, of any run, and pay for it first where the ledger does not know of it.
-
-        Its process ended between the two. Or it has left, and the ledger is an older copy, by one round of each run.
-        """
-        for agreement, k, digest in self._answers.unmarked(marked):
-            labels = self._labels(agreement)
-            paid = ledger.newest_round(labels["run"])
-            if paid is None or paid < k:
-                releases = agreed_run(agreement).releases(agreement.agent(self.policy.name), k)
-                if releases:
-                    ledger.confirm([self._records().table]).reserve(releases, **labels)
-            ledger.mark_answer(labels["run"], k, digest)
+    def _settle(self, ledger: Ledger) -> None:
+        self._answers.settle(ledger, self.policy.name, lambda: self._records().table)
 
     def _answer_round(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
@@ -331,43 +328,17 @@ class Silo:
             raise  # the machine's failure, not the step's
         except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
             said = reason_of(failure)
-            self._note("refused", f"round {request.round} ended the run here: {said}")
+            self._log.note("refused", f"round {request.round} ended the run here: {said}")
             state, reply = None, self.key.seal(Refused(asked, ENDED).encode())
         self._answers.store(request, asked, state, reply)
         if state is not None:
             cost = f"epsilon {terms.epsilon_with_earlier(agent, request.round):.4g} so far"
-            self._note(
+            self._log.note(
                 "answered", f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
             )
         if state is None or request.round == terms.agreement.rounds:
             self._masks.erase(request.digest)
         return reply
-
-    def _check_approved(self, agreement: Agreement, request: Join) -> None:
-        """The owner must have approved these terms, or those they follow from when silos leave."""
-        if request.parent:
-            parent, _ = self._joined(request.parent)
-            if agreement.coordinator != parent.agreement.coordinator or request.left_in > parent.agreement.rounds:
-                raise Refusal("These terms do not follow from those they claim to continue.")
-            names = agreement.left[len(parent.agreement.left) :]
-            derived = parent.without(names, request.left_in)
-            if derived != agreement:
-                raise Refusal("These terms do not follow from those they claim to continue.")
-            return
-        found = self._connection.execute("SELECT 1 FROM approved WHERE digest = ?", (agreement.digest,)).fetchone()
-        if found is None:
-            raise Refusal(
-                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) are not those that the owner "
-                "of this silo has approved: method, graph, rounds, budget, noise or participants differ."
-            )
-
-    def _check_only_heir(self, agreement: Agreement, request: Join) -> None:
-        """A run can go on in one way only: two would each spend what is left."""
-        query = "SELECT digest FROM joined WHERE parent = ? AND parent != '' AND digest != ?"
-        if self._connection.execute(query, (request.parent, agreement.digest)).fetchone():
-            raise Refusal("This run went on already, without other silos.")
-        if request.parent and (self._answers.last(request.parent)[0] or 0) > request.left_in:
-            raise Refusal("More rounds were answered than these terms count as spent.")
 
     def _checked(self, agreement: Agreement) -> int:
         """Check terms against the policy and this silo's own facts; return its number."""
@@ -377,30 +348,33 @@ class Silo:
         me = agreement.participants[agent]
         if me.key != self.public_key:
             raise Refusal(f"The terms name another key for {me.name}.")
-        # Where sizes are secret the terms' number is nominal: to compare it would tell who asks the true one.
-        if agreement.has_public_sizes and me.records != records.number:
-            raise Refusal(f"The terms say {me.records} records for {me.name}, which is not the number it holds.")
-        facts, schema = (agreement.schema, agreement.dimension, agreement.row_norm), records.schema
-        if facts != (schema.digest, schema.dimension, schema.row_norm):
-            raise Refusal(f"The terms are about another schema than that of {me.name}.")
-        counted = profile_terms(schema) if agreement.profile_share else {}
-        if any(getattr(agreement, name) != number for name, number in counted.items()):
-            raise Refusal(f"The terms count other columns than the schema of {me.name} has.")
+        records.check_facts(agreement, agent)
         return agent
 
+    def _admitted(self, agreement: Agreement) -> tuple[AgreedRun, int]:
+        """Check terms against the rules, this silo's own facts and its budget; return them with its number."""
+        terms = agreed_run(agreement)
+        with self._ledger() as ledger:
+            self.policy.check_observers(terms, ledger.protection)
+            agent = self._checked(agreement)
+            self.policy.check_noise(terms, agent)
+            releases = terms.all_releases(agent)
+            if releases:
+                ledger.confirm([self._records().table]).check_room(releases, **paid_labels(agreement))
+        return terms, agent
+
     def _joined(self, digest: str) -> tuple[AgreedRun, int]:
-        row = self._connection.execute("SELECT terms, secret FROM joined WHERE digest = ?", (digest,)).fetchone()
-        if row is None:
-            raise Refusal(f"This silo has not joined a run with the terms {digest[:16]}...")
-        agreement = Agreement.from_json(row[0])
+        agreement, secret = self.runs.joined(digest)
         self.policy.check_terms(agreement)  # the owner may have changed the rules since
         self._masks.check_peers(agreement, self.policy.name)
         terms = agreed_run(agreement)
         self.policy.check_trust(terms)
-        return terms, int(row[1], 16)
+        return terms, secret
 
     def _check_order(self, terms: AgreedRun, agent: int, last: int | None, state: State | None, k: int) -> None:
         """The silo answers its rounds one after the other, each once, until one of them cannot be released."""
+        self.runs.check_open(terms.agreement.digest)
+        self.runs.check_no_heir(terms.agreement.digest)
         if last is not None and state is None:
             raise Refusal(ENDED)
         mine = terms.rounds_of(agent)
@@ -408,37 +382,13 @@ class Silo:
         if k != due:
             said = "all rounds are answered" if due is None else f"round {due} is due"
             raise Refusal(f"Round {k} was asked for, but {said}.")
-        heir = "SELECT 1 FROM joined WHERE parent = ?"
-        if self._connection.execute(heir, (terms.agreement.digest,)).fetchone():
-            raise Refusal("This run went on without a silo; its old form is closed.")
-
-    def _inbox(self, terms: AgreedRun, request: Step) -> Floats | None:
-        """Return the checked inbox, None where the method's own first one is meant."""
-        agreement = terms.agreement
-        if terms.is_graph:
-            return neighbour_inbox(terms, request)
-        if request.relay:
-            raise MessageError("A method with a coordinator takes no relayed messages.")
-        if request.round == 1:
-            if request.inbox.size:
-                raise MessageError("Round 1 starts from public values; its request carries none.")
-            return None
-        rows = terms.algorithm.inbox_rows
-        if request.inbox.shape != (rows, agreement.dimension):
-            raise Refusal(f"The inbox has shape {request.inbox.shape}, not ({rows}, {agreement.dimension}).")
-        for row in request.inbox:
-            checked_vector(row, agreement, "the coordinator")
-        return request.inbox[:, :, None]
 
     def _reserve(self, ledger: ConfirmedLedger, terms: AgreedRun, agent: int, k: int) -> None:
         """Pay for the round before anything is drawn; a round paid for but never stored is drawn now (see ledger)."""
         releases = terms.releases(agent, k)
         if releases:
             self.policy.check_releases(releases)
-            ledger.reserve(releases, **self._labels(terms.agreement))
-
-    def _labels(self, agreement: Agreement) -> dict[str, Any]:
-        return {"run": agreement.paid_run, "algorithm": agreement.method, "origin": Origin.SECURE}
+            ledger.reserve(releases, **paid_labels(terms.agreement))
 
     def _compute(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, k: int, due: Due
@@ -469,34 +419,7 @@ class Silo:
             self._seated.clear()
         return self._held[1]
 
-    def _note(self, event: str, detail: str) -> None:
-        _log.log(logging.WARNING if event == "refused" else logging.INFO, "%s: %s", event, printable(detail))
-        self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (_now(), event, printable(detail)))
-        if event == "refused":  # whoever asks in vain as often as he likes fills no disk
-            oldest = "SELECT rowid FROM log WHERE event = 'refused' ORDER BY rowid DESC LIMIT 1 OFFSET ?"
-            self._connection.execute(f"DELETE FROM log WHERE rowid = ({oldest})", (MOST_REFUSALS,))
-
 
 def _stamp(path: Path) -> tuple[int, ...]:
     found = os.stat(path)
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _public_reason(refusal: DpadmmError) -> str:
-    """Return what may be told outside: refusals of ours speak of public facts, other errors may not."""
-    if isinstance(refusal, Refusal):
-        return printable(str(refusal))
-    if isinstance(refusal, BudgetError):
-        return "The budget of this silo does not allow it."
-    return f"{type(refusal).__name__}; the reason is in the silo's own log."
-
-
-def reason_of(failure: Exception) -> str:
-    """Return a failure for the log: errors of ours and of SQLite quote no cell, the text of any other may."""
-    kind = type(failure).__name__
-    is_known = isinstance(failure, DpadmmError | sqlite3.Error) or isinstance(failure.__cause__, DpadmmError)
-    return f"{kind}: {failure}" if is_known else f"{kind}, whose text may quote a record"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpadmm.engines.federation import durable
-from dpadmm.engines.federation.agreement import NoiseOrigin
+from dpadmm.engines.federation import durable, identity
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.keys import SigningKey, need_extra
 from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
@@ -53,6 +54,11 @@ class SiloFiles:
     def state(self) -> Path:
         """State, answers, approvals and the log of refusals."""
         return self.directory / "state.db"
+
+    @property
+    def entry(self) -> Path:
+        """What it tells whoever drafts terms."""
+        return self.directory / "silo.entry"
 
     @property
     def lock(self) -> Path:
@@ -120,8 +126,8 @@ class SiloFiles:
             colluders=policy.colluders if is_summed else None,
         )
         Ledger.create(self.ledger(policy.noise), [records.table], budget, protection=protection).close()
-        durable.create(self.state, APPLICATION, _TABLES)
-        SigningKey.create(self.key)
+        own = "INSERT INTO identity VALUES (?)", (SigningKey.create(self.key).public,)
+        durable.create(self.state, APPLICATION, _TABLES + identity.TABLE, own)
         policy.save(self.policy)
         return records
 
@@ -151,6 +157,28 @@ class Records:
     def notes(self) -> tuple[str, ...]:
         """What was done with awkward cells, for the data's holder alone."""
         return self.cells.notes
+
+    def check_number(self, agreement: Agreement, agent: int) -> None:
+        """Refuse terms about another number of records: noise is computed from it.
+
+        Where sizes are secret the terms' number is nominal: to compare it would tell who asks the true one.
+        """
+        me = agreement.participants[agent]
+        if agreement.has_public_sizes and me.records != self.number:
+            raise Refusal(f"The terms say {me.records} records for {me.name}, which is not the number it holds.")
+
+    def check_facts(self, agreement: Agreement, agent: int) -> None:
+        """Refuse terms that are not about this table: its number of records, its schema, its columns."""
+        from dpadmm.engines.federation.columns import profile_terms
+
+        self.check_number(agreement, agent)
+        name, schema = agreement.participants[agent].name, self.schema
+        facts = agreement.schema, agreement.dimension, agreement.row_norm
+        if facts != (schema.digest, schema.dimension, schema.row_norm):
+            raise Refusal(f"The terms are about another schema than that of {name}.")
+        counted = profile_terms(schema) if agreement.profile_share else {}
+        if any(getattr(agreement, term) != number for term, number in counted.items()):
+            raise Refusal(f"The terms count other columns than the schema of {name} has.")
 
     def features(self, encoding: "RowEncoding") -> Matrix:
         """Return the encoded rows."""

@@ -11,7 +11,8 @@ from flwr.app import ConfigRecord, Context, Error, Message
 from flwr.clientapp import ClientApp
 
 from dpadmm.engines.federation.locks import sole
-from dpadmm.engines.federation.silo import Silo, reason_of
+from dpadmm.engines.federation.refusal import reason_of
+from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles
 from dpadmm.engines.federation.vouching import Session
 from dpadmm.engines.flower.transport import ASKED, content, envelope

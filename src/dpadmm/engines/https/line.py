@@ -19,7 +19,8 @@ from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.keys import SigningKey
 from dpadmm.engines.federation.locks import sole
 from dpadmm.engines.federation.policy import Policy
-from dpadmm.engines.federation.silo import Silo, reason_of
+from dpadmm.engines.federation.refusal import reason_of
+from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import Records, SiloFiles, records_apart
 from dpadmm.engines.federation.sizes import largest_request
 from dpadmm.engines.https.app import POLL_SECONDS

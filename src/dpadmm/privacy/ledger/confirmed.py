@@ -26,12 +26,13 @@ class ConfirmedLedger:
 
     `match` tells which silos came, in their order, and `sizes` their rows: agent i of a run is `names[i]`.
     In a ledger of one silo all agents are that silo, and what they release adds up; `is_pooled` says that there are
-    several of them.
+    several of them. `version`: which one of the data these are.
     """
 
     ledger: "Ledger"
     match: SiloMatch
     sizes: tuple[int, ...]
+    version: int
     is_pooled: bool = False
 
     @property
@@ -79,18 +80,18 @@ class ConfirmedLedger:
         agent, slot); several of one agent and round in one call get the slots `slot`, `slot + 1`, ... in order.
         Asking again for the same returns the same receipt and spends nothing.
 
-        Raises `BudgetError` if the budget would be passed (logged), `ResumeError` if something else is recorded under
-        the same key (logged), `InputError` for simulated noise or a certificate for other terms, `LedgerError` if the
-        file cannot be written.
+        Raises `BudgetError` if the budget would be passed, `ResumeError` if something else is recorded under the same
+        key, or if the run was begun with an earlier version of the data (all logged); `InputError` for simulated noise
+        or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
-        return self.ledger._reserve(self._asks(releases, run, algorithm, origin, slot))
+        return self.ledger._reserve(self._asks(releases, run, algorithm, origin, slot), self.version)
 
     def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
 
         For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
         """
-        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0))
+        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0), self.version)
 
     def keep_profile(self, subject: ProfiledColumns, run: str, counts: Iterable[float], noise_std: float) -> None:
         """Record the noisy counts of all silos together that `run` has just drawn, for later fits to use for nothing.
@@ -111,7 +112,8 @@ class ConfirmedLedger:
                 protection=subject.protection,
                 noise_std=float(noise_std),
                 counts=tuple(float(x) for x in counts),
-            )
+            ),
+            self.version,
         )
 
     def kept_profile(self, subject: ProfiledColumns) -> KeptProfile | None:

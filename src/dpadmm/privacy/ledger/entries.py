@@ -47,6 +47,7 @@ class Kind(Enum):
     MIGRATION = "migration"
     PROFILE = "profile"
     ANSWER = "answer"
+    VERSION = "version"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Wri
 from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles
+from dpadmm.privacy.ledger.versions import DataVersion
 from dpadmm.privacy.protection import Protection, Unit, View
 
 
@@ -84,7 +85,7 @@ class Account:
 
     piles: Piles
     budget: Budget
-    data: KnownData
+    versions: list[DataVersion]
     created: dict[str, Any]
     reader: Reader = field(default_factory=Reader)
     refusals: int = 0
@@ -98,7 +99,13 @@ class Account:
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry: it is damaged. Restore it from a backup.")
         with _readable(first.seq):
-            return cls(Piles(_protection_of(content)), Budget(**content["budget"]), KnownData.read(content), content)
+            versions = [DataVersion.first(content)]
+            return cls(Piles(_protection_of(content)), Budget(**content["budget"]), versions, content)
+
+    @property
+    def newest(self) -> DataVersion:
+        """The version of the data that is used now."""
+        return self.versions[-1]
 
     def absorb(self, entries: Iterable[Entry]) -> None:
         """Fold further entries in, checking the chain.
@@ -124,6 +131,9 @@ class Account:
                 self.profiles.append(KeptProfile.read(content))
             case Kind.ANSWER:
                 self.answers.setdefault(content["run"], {})[int(content["round"])] = str(content["digest"])
+            case Kind.VERSION:
+                self.versions.append(self.newest.following(content))
+                self.profiles.clear()  # they are counts of another table
             case Kind.CREATED | Kind.MIGRATION:
                 pass
 
@@ -196,6 +206,27 @@ def conflict(asks: list[Ask], found: list[Entry | None]) -> ResumeError | None:
                 "with another algorithm, silo, certificate or noise. Send the message stored then, or use a new run."
             )
     return None
+
+
+def outdated(connection: sqlite3.Connection, newest: DataVersion, run: str, confirmed: int) -> ResumeError | None:
+    """Return the error if data were confirmed as another version, or if a run was begun with an earlier one.
+
+    What a run has computed from one table must not be mixed with another: no certificate is about both.
+    """
+    if confirmed != newest.number:
+        return ResumeError(
+            f"Refused: the data were confirmed as version {confirmed}, but since {newest.when} the ledger goes on "
+            f"with version {newest.number}. Confirm the newest data."
+        )
+    if newest.number == 1:
+        return None
+    (begun,) = connection.execute("SELECT MIN(seq) FROM keys WHERE run = ?", (run,)).fetchone()
+    if begun is None or begun > newest.entry:
+        return None
+    return ResumeError(
+        f"Refused: run {run!r} was begun, as entry {begun}, with an earlier version of the data; version "
+        f"{newest.number} is used since {newest.when}. It cannot go on; use a new run."
+    )
 
 
 def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:

@@ -20,6 +20,7 @@ from dpadmm.privacy.ledger.profiles import ROUND, KeptProfile, check_paid, relea
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Composer, Meter, below_spent, overspend
 from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, draw_runs, draw_statement
+from dpadmm.privacy.ledger.versions import match_newest
 from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.privacy.records import GaussianRelease
 
@@ -161,7 +162,7 @@ class Ledger(OpenHistory):
     @property
     def silos(self) -> tuple[str, ...]:
         """The names under which the ledger knows its silos."""
-        return tuple(silo.name for silo in self._account.data.silos)
+        return tuple(silo.name for silo in self._account.newest.data.silos)
 
     @property
     def budget(self) -> Budget:
@@ -176,19 +177,44 @@ class Ledger(OpenHistory):
         return self._account.reader.digest
 
     def confirm(self, data: Sequence[SiloColumns]) -> ConfirmedLedger:
-        """Check that `data` are what the ledger was created for, and return what reserves for them.
+        """Check that `data` are the newest version of the ledger's, and return what reserves for them.
 
         The silos may come in any order; each is recognised by what it holds. `LedgerError` if the data are others.
         """
-        self._guard()
+        self._refresh()
+        key = self._key()
+        try:
+            match = match_newest(self._account.versions, data, key)
+        except LedgerError as problem:
+            raise LedgerError(f"{self._path}: {problem}") from None
+        return ConfirmedLedger(self, match, tuple(each.rows for each in data), self._account.newest.number)
+
+    def add_version(self, data: Sequence[SiloColumns]) -> None:
+        """Go on with a new version of the data: rows that came or went, cells that were corrected.
+
+        What was spent on earlier versions still counts. From now on `confirm` takes this version only; runs that were
+        begun and profiles that were kept with earlier ones cannot be used. Data that are the newest version already
+        record nothing. `LedgerError` for a ledger that tells silos apart.
+        """
+        for each in data:
+            _ = each.digests  # computed before the file is locked
+        key = self._key()
+        with self._writing() as writer:
+            newest = self._account.newest
+            if not newest.is_of(data, key):
+                content = newest.content_of_next(data, key)
+                store.append(self._connection, [writer.next(Kind.VERSION, content)])
+
+    def is_newest(self, data: Sequence[SiloColumns]) -> bool:
+        """Return whether these tables are the newest version, with all its columns."""
+        self._refresh()
+        return self._account.newest.is_of(data, self._key())
+
+    def _key(self) -> bytes:
         key = store.read_key(store.key_path(self._path))
         if not store.is_same(store.key_check(key), self._account.created["key_check"]):
             raise LedgerError(f"{store.key_path(self._path)} is the key of another ledger. Restore the right one.")
-        try:
-            match = self._account.data.match(data, key)
-        except LedgerError as problem:
-            raise LedgerError(f"{self._path}: {problem}") from None
-        return ConfirmedLedger(self, match, tuple(each.rows for each in data))
+        return key
 
     def has_head(self, digest: str) -> bool:
         """Return whether a head noted earlier is in the history."""
@@ -198,19 +224,19 @@ class Ledger(OpenHistory):
         return found is not None
 
     def is_about(self, data: Sequence[SiloColumns]) -> bool:
-        """Return whether any of these tables looks like one of the ledger's: half of its columns or more are there."""
-        self._guard()
+        """Return whether any of these tables looks like one of the ledger's: half of its columns, of any version."""
+        self._refresh()
         key = store.read_key(store.key_path(self._path))
-        return any(self._account.data.is_like(each, key) for each in data)
+        return any(version.is_like(each, key) for version in self._account.versions for each in data)
 
-    def _reserve(self, asks: list[Ask]) -> Receipt:
+    def _reserve(self, asks: list[Ask], version: int) -> Receipt:
         refusal: DpadmmError | None = None
         rows: list[tuple[Entry, bool]] = []
         with self._writing() as writer:
             found = [store.find_key(self._connection, ask.key) for ask in asks]
             new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
-            refusal = history.conflict(asks, found) or self._overspend(new)
             run, algorithm = asks[0].run, asks[0].algorithm
+            refusal = self._outdated(run, version) or history.conflict(asks, found) or self._overspend(new)
             if refusal is None:
                 for ask, entry in zip(asks, found, strict=True):
                     rows.append((entry or writer.next(Kind.RELEASE, ask.content()), entry is None))
@@ -227,17 +253,23 @@ class Ledger(OpenHistory):
             fresh=tuple(is_new for _, is_new in rows),
         )
 
-    def _check_room(self, asks: list[Ask]) -> None:
+    def _check_room(self, asks: list[Ask], version: int) -> None:
         self._refresh()
         with store.clear_errors(self._path):
             new = [ask for ask in asks if store.find_key(self._connection, ask.key) is None]
-        refusal = self._overspend(new)
+            refusal = self._outdated(asks[0].run, version) or self._overspend(new)
         if refusal is not None:
             raise refusal
 
-    def _keep_profile(self, profile: KeptProfile) -> None:
+    def _outdated(self, run: str, version: int) -> ResumeError | None:
+        return history.outdated(self._connection, self._account.newest, run, version)
+
+    def _keep_profile(self, profile: KeptProfile, version: int) -> None:
         check_text("run", profile.run)
         with self._writing() as writer:
+            refusal = self._outdated(profile.run, version)
+            if refusal is not None:
+                raise refusal
             check_paid(profile, self._profile_releases(profile.run), self._account.profiles)
             store.append(self._connection, [writer.next(Kind.PROFILE, profile.content())])
 
@@ -246,7 +278,7 @@ class Ledger(OpenHistory):
             return released_profile(store.find_round(self._connection, run, ROUND))
 
     def profiles(self) -> tuple[KeptProfile, ...]:
-        """Return the column profiles that were released and kept, in order."""
+        """Return the column profiles of the newest version of the data that were released and kept, in order."""
         self._refresh()
         return tuple(self._account.profiles)
 

@@ -243,8 +243,9 @@ def _other_data(what: str) -> LedgerError:
     return LedgerError(
         f"The ledger belongs to other data. {what} Nothing may be released. Use the original values and the original "
         "order of rows, held by the same silos: a part of the rows (as in cross-validation), filled or encoded columns "
-        "and new columns are other data; columns may be left out. Or create a ledger for the new data, and count in "
-        "its budget what people who are in both have spent."
+        "and new columns are other data; columns may be left out. If the table itself has changed, make it the next "
+        "version of a ledger of one silo (`dpadmm silo new-data`, or Ledger.add_version), or create a ledger for the "
+        "new data, and count in its budget what people who are in both have spent."
     )
 
 

@@ -44,6 +44,7 @@ class LedgerStatement:
     `holds_adaptively`: the figure also holds if the noise of later releases was chosen after seeing earlier ones
     (C0: Gaussian releases only, or a budget with delta 0); otherwise the noise must have been planned beforehand.
     `profiles`: how many column profiles are kept, for later fits to use at no cost.
+    `version`: which one of the data is used, since `version_since` (UTC); what was spent on earlier ones is counted.
     """
 
     budget: Budget
@@ -58,6 +59,8 @@ class LedgerStatement:
     holds_adaptively: bool
     silos: tuple[SiloSpending, ...]
     profiles: int = 0
+    version: int = 1
+    version_since: str = ""
 
     @property
     def strength(self) -> Strength:
@@ -84,6 +87,8 @@ class LedgerStatement:
             f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]
+        if self.version > 1:
+            lines.append(f"Data       {version_words(self.version, self.version_since)}")
         if self.profiles:
             lines.append(f"Profiles   {self.profiles} kept, which later fits of the same columns use at no cost")
         if len(self.silos) > 1:
@@ -136,7 +141,15 @@ def draw_statement(account: Account, meter: Meter) -> LedgerStatement:
             for silo, pile in reached
         ),
         profiles=len(account.profiles),
+        version=account.newest.number,
+        version_since=account.newest.since,
     )
+
+
+def version_words(number: int, since: str) -> str:
+    """Say which version of the data is used, and that nothing spent on the others is forgotten."""
+    others = "the one before it" if number == 2 else f"the {number - 1} before it"
+    return f"version {number}, since {since[:19]} UTC; what was spent on {others} counts as well"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +157,7 @@ class RunSpending:
     """What one run has in the log, and what it would have cost alone at the budget's delta.
 
     `profile_epsilon` is what its column profile (round 0) would have cost alone, a part of that; None without one.
+    `version`: of the data that it was about.
     """
 
     run: str
@@ -154,25 +168,28 @@ class RunSpending:
     first_time: str
     last_time: str
     profile_epsilon: float | None = None
+    version: int = 1
 
 
 @dataclass
 class _Run:
     piles: Piles
     profile: Piles
+    version: int
     first_time: str
     last_time: str = ""
 
 
 def draw_runs(entries: Iterable[Entry], account: Account, meter: Meter) -> tuple[RunSpending, ...]:
     """Return what each run in the log has spent, in order of their first release."""
-    budget, found = account.budget, dict[tuple[str, str], _Run]()
+    budget, found, version = account.budget, dict[tuple[str, str], _Run](), 1
     for entry in entries:
         content = entry.content()
+        version += Kind(content["event"]) is Kind.VERSION
         if Kind(content["event"]) is Kind.RELEASE:
             key = content["run"], content["algorithm"]
             protection = account.piles.protection
-            run = found.setdefault(key, _Run(Piles(protection), Piles(protection), content["time"]))
+            run = found.setdefault(key, _Run(Piles(protection), Piles(protection), version, content["time"]))
             ask = Ask.of(content)
             run.piles.add(ask.release, ask.silo)
             if is_profile(ask.release):
@@ -188,6 +205,7 @@ def draw_runs(entries: Iterable[Entry], account: Account, meter: Meter) -> tuple
             profile_epsilon=_worst(run.profile, meter, budget) if run.profile.releases else None,
             first_time=run.first_time,
             last_time=run.last_time,
+            version=run.version,
         )
         for (name, algorithm), run in found.items()
     )

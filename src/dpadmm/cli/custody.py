@@ -1,0 +1,184 @@
+"""`dpadmm silo new-data`, `silo rotate-key` and `coordinator rotate-key`: what changes while nobody serves."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dpadmm.cli.terminal import clear_federation_failures, print_notes
+
+if TYPE_CHECKING:
+    from dpadmm.engines.federation.agreement import Agreement
+    from dpadmm.engines.federation.policy import Policy
+    from dpadmm.engines.federation.silo import Silo
+    from dpadmm.operations.custody import DataChange, KeyChange
+
+Abandon = Annotated[
+    bool, typer.Option("--abandon", help="End runs that are not finished, for good; what they spent stays spent.")
+]
+Forget = Annotated[bool, typer.Option("--forget", help="Destroy the old key instead of keeping it aside.")]
+SiloDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="The silo's directory.")]
+_AS_BEFORE = "Default: as the policy says."
+
+
+def add_to_silo(app: typer.Typer) -> None:
+    """Add the commands of a silo's owner."""
+    app.command("new-data")(new_data)
+    app.command("rotate-key")(rotate_silo_key)
+
+
+def add_to_coordinator(app: typer.Typer) -> None:
+    """Add the command of a coordinator's owner."""
+    app.command("rotate-key")(rotate_coordinator_key)
+
+
+def new_data(
+    directory: SiloDirectory,
+    data: Annotated[Path, typer.Option(help="The private table as it is now: CSV or Parquet.")],
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help=f"Whether a CSV file names its columns. {_AS_BEFORE}")
+    ] = None,
+    missing: Annotated[
+        Literal["error", "fill", "blank"] | None, typer.Option(help=f"An empty cell. {_AS_BEFORE}")
+    ] = None,
+    unlisted: Annotated[
+        Literal["error", "zero", "blank"] | None, typer.Option(help=f"A category that is not listed. {_AS_BEFORE}")
+    ] = None,
+    out_of_range: Annotated[
+        Literal["clip", "error"] | None, typer.Option(help=f"A number outside its bounds. {_AS_BEFORE}")
+    ] = None,
+    abandon: Abandon = False,
+) -> None:
+    """Go on with a table that has changed: a new version of the data, under the same key, ledger and budget.
+
+    What was spent on earlier versions still counts. End the silo's process first. Interrupted, give the command again.
+
+    Example: dpadmm silo new-data clinic --data patients-2027.csv
+    """
+    with clear_federation_failures():
+        from dataclasses import replace
+
+        from dpadmm.datasets.schema import Screening
+        from dpadmm.engines.federation.locks import sole
+        from dpadmm.engines.federation.policy import Policy
+        from dpadmm.engines.federation.silo_files import SiloFiles
+        from dpadmm.operations.custody import change_data
+
+        files = SiloFiles(directory)
+        files.check()
+        with sole(files.lock, "This silo"):
+            policy = Policy.load(files.policy)
+            now = policy.screening
+            policy = replace(
+                policy,
+                data=str(data.resolve()),
+                has_header=policy.has_header if header is None else header,
+                screening=Screening.of(
+                    missing or now.missing.value, unlisted or now.unlisted.value, out_of_range or now.out_of_range.value
+                ),
+            )
+            change = change_data(files, policy, may_close=abandon)
+        print_notes(change.notes)
+        typer.echo(_data_words(change, policy, files.entry))
+
+
+def rotate_silo_key(directory: SiloDirectory, forget: Forget = False, abandon: Abandon = False) -> None:
+    """Give a silo another identity key; ledger, budget, data and rules stay.
+
+    End the silo's process first, and do it when the coordinator says that its runs are done. Interrupted, give the
+    command again.
+
+    Example: dpadmm silo rotate-key clinic
+    """
+    with clear_federation_failures():
+        from dpadmm.engines.federation.keys import fingerprint
+        from dpadmm.engines.federation.locks import sole
+        from dpadmm.engines.federation.silo_files import SiloFiles
+        from dpadmm.operations.custody import rotate_silo_key as rotate
+
+        files = SiloFiles(directory)
+        files.check()
+        with sole(files.lock, "This silo"):
+            change = rotate(files, is_old_kept=not forget, may_close=abandon)
+        typer.echo(
+            f'{directory} has a new key.\nkey = "{change.key.public}"\n'
+            f"Fingerprint, for the other owners and past the coordinator: {fingerprint(change.key.public)}\n"
+            f"{_kept_words(change)}{_closed_words(change.closed)}{_unfit_words(change.unfit, 'name the old key')}"
+            f"Now send {files.entry} to whoever drafts terms. Tell the other owners the new fingerprint: whoever has "
+            "confirmed the old one gives it with the next terms (`dpadmm silo approve --peer`), and must refuse terms "
+            "that name the old key. Copy the directory anew: a copy from before knows the old key only, and nothing "
+            "of what is spent from now on."
+        )
+
+
+def rotate_coordinator_key(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory.")],
+    forget: Forget = False,
+    abandon: Abandon = False,
+) -> None:
+    """Give a coordinator another identity key. End its process first. Interrupted, give the command again.
+
+    Example: dpadmm coordinator rotate-key coordinator
+    """
+    with clear_federation_failures():
+        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.engines.federation.locks import sole
+        from dpadmm.operations.custody import rotate_coordinator_key as rotate
+
+        files = CoordinatorFiles(directory)
+        files.check()
+        with sole(files.lock, "The coordinator of this directory"):
+            change = rotate(files, is_old_kept=not forget, may_close=abandon)
+        typer.echo(
+            f'{directory} has a new key. For federation files:\ncoordinator = "{change.key.public}"\n'
+            f"{_kept_words(change)}{_closed_words(change.closed)}"
+            "Now tell it to the owners of the silos: later terms name it. Where policy.toml lists `coordinators`, the "
+            "new key belongs there; and if the old one may have been stolen, the new one alone: runs that were "
+            "approved under the old key would still be answered to whoever has it."
+        )
+
+
+def room_words(silo: "Silo", agreement: "Agreement") -> str:
+    """Say what is left of a silo's budget, and which other runs may spend it: approval reserves nothing."""
+    from dpadmm.operations.custody import open_runs
+    from dpadmm.privacy.ledger import open_for_reading
+
+    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
+        stated = ledger.statement()
+    others = [each for each in open_runs(silo) if each.agreement.digest != agreement.digest]
+    lines = [f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"]
+    if others:
+        lines.append("Nothing of it is reserved. Also approved and not finished, each with what it would still cost:")
+        lines += [f"  {each.agreement.run!r}: epsilon {each.epsilon:.6g}" for each in others]
+    return "\n".join(lines)
+
+
+def _data_words(change: "DataChange", policy: "Policy", entry: Path) -> str:
+    said = change.statement
+    begun = "goes on with" if change.is_new else "has already"
+    records = "" if change.records is None else f": {change.records} records"
+    return (
+        f"{policy.name} {begun} version {said.version} of its data, {policy.data}{records}.\n"
+        f"Spent on all versions: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g}; left "
+        f"{said.left_epsilon:.6g}.\n"
+        f"{_closed_words(change.closed)}{_unfit_words(change.unfit, 'state another number of records')}"
+        f"Now send {entry} to whoever drafts terms. Note the ledger's head: {said.head}"
+    )
+
+
+def _kept_words(change: "KeyChange") -> str:
+    if change.kept is None:
+        return "The old key is destroyed here; copies of the directory still have it.\n"
+    return f"The old key is kept in {change.kept}, to show what it has signed; it is of no other use.\n"
+
+
+def _closed_words(runs: tuple[str, ...]) -> str:
+    return f"Ended for good: {', '.join(map(repr, runs))}.\n" if runs else ""
+
+
+def _unfit_words(runs: tuple[str, ...], why: str) -> str:
+    return (
+        f"Approved, but cannot be joined any more, because the terms {why}: {', '.join(map(repr, runs))}.\n"
+        if runs
+        else ""
+    )

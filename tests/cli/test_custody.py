@@ -1,0 +1,186 @@
+"""`dpadmm silo new-data`, `silo rotate-key`, `coordinator rotate-key`, and what `approve` says of the budget."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+from dpadmm.engines.federation.agreement import Agreement, Participant, write_federation
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+from dpadmm.engines.federation.entry import SiloEntry
+from dpadmm.engines.federation.keys import SigningKey, fingerprint
+from dpadmm.engines.federation.locks import sole
+from dpadmm.engines.federation.messages import Join
+from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
+
+
+@pytest.fixture
+def terms(cli, place):
+    """A coordinator and the silos north and south; the terms of a run of theirs, in federation.toml."""
+    assert cli.run("coordinator", "init", "coordinator").exit_code == 0
+    people = []
+    for name in ("north", "south"):
+        options = ("--data", f"{name}.csv", "--schema", "schema.json", "--budget-epsilon", "2", "--delta", "1e-5")
+        assert cli.run("silo", "init", name, *options).exit_code == 0
+        entry = SiloEntry.load(place / name / "silo.entry")
+        people.append(Participant(entry.name, entry.records, entry.key))
+    agreement = Agreement(
+        run="trial",
+        method="p-admm",
+        settings=(("eta", 0.05),),
+        rounds=3,
+        epsilon=1.0,
+        delta=1e-5,
+        participants=tuple(people),
+        coordinator=CoordinatorFiles(place / "coordinator").key().public,
+        schema=schema_digest(place / "schema.json"),
+        dimension=2,
+        edges=((0, 1),),
+        mu=0.01,
+    )
+    write_federation(place / "federation.toml", agreement)
+    return agreement
+
+
+def approve(cli, *more):
+    return cli.run("silo", "approve", "north", "federation.toml", *(more or ("--yes",)))
+
+
+def joined(place, terms):
+    """Let north join the run."""
+    silo = Silo(place / "north")
+    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms.as_json(), "", 0).encode()))
+    silo.close()
+
+
+def later_table(place, *lines):
+    """Write the table of north with further lines; return its name."""
+    (place / "later.csv").write_text((place / "north.csv").read_text() + "".join(f"{line}\n" for line in lines))
+    return "later.csv"
+
+
+def test_new_data(cli, place, terms):
+    assert approve(cli).exit_code == 0
+    done = cli.run("silo", "new-data", "north", "--data", later_table(place, "40,3,1"))
+    assert done.exit_code == 0, done.output
+    assert f"north goes on with version 2 of its data, {place / 'later.csv'}: 41 records." in done.stdout
+    assert "Spent on all versions: epsilon 0 of 2; left 2." in done.stdout
+    void = "cannot be joined any more, because the terms state another number of records: 'trial'."
+    assert void in done.stdout
+    assert SiloEntry.load(place / "north" / "silo.entry").records == 41
+    assert Policy.load(place / "north" / "policy.toml").data == str(place / "later.csv")
+    shown = cli.run("silo", "show", "north").stdout
+    assert "records = 41" in shown
+    assert "Data       version 2, since" in shown
+    assert "has already version 2" in cli.run("silo", "new-data", "north", "--data", "later.csv").stdout
+
+
+def test_cells_are_read_as_before_unless_something_else_is_said(cli, place, terms):
+    gaps = later_table(place, ",3,1")
+    refused = cli.run("silo", "new-data", "north", "--data", gaps)
+    assert refused.exit_code == 2
+    assert "the cell is empty" in refused.stderr
+    filled = cli.run("silo", "new-data", "north", "--data", gaps, "--missing", "fill")
+    assert filled.exit_code == 0
+    assert "Note (for the data's holder" in filled.stderr
+    policy = Policy.load(place / "north" / "policy.toml")
+    assert (policy.screening.missing.value, policy.screening.unlisted.value) == ("fill", "error")
+    (place / "bare.csv").write_text((place / gaps).read_text().split("\n", 1)[1])
+    assert cli.run("silo", "new-data", "north", "--data", "bare.csv", "--no-header").exit_code == 2  # other names
+
+
+def test_a_run_under_way_must_be_given_up_by_name(cli, place, terms):
+    approve(cli)
+    joined(place, terms)
+    words = ("silo", "new-data", "north", "--data", later_table(place, "40,3,1"))
+    refused = cli.run(*words)
+    assert refused.exit_code == 2
+    assert "1 run(s) are not finished: 'trial'" in refused.stderr
+    assert "Ended for good: 'trial'." in cli.run(*words, "--abandon").stdout
+
+
+@pytest.mark.parametrize(
+    "words", [("new-data", "north", "--data", "north.csv"), ("rotate-key", "north")], ids=["data", "key"]
+)
+def test_a_silo_that_serves_is_left_alone(cli, place, terms, words):
+    before = (place / "north" / "silo.key").read_bytes()
+    with sole(SiloFiles(place / "north").lock, "test"):
+        refused = cli.run("silo", *words)
+    assert refused.exit_code == 2
+    assert "This silo is running already" in refused.stderr
+    assert (place / "north" / "silo.key").read_bytes() == before
+    for other in ("coordinator", "nowhere"):
+        refused = cli.run("silo", words[0], other, *words[2:])
+        assert (refused.exit_code, "Give one that `dpadmm silo init` has made" in refused.stderr) == (2, True)
+    assert not (place / "nowhere").exists()
+
+
+def test_a_new_key_and_what_to_do_next(cli, place, terms):
+    approve(cli)
+    done = cli.run("silo", "rotate-key", "north")
+    assert done.exit_code == 0, done.output
+    key = SigningKey.load(place / "north" / "silo.key").public
+    assert key != terms.participants[0].key
+    assert f'key = "{key}"' in done.stdout
+    assert f"past the coordinator: {fingerprint(key)}" in done.stdout
+    kept = re.search(r"The old key is kept in (\S+),", done.stdout)[1]
+    assert SigningKey.load(place / kept).public == terms.participants[0].key
+    assert re.fullmatch(r"silo-\d{4}-\d\d-\d\d-[0-9a-f]{8}\.key", kept.rsplit("/", 1)[1])
+    assert "because the terms name the old key: 'trial'" in done.stdout
+    assert "--peer" in done.stdout
+    assert SiloEntry.load(place / "north" / "silo.entry").key == key
+    refused = approve(cli)
+    assert refused.exit_code == 2
+    assert "The terms name another key for north" in refused.stderr
+
+
+def test_a_key_may_be_forgotten_and_runs_given_up(cli, place, terms):
+    approve(cli)
+    joined(place, terms)
+    assert "not finished" in cli.run("silo", "rotate-key", "north").stderr
+    done = cli.run("silo", "rotate-key", "north", "--forget", "--abandon")
+    assert "The old key is destroyed here" in done.stdout
+    assert "Ended for good: 'trial'." in done.stdout
+    assert not list((place / "north").glob("silo-*.key"))
+
+
+def test_a_coordinators_new_key(cli, place, terms):
+    files = CoordinatorFiles(place / "coordinator")
+    with sole(files.lock, "test"):
+        assert "running already" in cli.run("coordinator", "rotate-key", "coordinator").stderr
+    files.open_run(terms).close()
+    assert "not finished: 'trial'" in cli.run("coordinator", "rotate-key", "coordinator").stderr
+    done = cli.run("coordinator", "rotate-key", "coordinator", "--abandon")
+    assert f'coordinator = "{files.key().public}"' in done.stdout
+    assert files.key().public != terms.coordinator
+    assert "Where policy.toml lists `coordinators`" in done.stdout
+    stopped = cli.run("federate", "federation.toml", "--coordinator", "coordinator", "--schema", "schema.json")
+    assert stopped.exit_code == 2
+    assert "The coordinator's key has changed" in stopped.stderr
+    assert "Give one that `dpadmm coordinator init`" in cli.run("coordinator", "rotate-key", "north").stderr
+
+
+def test_approve_tells_what_other_approved_runs_would_still_cost(cli, place, terms):
+    first = approve(cli)
+    assert "Left in this silo's ledger: epsilon 2 at delta 1e-05" in first.stdout
+    assert "Also approved" not in first.stdout
+    write_federation(place / "federation.toml", replace(terms, run="second", epsilon=0.5))
+    second = approve(cli)
+    assert second.exit_code == 0
+    assert "Nothing of it is reserved. Also approved and not finished" in second.stdout
+    assert "\n  'trial': epsilon 1\n" in second.stdout
+    again = approve(cli)
+    assert "'second': epsilon" not in again.stdout  # it is the one that is asked about
+
+
+def test_approve_refuses_at_once_what_the_budget_does_not_allow(cli, place, terms):
+    write_federation(place / "federation.toml", replace(terms, epsilon=2.5))
+    refused = approve(cli, "--peer", "south=" + fingerprint(terms.participants[1].key))  # it would ask, without --yes
+    assert refused.exit_code == 2
+    assert "2 is left; the 3 release(s) asked for cost 2.5 alone" in refused.stderr
+    assert "Approve these terms?" not in refused.output
+    assert not Silo(place / "north").agreements()
