@@ -37,7 +37,7 @@ class SiloEntry:
     def text(self) -> str:
         """Return the entry as TOML."""
         told = {name: value for name, value in asdict(self).items() if value is not None}
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items())
+        return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in told.items())
 
     def save(self, path: Path) -> None:
         """Write the entry."""

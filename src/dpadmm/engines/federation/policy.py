@@ -96,7 +96,8 @@ class Policy:
         """Write the policy as TOML, for people to read and edit."""
         plain = asdict(self) | {"noise": self.noise.value, "relation": self.relation.value}
         plain |= {name: policy.value for name, policy in plain.pop("screening").items()}
-        path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in plain.items()), encoding="utf-8")
+        lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in plain.items())
+        path.write_text("".join(lines), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> "Policy":
