@@ -11,9 +11,9 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.cli.main import app
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
-from dpadmm.engines.federation.agreement import Agreement, Participant
+from dpadmm.engines.federation.agreement import Aggregation, Agreement, Participant
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-from dpadmm.engines.federation.keys import SigningKey
+from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.operations.invitations import Invitation, Studies
@@ -27,15 +27,15 @@ def join(*words: str, typed: str = ""):
 
 
 @pytest.fixture
-def key(tmp_path, monkeypatch):
+def key(request, tmp_path, monkeypatch):
     """The coordinator's key; the invitation of `north` and its table lie here, and registering succeeds."""
     monkeypatch.chdir(tmp_path)
     files = CoordinatorFiles(tmp_path / "coordinator")
     key = files.create()
-    asked = Invitation(
-        study="asthma", address="host:1", coordinator=key.public, epsilon=1.0, delta=1e-6, schema=SCHEMA.to_json()
-    )
-    study = Studies(files).invite(asked, ["north", "south"])
+    view = getattr(request, "param", "eavesdropper")
+    announced = {"study": "asthma", "address": "host:1", "epsilon": 1.0, "delta": 1e-6, "view": view}
+    asked = Invitation(coordinator=key.public, schema=SCHEMA.to_json(), **announced)
+    study = Studies(files).invite(asked, ["north", "south", "west"])
     study.invitation("north").rename("north.invite")
     rng = np.random.default_rng(1)
     cells = {"age": rng.integers(20, 90, 40), "dose": rng.integers(0, 10, 40), "result": rng.choice([-1, 1], 40)}
@@ -51,15 +51,14 @@ def terms(key, monkeypatch):
 
     def fetch(guest: Guest) -> Agreement:
         if not told:
-            people = (
-                Participant("north", 40, guest.silo.public_key),
-                Participant("south", 30, SigningKey.new().public),
-            )
+            keys = (guest.silo.public_key, SigningKey.new().public, SigningKey.new().public)
+            people = tuple(map(Participant, ("north", "south", "west"), (40, 30, 20), keys))
+            is_plain = guest.invitation.view == "eavesdropper"
             told.append(
                 Agreement(
                     run="asthma",
-                    method="p-admm",
-                    settings=(("eta", 0.05),),
+                    method="p-admm" if is_plain else "noisy-gradients",
+                    settings=(("eta", 0.05),) if is_plain else (("step", 0.1),),
                     rounds=3,
                     epsilon=1.0,
                     delta=1e-6,
@@ -68,8 +67,9 @@ def terms(key, monkeypatch):
                     schema=SCHEMA.digest,
                     dimension=SCHEMA.dimension,
                     row_norm=SCHEMA.row_norm,
-                    edges=((0, 1),),
+                    edges=((0, 1), (1, 2)) if is_plain else (),
                     mu=0.01,
+                    aggregation=Aggregation.PLAIN if is_plain else Aggregation.MASKED,
                 )
             )
         guest._check_terms(told[-1])
@@ -125,3 +125,23 @@ def test_a_budget_that_is_none_is_refused_and_not_asked_for_again(terms, budget,
     assert said.exit_code == 2
     assert "Error" in said.output
     assert not (tmp_path / "north").exists()
+
+
+@pytest.mark.parametrize("key", ["aggregate"], indirect=True)
+def test_fingerprints_come_from_the_owner_and_are_shown_when_they_agree(terms):
+    unasked = join(*NEW, "--yes")
+    assert unasked.exit_code == 2
+    assert "south, west are not confirmed" in unasked.output
+    south, west = (fingerprint(each.key) for each in terms[0].participants[1:])
+    assert south not in unasked.output
+    stranger = fingerprint(SigningKey.new().public)
+    asked = join(typed=f"yes\n{stranger}\n{west}\n")
+    assert asked.output.count("Fingerprint of south, as its owner reads it to you") == 4
+    assert "must be 32 hex digits" in asked.output
+    assert asked.output.count("The terms name another key for south") == 2
+    assert south not in asked.output
+    assert Silo("north").agreements() == []
+    agreed = join(typed=f"{south}\n{west}\ny\n")
+    assert agreed.exit_code == 0
+    assert f"{south}  confirmed" in agreed.output
+    assert Silo("north").agreements() == terms
