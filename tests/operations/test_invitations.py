@@ -1,5 +1,6 @@
 """Invitations: who may register, as whom, once; and who is let in at the port, for what."""
 
+import os
 import stat
 import threading
 from contextlib import contextmanager
@@ -15,12 +16,15 @@ import httpx
 
 from dpadmm.datasets import Numeric, Schema, Screening, ThresholdLabel
 from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import read_federation, write_federation
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.messages import Join, Register
+from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import MessageError, Refusal
 from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.https import app
 from dpadmm.engines.https.line import CutOff, dialled
 from dpadmm.engines.https.service import free_port, serving
 from dpadmm.errors import InputError
@@ -42,7 +46,7 @@ def table(path, seed: int, rows: int = 60):
 
 def asked(key: SigningKey, **others) -> Invitation:
     told = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": "aggregate"}
-    return Invitation(coordinator=key.public, schema=SCHEMA.to_json(), **(told | others))
+    return Invitation(**({"coordinator": key.public, "schema": SCHEMA.to_json()} | told | others))
 
 
 class World:
@@ -147,7 +151,7 @@ def test_an_entry_must_be_signed_by_the_key_it_names(world):
     assert world.study.absent() == list(NAMES)
 
 
-@pytest.mark.parametrize("text", ["", "a = 1", "= =", "methods = 3", "x = " + "[" * 5000, "methods = []\nname = 1"])
+@pytest.mark.parametrize("text", ["", "a = 1", "= =", "methods = 3", "x = " + "[" * 1900, "methods = []\nname = 1"])
 def test_entries_that_are_none_are_refused(world, text):
     with pytest.raises(InputError, match="is no entry of a silo"):
         world.studies.register(world.invitation("north").key.public, world.told(world.silo("north"), entry=text))
@@ -159,6 +163,16 @@ REFUSED = {
     "too many colluders": ({"colluders": 2}, ("north", "south", "clinic"), "at least 4 silos"),
     "a path": ({}, ("../north", "south"), "can be a folder's"),
     "hidden": ({}, (".north", "south"), "can be a folder's"),
+    "nobody": ({}, ("", "north", "south"), "can be a folder's"),
+    "no study": ({"study": ""}, ("north", "south"), "can be a folder's"),
+    "blank": ({}, ("north ", "south"), "can be a folder's"),
+    "elsewhere a path": ({}, ("a\\b", "south"), "can be a folder's"),
+    "too long": ({}, ("x" * 101, "south"), "can be a folder's"),
+    "alike in case": ({}, ("North", "north", "south"), "North, north would be invited twice"),
+    "alike to the eye": ({}, ("caf\u00e9", "cafe\u0301", "south"), "would be invited twice"),
+    "no number": ({"relation": "add-or-remove", "nominal_records": -3}, NAMES, "nominal_records must be"),
+    "no key": ({"coordinator": "zz"}, NAMES, "64 hex digits"),
+    "no address": ({"address": "a\nb"}, NAMES, "address"),
 }
 
 
@@ -166,7 +180,7 @@ REFUSED = {
 def test_studies_that_cannot_be_are_refused_before_anything_is_made(tmp_path, others, silos, words):
     files = CoordinatorFiles(tmp_path / "coordinator")
     with pytest.raises(InputError, match=words):
-        Studies(files).check(asked(SigningKey.new(), **others), silos)
+        Studies(files).invite(asked(SigningKey.new(), **others), silos)
     assert not files.directory.exists()
 
 
@@ -312,3 +326,236 @@ def test_new_invitations_are_let_in_while_the_port_is_open(tmp_path):
         Guest(invitation, world.silo("north")).register()
         assert world.studies.find("second").absent() == ["south", "west"]
         assert world.study.absent() == list(NAMES)
+
+
+# --- withdrawn, damaged, odd ------------------------------------------------------------------------------------------
+
+
+def test_a_withdrawn_invitation_opens_nothing_any_more_and_its_successor_does(tmp_path):
+    port = free_port()
+    world = World(tmp_path, address=f"127.0.0.1:{port}")
+    stolen, silo = world.invitation("north"), world.silo("north")
+    with served(world, port) as service:
+        Guest(stolen, silo).register()
+        world.study.entry("north").unlink()
+        world.study.invitation("north").unlink()
+        service.look()
+        with pytest.raises(Refusal, match="does not know this invitation any more"):
+            Guest(stolen, silo).register()
+        world.studies.invite(asked(world.key, address=f"127.0.0.1:{port}"), ["north"])
+        service.look()
+        with pytest.raises(Refusal, match="does not know this invitation any more"):
+            Guest(stolen, silo).terms()
+        assert "north" in world.study.absent()
+        Guest(world.invitation("north"), silo).register()
+        assert "north" not in world.study.absent()
+
+
+def test_an_invitation_that_is_withdrawn_while_it_is_used_is_refused(world):
+    key, told = world.invitation("north").key.public, world.told(world.silo("north"))
+    world.study.invitation("north").unlink()
+    world.studies.keys()
+    for use in (lambda: world.studies.register(key, told), lambda: world.studies.terms(key)):
+        with pytest.raises(Refusal, match="withdrawn"):
+            use()
+
+
+def test_an_invitation_does_not_show_its_secret(world):
+    invitation = world.invitation("north")
+    assert invitation.secret not in repr(invitation)
+
+
+@pytest.mark.parametrize("name", ["\N{GRINNING FACE}", "\U00020bb7\u91ce", "caf\u00e9"])
+def test_names_in_any_script_are_written_as_they_are_read(tmp_path, name):
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    study = Studies(files).invite(asked(files.create(), study=name), [name, "north", "south"])
+    assert Invitation.load(study.invitation(name)).silo == name
+    data = table(tmp_path / f"{name}.csv", 1)
+    rules = OwnRules(data=data, budget_epsilon=2.0, screening=Screening())
+    make_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
+    silo = Silo(tmp_path / name)
+    entry = SiloEntry.of(silo)
+    assert SiloEntry.parse(entry.text(), "it") == entry
+    assert Policy.load(silo.files.policy).data == str(data)
+
+
+def test_a_study_that_was_announced_by_half_can_be_announced_again(tmp_path, monkeypatch):
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    announced, studies = asked(files.create()), Studies(files)
+
+    def killed(self, path):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Invitation, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            studies.invite(announced, NAMES)
+    with pytest.raises(InputError, match="Nobody is invited to 'asthma' yet"):
+        studies.find("asthma").announced()
+    other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0))
+    study = studies.invite(replace(announced, schema=other.to_json()), NAMES)
+    assert Schema.load(study.schema) == other
+    assert study.announced().table == other
+
+
+# --- what silos tell, and are told ------------------------------------------------------------------------------------
+
+FACTS = {
+    "another view": {"view": "eavesdropper", "colluders": 0},
+    "other neighbours": {"relation": "add-or-remove", "records": None},
+    "more colluders": {"colluders": 2},
+    "more records of a person": {"records_per_person": 2},
+    "more silos of a person": {"silos_per_person": 2},
+    "no records": {"records": 0},
+    "a secret number": {"records": None},
+    "a long story": {"methods": ("p-admm",) * 500},
+}
+
+
+@pytest.mark.parametrize("facts", FACTS.values(), ids=FACTS)
+def test_a_silo_that_does_not_fit_the_study_is_refused_before_terms_are_drafted(world, facts):
+    silo, key = world.silo("north"), world.invitation("north").key.public
+    entry = replace(SiloEntry.of(silo), **facts)
+    with pytest.raises((InputError, Refusal)):
+        world.studies.register(key, world.told(silo, entry=entry.text()))
+    assert "north" in world.study.absent()
+
+
+def test_a_secret_number_is_not_told(tmp_path):
+    world = World(tmp_path, relation="add-or-remove", nominal_records=100)
+    silo = world.silo("north")
+    entry = SiloEntry.of(silo)
+    assert entry.records is None
+    told = world.told(silo, entry=replace(entry, records=60).text())
+    with pytest.raises(InputError, match="secret in this study"):
+        world.studies.register(world.invitation("north").key.public, told)
+
+
+def test_terms_are_drafted_for_what_was_announced_where_silos_ask_for_less(tmp_path):
+    world = World(tmp_path, colluders=1, records_per_person=3, silos_per_person=2)
+    silo = world.silo("north")
+    entry = replace(SiloEntry.of(silo), colluders=0, records_per_person=1, silos_per_person=1)
+    world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry.text()))
+    (found,) = world.study.entries()
+    assert found.protection() == world.invitation("north").protection
+    assert found.key == silo.public_key
+
+
+@pytest.fixture(scope="module")
+def offered(tmp_path_factory):
+    """A served study of which all silos have registered, a guest, and the terms that are drafted from it."""
+    port = free_port()
+    world = World(tmp_path_factory.mktemp("offered"), address=f"127.0.0.1:{port}")
+    for name in NAMES:
+        world.register(name)
+    terms = draft(world.study.entries(), SCHEMA, asked(world.key).target).terms("asthma", world.key.public)
+    with served(world, port):
+        yield world, Guest(world.invitation("north"), world.silo("north")), terms
+
+
+OTHERWISE = {
+    "another run": ({"run": "asthma again"}, "not those of the study"),
+    "more epsilon": ({"epsilon": 1.01}, "not those of the study"),
+    "more delta": ({"delta": 1e-5}, "not those of the study"),
+    "fewer colluders": ({"colluders": 0}, "the study was announced"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), OTHERWISE.values(), ids=OTHERWISE)
+def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, change, words):
+    world, guest, terms = offered
+    world.study.publish(terms)
+    assert guest.terms() == terms
+    world.study.publish(replace(terms, **change))
+    with pytest.raises(Refusal, match=words):
+        guest.terms()
+
+
+def test_terms_without_this_silo_are_refused(offered):
+    world, guest, terms = offered
+    others = (*(each for each in terms.participants if each.name != "north"), replace(terms.participants[1], name="x"))
+    world.study.publish(replace(terms, participants=others))
+    with pytest.raises(InputError, match="'north' does not take part"):
+        guest.terms()
+
+
+def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
+    terms = replace(offered[2], run="\N{GRINNING FACE}")
+    write_federation(tmp_path / "federation.toml", terms)
+    assert read_federation(tmp_path / "federation.toml") == terms
+
+
+def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
+    world, _, terms = offered
+    guest, most = world.invitation("south"), int(app.BURST / app.GUEST_PRICE)
+    world.study.publish(terms)
+    monkeypatch.setattr(app, "RATE", 0.0)
+    with dialled(guest.address, guest.key, world.place / "probe.pem", [world.key.public]) as line:
+        said = [line.get("/terms").status_code for _ in range(most + 1)]
+    assert said == [200] * most + [429]
+
+
+def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
+    port = free_port()
+    world = World(tmp_path, address=f"127.0.0.1:{port}")
+    guest = Guest(world.invitation("north"), world.silo("north"))
+
+    def full(self, path):
+        path.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with served(world, port):
+        with monkeypatch.context() as patch:
+            patch.setattr(SiloEntry, "save", full)
+            with pytest.raises(CutOff, match="HTTP 503"):
+                guest.register()
+        assert [name for name in os.listdir(world.study.directory) if "entry" in name] == []
+        guest.register()
+    assert "north" not in world.study.absent()
+
+
+# --- a silo is made whole, or not at all ------------------------------------------------------------------------------
+
+
+def test_a_silo_whose_making_was_interrupted_can_be_made_again(world, monkeypatch):
+    def killed(path):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SigningKey, "create", killed)
+        with pytest.raises(KeyboardInterrupt):
+            world.silo("north")
+    assert sorted(os.listdir(world.place)) == ["coordinator", "north.csv"]
+    silo = world.silo("north")
+    assert stat.S_IMODE(silo.files.directory.stat().st_mode) == 0o700
+    silo.check_ledger()
+
+
+def test_of_two_who_make_the_same_silo_one_does(world, monkeypatch):
+    original = SigningKey.create
+
+    def overtaken(path):
+        with monkeypatch.context() as patch:
+            patch.setattr(SigningKey, "create", original)
+            world.silo("north").close()
+        return original(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SigningKey, "create", overtaken)
+        with pytest.raises(InputError, match="north cannot be made: Directory not empty"):
+            world.silo("north")
+    assert SiloEntry.of(world.silo("north")).key == world.silo("north").public_key
+
+
+def test_a_silo_can_be_made_in_a_directory_that_is_there_and_empty(world):
+    rules = OwnRules(data=table(world.place / "t.csv", 1), budget_epsilon=2.0, screening=Screening())
+    place = world.place / "volume"
+    place.mkdir()
+    kept = place.stat().st_ino
+    make_silo(world.invitation("north"), place, rules)
+    assert place.stat().st_ino == kept
+    assert Silo(place).policy.schema == str(place / "schema.json")
+    with pytest.raises(InputError, match="is not empty"):
+        make_silo(world.invitation("north"), place, rules)
+    with pytest.raises(InputError, match="cannot be made"):
+        make_silo(world.invitation("north"), world.place / "t.csv", rules)

@@ -177,7 +177,7 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
     files.check()
     study = Studies(files).find(name)
     if study.terms() is None:
-        asked = study.invitations()[0]
+        asked = study.announced()
         _await_silos(study, files)
         made = make_draft(study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records)
         print_line(str(made.plan))

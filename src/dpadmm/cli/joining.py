@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line, print_notes
+from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line, print_notes, print_warning
 
 if TYPE_CHECKING:
     from dpadmm.engines.federation.agreement import Agreement
@@ -132,8 +132,11 @@ def join(
         if not (place / "policy.toml").exists():
             rules = OwnRules(
                 data=data or Path(typer.prompt("The private table, CSV or Parquet")),
-                budget_epsilon=budget_epsilon
-                or typer.prompt("Most epsilon that may ever be spent on these data", type=float, default=asked.epsilon),
+                budget_epsilon=typer.prompt(
+                    "Most epsilon that may ever be spent on these data", type=float, default=asked.epsilon
+                )
+                if budget_epsilon is None
+                else budget_epsilon,
                 screening=Screening.of(missing, unlisted, out_of_range),
                 has_header=header,
                 least_noise=least_noise,
@@ -147,12 +150,12 @@ def join(
         try:
             check_silo(asked, silo)
             guest = Guest(asked, silo)
-            silo.files.address.write_text(asked.address + "\n", encoding="utf-8")
             until_reached(guest.register, print_line)
             _show_fingerprint(silo)
             print_line("Registered. Waiting for the terms, which are drafted when all silos have registered ...")
             terms = wait_for_terms(guest, print_line)
             _approve(silo, terms, peer or [], is_asked=not yes)
+            silo.files.address.write_text(asked.address + "\n", encoding="utf-8")  # not before: it may serve another
         finally:
             silo.close()
         _serve(place, is_wanted=serve)
@@ -188,6 +191,9 @@ def _approve(silo: "Silo", terms: "Agreement", told: list[str], *, is_asked: boo
     if terms.digest in [each.digest for each in silo.agreements()]:
         print_line(f"The terms of run {terms.run!r} are approved already.")
         return
+    if (terms.run, terms.coordinator) in [(each.run, each.coordinator) for each in silo.agreements()]:
+        print_warning("Other terms of this study were approved here before; what is run of either is paid for.")
+        is_asked = True
     for each in told:
         confirm(silo, terms, each)
     if is_asked:

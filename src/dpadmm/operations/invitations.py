@@ -5,18 +5,20 @@ for every silo, and the terms when they are drafted. An invitation carries a key
 holder bring one entry, under one name, and fetch the terms; nothing else.
 """
 
-import json
 import logging
 import os
+import re
 import tomllib
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from dpadmm import checks
 from dpadmm.datasets.schema import Schema
-from dpadmm.engines.federation import messages
+from dpadmm.engines.federation import durable, messages
 from dpadmm.engines.federation.agreement import Agreement, read_federation, write_federation
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.entry import SiloEntry
@@ -29,6 +31,8 @@ from dpadmm.privacy.protection import Protection, Relation, View
 
 _log = logging.getLogger("dpadmm.coordinator")
 _VIEWS = (View.EAVESDROPPER, View.AGGREGATE, View.PUBLIC)
+_LONGEST_ENTRY = 2000  # characters; TOML takes the square of them to read, and the port waits meanwhile
+_NO_NAME = set('\\/:*?"<>|')  # on one system or another
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +56,15 @@ class Invitation:
     records_per_person: int = 1
     silos_per_person: int = 1
     silo: str = ""
-    secret: str = ""
+    secret: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         """Check everything that silos will rely on."""
-        for what, name in (("study", self.study), *((("silo", self.silo),) if self.silo else ())):
-            if Path(name).name != name or not name.isprintable() or name.startswith(".") or len(name.encode()) > 100:
-                raise InputError(
-                    f"A {what} needs a printable name that can be a folder's, of at most 100 bytes; got {name!r}."
-                )
+        _check_name("study", self.study)
+        if self.silo or self.secret:
+            _check_name("silo", self.silo)
+        if not self.address.isprintable() or not re.fullmatch("[0-9a-f]{64}", self.coordinator):
+            raise InputError("An invitation names the coordinator's address, and its public key as 64 hex digits.")
         _ = self.target, self.protection, self.table
         if View(self.view) not in _VIEWS:
             raise InputError(f"view must be one of {', '.join(each.value for each in _VIEWS)}, got {self.view!r}.")
@@ -69,6 +73,8 @@ class Invitation:
                 "Where records are added or removed (--neighbours add-remove), silos tell no number of records: give "
                 "one nominal number for all of them, --nominal-records; otherwise none."
             )
+        if self.nominal_records is not None:
+            checks.count("nominal_records", self.nominal_records)
 
     @property
     def target(self) -> Target:
@@ -103,7 +109,7 @@ class Invitation:
     def save(self, path: Path) -> None:
         """Write it as TOML, readable by its owner alone; an existing file is refused."""
         told = {name: value for name, value in asdict(self).items() if value is not None}
-        write_private(path, "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items()).encode())
+        write_private(path, durable.toml(told).encode())
 
     @classmethod
     def load(cls, path: Path) -> "Invitation":
@@ -116,6 +122,18 @@ class Invitation:
             said = f"{path} is no invitation: {problem}"
             raise InputError(f"{said.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo.") from problem
         return found
+
+    def check_facts(self, entry: SiloEntry) -> None:
+        """Refuse a silo whose budget or rules ask for another protection than the one announced, or tell no number."""
+        if entry.view != self.view or not entry.protection().is_covered_by(self.protection):
+            raise InputError(
+                f"The budget and the rules of {entry.name} are {entry.protection().words()}; the study is "
+                f"{self.protection.words()}. A ledger cannot count both: make another silo, or announce another study."
+            )
+        if self.protection.relation.has_public_sizes:
+            entry.participant(entry.records or 0)  # refuses none
+        elif entry.records is not None:
+            raise InputError(f"{entry.name} tells its number of records, which is secret in this study.")
 
 
 @dataclass(frozen=True)
@@ -146,14 +164,29 @@ class Study:
         """Return the invitations of all silos, in the order of their names."""
         return [Invitation.load(path) for path in sorted(self.directory.glob("*.invite"))]
 
+    def announced(self) -> Invitation:
+        """Return what all invitations say; `InputError` if there is none, as where `invite` was interrupted."""
+        for invitation in self.invitations():
+            return invitation
+        raise InputError(f"Nobody is invited to {self.directory.name!r} yet: give `dpadmm coordinator invite` again.")
+
     def absent(self) -> list[str]:
         """Return who was invited and has not registered."""
         invited = sorted(path.stem for path in self.directory.glob("*.invite"))
         return [silo for silo in invited if not self.entry(silo).exists()]
 
     def entries(self) -> list[SiloEntry]:
-        """Return what all silos that have registered tell of themselves."""
-        return [SiloEntry.load(self.entry(each.silo)) for each in self.invitations() if each.silo not in self.absent()]
+        """Return what all silos that have registered tell of themselves, with the protection that was announced."""
+        return [
+            replace(
+                SiloEntry.load(self.entry(each.silo)),
+                colluders=each.protection.colluders,
+                records_per_person=each.records_per_person,
+                silos_per_person=each.silos_per_person,
+            )
+            for each in self.invitations()
+            if self.entry(each.silo).exists()
+        ]
 
     def terms(self) -> Agreement | None:
         """Return the terms; None before they are drafted."""
@@ -161,9 +194,8 @@ class Study:
 
     def publish(self, terms: Agreement) -> None:
         """Write the terms, whole or not at all: from now on silos can fetch them, and nobody else can register."""
-        draft = self.federation.with_suffix(".new")
-        write_federation(draft, terms)
-        draft.replace(self.federation)
+        with _whole(self.federation) as draft:
+            write_federation(draft, terms)
 
 
 @dataclass
@@ -171,7 +203,7 @@ class Studies:
     """All studies of a coordinator, and what its port offers to who is invited (`engines.https.app.Reception`)."""
 
     files: CoordinatorFiles
-    _known: set[Path] = field(default_factory=set)
+    _known: dict[Path, tuple[int, ...]] = field(default_factory=dict)
     _invited: dict[str, tuple[Study, Invitation]] = field(default_factory=dict)
 
     def all(self) -> Iterator[Study]:
@@ -190,8 +222,8 @@ class Studies:
         """Write an invitation for each of these silos; a study that is there gets more of them, until it has terms."""
         study = self.check(invitation, silos)
         study.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not study.schema.exists():
-            study.schema.write_text(invitation.schema, encoding="utf-8")
+        with _whole(study.schema) as draft:
+            draft.write_text(invitation.schema, encoding="utf-8")
         for silo in silos:
             invitation.to(silo).save(study.invitation(silo))
         return study
@@ -209,45 +241,58 @@ class Studies:
                 f"The study {invitation.study!r} was announced otherwise. Say the same, or make a new one."
             )
         everybody = [*silos, *(each.silo for each in before)]
-        if len(set(everybody)) != len(everybody):
-            raise InputError("A silo is invited twice. Every silo needs a name of its own, and one invitation.")
+        alike = [unicodedata.normalize("NFKC", name).casefold() for name in everybody]
+        twice = [name for name, sign in zip(everybody, alike, strict=True) if alike.count(sign) > 1]
+        if twice:
+            raise InputError(
+                f"{', '.join(sorted(set(twice)))} would be invited twice. Every silo needs a name that nobody takes "
+                "for another's, and one invitation."
+            )
         checks.count("silos", len(everybody), least=2)
         invitation.protection.check_silos(len(everybody))
         return study
 
     def keys(self) -> set[str]:
-        """Return the public keys of all invitations; new ones are looked for."""
-        for study in self.all():
-            for path in sorted(study.directory.glob("*.invite")):
-                if path not in self._known:
-                    self._known.add(path)
-                    self._let_in(study, path)
+        """Return the public keys of all invitations; those that are new, or were deleted, are noticed."""
+        now = {path: _stamp(path) for study in self.all() for path in sorted(study.directory.glob("*.invite"))}
+        if now != self._known:
+            self._known, self._invited = now, dict(self._read(now))
         return set(self._invited)
 
-    def _let_in(self, study: Study, path: Path) -> None:
-        try:
-            found = Invitation.load(path)
-        except InputError as problem:  # the port serves others too
-            _log.warning("an invitation is left aside: %s", problem)
-            return
-        self._invited[found.key.public] = study, found
+    def _read(self, paths: Iterable[Path]) -> Iterator[tuple[str, tuple[Study, Invitation]]]:
+        for path in paths:
+            try:
+                found = Invitation.load(path)
+            except InputError as problem:  # the port serves others too
+                _log.warning("an invitation is left aside: %s", problem)
+            else:
+                yield found.key.public, (Study(path.parent), found)
 
     def is_invited(self, key: str) -> bool:
         """Return whether this is the key of an invitation."""
         return key in self._invited
 
+    def _guest(self, key: str) -> tuple[Study, Invitation]:
+        found = self._invited.get(key)
+        if found is None:  # deleted just now, by another thread
+            raise Refusal("This invitation is withdrawn.")
+        return found
+
     def register(self, key: str, envelope: bytes) -> None:
         """Keep the entry of the silo that holds an invitation; `Refusal` if it is another's, or there is another."""
-        study, invitation = self._invited[key]
+        study, invitation = self._guest(key)
         told = messages.read(messages.split(envelope)[1])
         if not isinstance(told, Register) or (told.study, told.silo) != (invitation.study, invitation.silo):
             raise Refusal(f"The invitation is for {invitation.silo} in the study {invitation.study!r}.")
+        if len(told.entry) > _LONGEST_ENTRY:
+            raise Refusal(f"An entry has at most {_LONGEST_ENTRY} characters; got {len(told.entry)}.")
         entry = SiloEntry.parse(told.entry, f"What {invitation.silo} tells of itself")
         open_envelope(envelope, entry.key)
         if entry.name != invitation.silo:
             raise Refusal(f"The silo is called {entry.name!r}; it was invited as {invitation.silo!r}.")
         if entry.schema != invitation.table.digest:
             raise Refusal(f"{entry.name} was made with another schema than that of the study.")
+        invitation.check_facts(entry)
         self._keep(study, entry)
 
     def _keep(self, study: Study, entry: SiloEntry) -> None:
@@ -261,14 +306,39 @@ class Studies:
             return
         if study.federation.exists():
             raise Refusal("The terms are drafted already, without this silo.")
-        draft = place.with_name(f".{place.name}.{os.getpid()}")
-        entry.save(draft)
-        draft.replace(place)
+        with _whole(place) as draft:
+            entry.save(draft)
 
     def terms(self, key: str) -> bytes | None:
         """Return the terms, signed, for a silo that has registered; None before they are drafted."""
-        study, invitation = self._invited[key]
+        study, invitation = self._guest(key)
         terms = study.terms()
         if terms is None or not study.entry(invitation.silo).exists():
             return None
         return self.files.key().seal(Join(terms.as_json(), "", 0).encode())
+
+
+def _check_name(what: str, name: str) -> None:
+    """Refuse what is no name of a folder, here or elsewhere: silos' machines are others than the coordinator's."""
+    is_name = name.isprintable() and name.strip(" .") == name and not _NO_NAME & set(name)
+    if not name or not is_name or len(name.encode()) > 100:
+        raise InputError(f"A {what} needs a printable name that can be a folder's, of at most 100 bytes; got {name!r}.")
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:  # gone meanwhile
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Yield where to write a file; it is put in its place whole, or nothing is left of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

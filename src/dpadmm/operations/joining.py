@@ -18,6 +18,7 @@ from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.engines.federation.refusal import Refusal, printable
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import Records, SiloFiles
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import InputError
 from dpadmm.operations.invitations import Invitation
 from dpadmm.privacy.protection import View
@@ -45,7 +46,7 @@ class OwnRules:
 
 
 def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Records:
-    """Make the silo that an invitation is for; nothing is overwritten."""
+    """Make the silo that an invitation is for, whole or not at all; nothing is overwritten."""
     view = View(invitation.view)
     if (view is View.PUBLIC) != rules.trusts_coordinator:
         raise InputError(
@@ -74,13 +75,29 @@ def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Recor
         has_header=rules.has_header,
         colluders=invitation.protection.n_colluders if view is View.AGGREGATE else 1,
     )
-    with tempfile.TemporaryDirectory() as place:
-        schema = Path(place) / "schema.json"
+    with _draft_of(directory) as (made, schema):
         schema.write_text(invitation.schema, encoding="utf-8")
         drafted = replace(policy, schema=str(schema))
-        records = files.create(drafted, rules.budget_epsilon, invitation.delta, is_summed=view is View.AGGREGATE)
-    policy.save(files.policy)
+        records = made.create(drafted, rules.budget_epsilon, invitation.delta, is_summed=view is View.AGGREGATE)
+        policy.save(made.policy)
     return records
+
+
+@contextlib.contextmanager
+def _draft_of(directory: Path) -> Iterator[tuple[SiloFiles, Path]]:
+    """Yield where to make a silo, and a place for its schema; a new directory is there whole, or not at all."""
+    try:
+        if directory.exists():  # perhaps a volume, which nothing can be moved onto
+            with tempfile.TemporaryDirectory() as place:
+                yield SiloFiles(directory), Path(place) / "schema.json"
+            return
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".silo-") as place:
+            made = SiloFiles(Path(place) / "silo")
+            yield made, Path(place) / "schema.json"
+            made.directory.rename(directory)  # fails if another `join` was quicker
+    except OSError as problem:
+        raise InputError(f"{directory} cannot be made: {problem.strerror}.") from problem
 
 
 def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
@@ -90,11 +107,7 @@ def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
         raise InputError(f"The invitation is for {invitation.silo!r}; this silo is called {entry.name!r}.")
     if entry.schema != schema:
         raise InputError(f"{silo.files.directory} was made with another schema than that of the study.")
-    if (entry.view, entry.relation) != (invitation.view, invitation.relation):
-        raise InputError(
-            f"The budget of {silo.files.directory} is against {entry.view}, {entry.relation} neighbours; the study is "
-            f"about {invitation.view}, {invitation.relation}. A ledger cannot count both."
-        )
+    invitation.check_facts(entry)
     return entry
 
 
@@ -130,9 +143,13 @@ class Guest:
     def _check_terms(self, terms: Agreement) -> None:
         """Refuse terms about something else than the study; what they cost is for the owner, and `approve`, to see."""
         asked = self.invitation
-        told = (terms.coordinator, terms.epsilon, terms.delta, terms.schema, terms.relation)
-        if told != (asked.coordinator, asked.epsilon, asked.delta, asked.table.digest, asked.relation):
-            raise Refusal("The terms are not those of the study: coordinator, epsilon, delta or schema differ.")
+        told = (terms.run, terms.coordinator, terms.epsilon, terms.delta, terms.schema)
+        if told != (asked.study, asked.coordinator, asked.epsilon, asked.delta, asked.table.digest):
+            raise Refusal("The terms are not those of the study: name, coordinator, epsilon, delta or schema differ.")
+        protection = agreed_run(terms).plan.statement().protection
+        if not asked.protection.is_covered_by(protection):
+            raise Refusal(f"The terms are {protection.words()}; the study was announced {asked.protection.words()}.")
+        terms.agent(asked.silo)  # refuses terms without this silo
 
     @contextlib.contextmanager
     def _client(self) -> "Iterator[httpx.Client]":

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
@@ -337,11 +337,15 @@ def write_federation(path: Path, agreement: Agreement) -> None:
     plain = json.loads(agreement.as_json())
     del plain["format"]
     settings, participants = plain.pop("settings"), plain.pop("participants")
-    lines = [f"{name} = {json.dumps(value)}" for name, value in plain.items()]
-    lines += ["", "[settings]", *(f"{name} = {json.dumps(value)}" for name, value in settings)]
+    lines = [*_lines(plain.items()), "", "[settings]", *_lines(settings)]
     for participant in participants:
-        lines += ["", "[[participants]]", *(f"{name} = {json.dumps(value)}" for name, value in participant.items())]
+        lines += ["", "[[participants]]", *_lines(participant.items())]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _lines(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Write values as TOML, which knows JSON's values but not its way to escape characters beyond 16 bits."""
+    return (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in named)
 
 
 def _settings(given: Any) -> tuple[tuple[str, float], ...]:

@@ -85,7 +85,7 @@ def exclusive(connection: sqlite3.Connection) -> Iterator[None]:
 
 def toml(plain: Mapping[str, Any]) -> str:
     """Return plain values as TOML, a line each."""
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in plain.items())
+    return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in plain.items())
 
 
 def save_toml(path: Path, plain: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ slow or too frequent is refused before it is read; all else is 404.
 """
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,10 +30,14 @@ LARGEST_ENTRY = 16 * 1024
 RATE, BURST = 100.0, 200.0
 """Requests a second of one silo, and how many at once."""
 
+GUEST_PRICE = 10.0
+"""What a request of somebody who is merely invited counts: entries and terms are read anew for each."""
+
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+_log = logging.getLogger("dpadmm.coordinator")
 _PIECE = 64 * 1024
 _MARK = re.compile("/answers/([0-9a-f]{64})")
 _WORDS = {
@@ -44,6 +49,7 @@ _WORDS = {
     413: "The body is longer than the terms allow.",
     415: "Bodies are not packed here.",
     429: "Too many requests.",
+    503: "It could not be kept; try again later.",
 }
 
 
@@ -74,13 +80,13 @@ class Allowance:
     left: float = BURST
     at: float = field(default_factory=time.monotonic)
 
-    def take(self) -> bool:
-        """Use one, if there is one."""
+    def take(self, price: float = 1.0) -> bool:
+        """Use so many, if there are as many."""
         now = time.monotonic()
         self.left, self.at = min(BURST, self.left + RATE * (now - self.at)), now
-        if self.left < 1:
+        if self.left < price:
             return False
-        self.left -= 1
+        self.left -= price
         return True
 
 
@@ -122,7 +128,7 @@ class Mail:
         is_invited = host is not None and host.is_invited(key)
         if largest is None and not is_invited:
             raise BadRequest(403)
-        if not self._allowed.setdefault(key, Allowance()).take():
+        if not self._allowed.setdefault(key, Allowance()).take(GUEST_PRICE if largest is None else 1.0):
             raise BadRequest(429)
         if largest is None:
             assert host is not None
@@ -152,6 +158,9 @@ async def _receive(
         host.register(key, await _body(dict(scope["headers"]), receive, LARGEST_ENTRY))
     except DpadmmError as refusal:
         raise BadRequest(409, printable(str(refusal))) from None
+    except OSError as problem:
+        _log.warning("what a silo tells when it registers could not be kept: %s", problem.strerror)
+        raise BadRequest(503) from None
     return 204, b""
 
 
