@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpadmm.cli import options
+from dpadmm.cli import operations, options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ def approve(
 def run(
     directory: Directory,
     coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the coordinator listens.")],
+    log: options.LogFile = None,
 ) -> None:
     """Serve this silo until interrupted: dial the coordinator, answer approved, signed requests and nothing else.
 
@@ -157,8 +158,8 @@ def run(
     with clear_federation_failures():
         from dpadmm.engines.https.line import run_silo
 
-        log_to_terminal()
-        run_silo(directory, coordinator)
+        log_to_terminal(log)
+        run_silo(directory, coordinator, log=log)
 
 
 def _left_words(silo: "Silo") -> str:
@@ -261,3 +262,6 @@ def _print_participant(directory: Path) -> None:
     typer.echo(f"# dimension = {schema.dimension}; with a profile_share also: {numbers}")
     typer.echo(f"\nFingerprint, for the other owners and past the coordinator: {fingerprint(silo.public_key)}")
     silo.close()
+
+
+operations.add_to_silo(app)
