@@ -53,6 +53,7 @@ def test_everybody_may_end_at_any_time_and_come_back(federation, programs):
     wait(watched, "round 0/3; waiting for north, south; epsilon: north 0, south 0")
     wait(north, "TLSv1.3; waiting for requests")
     wait(served, "run 'rehearsal': north has joined")
+    wait(watched, "round 0/3; waiting for south; epsilon: north 0, south 0")
 
     assert end(north, signal.SIGTERM) == 0
     wait(north, "silo 'north' ends")

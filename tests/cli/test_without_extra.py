@@ -13,6 +13,12 @@ FEDERATION = {
     "silo join": "silo join north.invite --data north.csv",
     "coordinator invite": "coordinator invite coordinator --study one --silo north --silo south --schema schema.json "
     "--epsilon 1 --delta 1e-6 --address 127.0.0.1:9092",
+    "silo status": "silo status north",
+    "silo doctor": "silo doctor north",
+    "silo unit": "silo unit north --coordinator 127.0.0.1:9092",
+    "coordinator status": "coordinator status coordinator",
+    "coordinator doctor": "coordinator doctor coordinator",
+    "coordinator unit": "coordinator unit coordinator",
     "coordinator init": "coordinator init coordinator",
     "coordinator run": "coordinator run coordinator",
     "federate": "federate federation.toml --coordinator coordinator",

@@ -25,8 +25,9 @@ from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import MessageError, Refusal
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.https import app
-from dpadmm.engines.https.line import CutOff, dialled
+from dpadmm.engines.https.line import dialled
 from dpadmm.engines.https.service import free_port, serving
+from dpadmm.engines.https.trouble import CutOff
 from dpadmm.errors import InputError
 from dpadmm.operations.invitations import Invitation, Studies
 from dpadmm.operations.joining import Guest, OwnRules, check_silo, make_silo

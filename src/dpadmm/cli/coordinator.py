@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dpadmm.cli import custody, joining
+from dpadmm.cli import custody, joining, operations, options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal
 
 app = typer.Typer(help="Bring silos together: one port, to which they dial.", no_args_is_help=True)
@@ -33,6 +33,7 @@ def run(
     directory: Directory,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
+    log: options.LogFile = None,
 ) -> None:
     """Serve until interrupted: wait for silos, and drive every run that `dpadmm federate` has asked for.
 
@@ -44,9 +45,9 @@ def run(
         from dpadmm.engines.https.service import LOOK_SECONDS, serving
         from dpadmm.operations.invitations import Studies
 
-        log_to_terminal()
+        log_to_terminal(log)
         files, ending = CoordinatorFiles(directory), EndSignals()
-        with serving(files, host, port, Studies(files)) as service:
+        with serving(files, host, port, Studies(files), log) as service:
             typer.echo(
                 f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos dial in, each known by "
                 f"its key).\nKey {service.key.public}\nRuns start when `dpadmm federate FEDERATION.toml --coordinator "
@@ -62,3 +63,4 @@ def run(
 
 
 custody.add_to_coordinator(app)
+operations.add_to_coordinator(app)

@@ -54,11 +54,11 @@ def invite(
         from dpadmm.datasets.schema import Schema
         from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
         from dpadmm.engines.federation.keys import SigningKey
-        from dpadmm.engines.https.line import url_of
+        from dpadmm.engines.https.line import Place
         from dpadmm.operations.invitations import Invitation, Studies
         from dpadmm.privacy.protection import relation_of
 
-        url_of(address)
+        Place.of(address)
         files = CoordinatorFiles(directory)
         is_new = not directory.exists() or not any(directory.iterdir())
         key = SigningKey.new() if is_new else files.key()

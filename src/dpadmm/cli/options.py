@@ -19,6 +19,10 @@ Delta = Annotated[
         rich_help_panel=_PRIVACY,
     ),
 ]
+LogFile = Annotated[
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="Write the log there, in 5 files of 10 MB at most, not to stderr."),
+]
 UnitWord = Annotated[
     Literal["record", "user"] | None,
     typer.Option(

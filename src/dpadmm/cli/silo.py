@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from dpadmm.cli import custody, joining, options
+from dpadmm.cli import custody, joining, operations, options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
@@ -136,6 +136,7 @@ def run(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where the coordinator listens; by default that of the invitation."),
     ] = None,
+    log: options.LogFile = None,
 ) -> None:
     """Serve this silo until interrupted: dial the coordinator, answer approved, signed requests and nothing else.
 
@@ -148,8 +149,8 @@ def run(
         files = SiloFiles(directory)
         files.check()
         address = coordinator or files.read_address()
-        log_to_terminal()
-        run_silo(directory, address)
+        log_to_terminal(log)
+        run_silo(directory, address, log=log)
 
 
 app.command()(joining.join)
@@ -199,3 +200,4 @@ def _print_participant(directory: Path) -> None:
 
 
 custody.add_to_silo(app)
+operations.add_to_silo(app)

@@ -5,7 +5,7 @@ import os
 import select
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ def clear_failures() -> Iterator[None]:
     Of any other error the place is shown and not the text: errors of other packages quote the cells they stumble over.
     """
     try:
+        _find_place_for_kernels()
         yield
     except KeyboardInterrupt as stop:
         if stop.args:  # what was paid for and lost must be said; click itself only says that it stopped
@@ -73,6 +74,24 @@ def clear_failures() -> Iterator[None]:
         raise_alone(typer.Exit(FAULT))
 
 
+def _find_place_for_kernels() -> None:
+    """Give numba a folder of this process alone where it would find none for compiled code, and refuse to load.
+
+    So it is where the program was installed by root and is run by a service's user, who has no home.
+    """
+    package, home = Path(__file__).parents[1], os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    places = (package, next(each for each in (Path(home), *Path(home).parents) if each.exists()))
+    if "NUMBA_CACHE_DIR" in os.environ or any(os.access(place, os.W_OK) for place in places):
+        return
+    import atexit
+    import shutil
+    import tempfile
+
+    with suppress(OSError):  # then numba itself says that there is no place
+        os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="dpadmm-kernels-")
+        atexit.register(shutil.rmtree, os.environ["NUMBA_CACHE_DIR"], ignore_errors=True)
+
+
 def _is_output_closed() -> bool:
     """Return whether the output has no reader, and then drop the rest of it: Python would complain of it at its end."""
     watch = select.poll()
@@ -94,11 +113,17 @@ def clear_federation_failures() -> Iterator[None]:
         yield
 
 
-def log_to_terminal() -> None:
-    """Let a service tell what it does, a line each with its time, on standard error."""
+def log_to_terminal(file: Path | None = None) -> None:
+    """Let a service tell what it does, a line each with its time: on standard error, or in a file of bounded size."""
     import logging
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True)
+    handlers: list[logging.Handler] | None = None
+    if file is not None:
+        from dpadmm.operations.logs import FILES, MOST_BYTES, LogFile
+
+        handlers = [LogFile(file)]
+        typer.echo(f"The log is {file}, at most {FILES} files of {MOST_BYTES // 10**6} MB each.", err=True)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True, handlers=handlers)
     for name in ("httpx", "uvicorn.error", "asyncio"):  # they report every poll, and what strangers do
         logging.getLogger(name).setLevel(logging.CRITICAL if name == "asyncio" else logging.WARNING)
 

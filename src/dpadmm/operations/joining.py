@@ -171,14 +171,14 @@ def wait_for_terms(guest: Guest, say: Callable[[str], None]) -> Agreement:
 
 def until_reached(attempt: Callable[[], T], say: Callable[[str], None]) -> T:
     """Dial until the coordinator is reached; say what stands in the way, each reason once."""
-    from dpadmm.engines.https.line import UNREACHED, words_for
+    from dpadmm.engines.https.trouble import FAILURES, words_for
 
     said = ""
     while True:
         try:
             return attempt()
-        except UNREACHED as problem:
-            words = words_for(problem)
+        except FAILURES as problem:
+            words = f"{words_for(problem)}; trying again"
             if words != said:
                 say(words)
             said = words
@@ -187,7 +187,8 @@ def until_reached(attempt: Callable[[], T], say: Callable[[str], None]) -> T:
 
 def _check(answer: "httpx.Response") -> bytes:
     """Return what the coordinator says to a guest; `Refusal` with its words if it says no."""
-    from dpadmm.engines.https.line import CutOff, read_at_most
+    from dpadmm.engines.https.line import read_at_most
+    from dpadmm.engines.https.trouble import CutOff
 
     if answer.status_code in (200, 204):
         return read_at_most(answer, LARGEST_BODY)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.coordinator import Progress
@@ -9,6 +10,7 @@ from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.locks import is_held
 from dpadmm.engines.federation.outcome import FederationOutcome, outcome_of
 from dpadmm.engines.federation.refusal import FederationStopped
+from dpadmm.engines.https.notice import CoordinatorNotice
 
 LOOK_SECONDS = 0.1
 AWAY_SECONDS = 20.0
@@ -34,7 +36,7 @@ def watch(
         while True:
             run.refresh()
             is_done = run.is_done  # before what is shown, so that the end is shown too
-            progress = run.progress()
+            progress = _with_absent(run.progress(), CoordinatorNotice.read(files.status), agreement.digest)
             if progress != last:
                 show(progress)
                 last = progress
@@ -54,3 +56,10 @@ def watch(
             time.sleep(LOOK_SECONDS)
     finally:
         run.close()
+
+
+def _with_absent(progress: Progress, notice: CoordinatorNotice | None, file: str) -> Progress:
+    """Name those who have not joined as waited for, where there are any: until they have, nobody else is asked."""
+    driven = None if notice is None else notice.driven(file)
+    absent = tuple(name for name, _ in progress.epsilon if driven is not None and name in driven.absent)
+    return replace(progress, waiting_for=absent) if absent and progress.waiting_for else progress

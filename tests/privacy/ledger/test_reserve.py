@@ -124,6 +124,17 @@ def test_the_same_key_with_other_content_is_refused_and_logged(ledger, path, too
     assert [entry["event"] for entry in entries(path)[2:]] == ["refusal", "refusal"]
 
 
+def test_the_same_refusal_is_logged_once(ledger, path, tools):
+    """Whoever may ask as often as he likes, as a coordinator, does not make the ledger grow."""
+    tools.reserve(ledger, tools.gaussian(0))
+    for _ in range(3):
+        with pytest.raises(ResumeError):
+            tools.reserve(ledger, replace(tools.gaussian(0), noise_std=2.0))
+    with Ledger.open(path) as again, pytest.raises(ResumeError):
+        tools.reserve(again, replace(tools.gaussian(0), noise_std=2.0))
+    assert [entry["event"] for entry in entries(path)[2:]] == ["refusal"]
+
+
 def test_run_round_agent_and_slot_each_make_a_new_key(ledger, tools):
     tools.reserve(ledger, tools.gaussian(0))
     tools.reserve(ledger, tools.gaussian(0), run="another")

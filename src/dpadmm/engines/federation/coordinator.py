@@ -43,6 +43,9 @@ CREATE TABLE IF NOT EXISTS roster (phase INTEGER, agent INTEGER, envelope BLOB N
 """
 """Apart from the others: files of earlier versions have none. It holds the silos' signed mask keys."""
 
+MOST_NOTES = 10_000
+"""Lines of its log that a run keeps, the latest ones; and all that say whether it is to be driven on."""
+
 _ASKED, _STOPPED, _ENDED = "asked", "stopped", "ended"
 _OTHER_KEY = "The federation file names another coordinator's key than this one's."
 _log = logging.getLogger("dpadmm.coordinator")
@@ -75,10 +78,10 @@ class Request(NamedTuple):
 class Coordinator:
     """One run of a federation, in a file of its own."""
 
-    def __init__(self, path: Path, key: SigningKey, clock: Callable[[], float]) -> None:
-        """Open the run at `path` (see `create`); `clock` gives the time of the log."""
-        self._connection = durable.connect(Path(path), APPLICATION)
-        self._connection.execute(_ROSTER)
+    def __init__(self, path: Path, key: SigningKey | None, clock: Callable[[], float]) -> None:
+        """Open the run at `path` (see `create`); without a key to look at it alone. `clock` gives the log's time."""
+        connect = durable.connect_for_reading if key is None else durable.connect
+        self._connection = connect(Path(path), APPLICATION)
         self._key, self._clock = key, clock
         self._load_phase()
 
@@ -138,7 +141,12 @@ class Coordinator:
 
     def invitation(self) -> bytes:
         """Return the signed invitation; the same for every silo, and harmless to send twice."""
-        return self._key.seal(Join(self.agreement.as_json(), self._parent, self._left_in).encode())
+        return self._sealed(Join(self.agreement.as_json(), self._parent, self._left_in))
+
+    def _sealed(self, told: Message) -> bytes:
+        if self._key is None:
+            raise InputError("This run was opened without a key: it can be looked at, not driven.")
+        return self._key.seal(told.encode())
 
     def accept_joined(self, envelope: bytes) -> int | None:
         """Return the number of the silo that has joined with this answer; `PeerError` if the answer says no.
@@ -169,6 +177,7 @@ class Coordinator:
         if not isinstance(answer, Keyed):
             raise PeerError(f"{self.name(agent)} joined without a mask key: another version?")
         with durable.exclusive(self._connection):
+            self._connection.execute(_ROSTER)
             row = (self.phase, agent, envelope)
             self._connection.execute("INSERT OR IGNORE INTO roster VALUES (?, ?, ?)", row)
         if self._roster()[agent] != envelope:
@@ -189,6 +198,12 @@ class Coordinator:
     def absent(self) -> list[int]:
         """Silos that have not joined since this object was opened, or since they were lost."""
         return [agent for agent in range(len(self.agreement.participants)) if agent not in self._joined]
+
+    def attendance(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return who has joined since this object was opened, and who has not; any thread may ask."""
+        people, joined = self.agreement.participants, self._joined
+        here = tuple(person.name for agent, person in enumerate(people) if agent in joined)
+        return here, tuple(person.name for person in people if person.name not in here)
 
     def waiting_for(self) -> list[int]:
         """Return the silos whose answer to the round under way is missing."""
@@ -211,7 +226,7 @@ class Coordinator:
         waiting = self.waiting_for()
         sent = []
         for agent, told in self._doubts.due(waiting):
-            sent.append(Request.of(agent, self._key.seal(told.encode())))
+            sent.append(Request.of(agent, self._sealed(told)))
             if isinstance(told, Vouchers):
                 self._handed.add(sent[-1].mark)
         return sent + [self._request(agent) for agent in waiting if not self._doubts.is_asking(agent)]
@@ -269,7 +284,7 @@ class Coordinator:
             return
         if self.is_ended:
             raise FederationStopped(f"{self.reason_to_stop()} Agree on a new run, under a new name.")
-        if self.agreement.coordinator != self._key.public:
+        if not self._is_own_key:
             raise InputError(_OTHER_KEY)
         self._note(_ASKED, "somebody asks for this run")
 
@@ -278,7 +293,12 @@ class Coordinator:
         """Whether somebody has asked for the run since it stopped last, and it can be driven on."""
         query = "SELECT event FROM log WHERE event IN (?, ?) ORDER BY rowid DESC LIMIT 1"
         is_asked = self._connection.execute(query, (_ASKED, _STOPPED)).fetchone() == (_ASKED,)
-        return is_asked and not self.is_ended and self.agreement.coordinator == self._key.public
+        return is_asked and not self.is_ended and self._is_own_key
+
+    @property
+    def _is_own_key(self) -> bool:
+        """Whether the terms name the key at hand; who looks at the run alone has none to compare."""
+        return self._key is None or self.agreement.coordinator == self._key.public
 
     @property
     def is_ended(self) -> bool:
@@ -368,7 +388,7 @@ class Coordinator:
         k = self.round + 1
         if (agent, k) not in self._made:
             self._made = {place: made for place, made in self._made.items() if place[1] == k}
-            self._made[agent, k] = Request.of(agent, self._key.seal(self._step(agent, k).encode()))
+            self._made[agent, k] = Request.of(agent, self._sealed(self._step(agent, k)))
         return self._made[agent, k]
 
     def _step(self, agent: int, k: int) -> Step:
@@ -453,3 +473,6 @@ class Coordinator:
         _log.log(logging.INFO if event == _ASKED else logging.WARNING, "%s: %s", event, detail)
         with durable.exclusive(self._connection):
             self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (self._clock(), event, detail))
+            oldest = "SELECT rowid FROM log ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+            forgotten = f"DELETE FROM log WHERE rowid <= ({oldest}) AND event NOT IN (?, ?, ?)"
+            self._connection.execute(forgotten, (MOST_NOTES, _ASKED, _STOPPED, _ENDED))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -45,15 +46,35 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
 
 def connect(path: Path, application: int) -> sqlite3.Connection:
     """Open a file made by `create`; anything else is refused by name."""
+    _check_file(path)
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+    return _checked(connection, path, application, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+
+
+def connect_for_reading(path: Path, application: int) -> sqlite3.Connection:
+    """Open a file made by `create` to look at it: nothing is written, not even beside it, and nobody is kept waiting.
+
+    While it is written, or where that was cut short, the index of its log (`-shm`) is there, and is read as it is;
+    else the file is at rest.
+    """
+    _check_file(path)
+    is_at_rest = not path.with_name(path.name + "-shm").exists()
+    place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_at_rest else 'mode=ro&readonly_shm=1'}"
+    return _checked(sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None), path, application)
+
+
+def _check_file(path: Path) -> None:
     if not path.is_file():
         raise ResumeError(f"There is no file {path}. Was it initialised?")
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+
+
+def _checked(connection: sqlite3.Connection, path: Path, application: int, *settings: str) -> sqlite3.Connection:
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()
         if found != application or not 1 <= version(connection) <= VERSION:
             raise ResumeError(f"{path} is not a file of this kind, or of another version of dpadmm.")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
+        for setting in settings:
+            connection.execute(setting)
     except (sqlite3.Error, ResumeError) as problem:
         connection.close()
         raise ResumeError(f"{path} cannot be used: {problem}.") from problem

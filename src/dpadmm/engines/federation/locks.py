@@ -2,21 +2,35 @@
 
 import contextlib
 import fcntl
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from dpadmm.errors import InputError
+
+_LOOK_SECONDS = 0.5  # whoever only looks whether a lock is held (`is_held`) is gone by then
 
 
 @contextlib.contextmanager
 def sole(path: Path, what: str) -> Iterator[None]:
     """Hold a lock file; `InputError` if another process holds it. It is free again when this process ends."""
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            raise InputError(f"{what} is running already (it holds {path}). End it first.") from problem
+        until = time.monotonic() + _LOOK_SECONDS
+        while not _is_taken(file):
+            if time.monotonic() > until:
+                raise InputError(f"{what} is running already (it holds {path}). End it first.")
+            time.sleep(0.02)
         yield
+
+
+def _is_taken(file: IO[str]) -> bool:
+    """Take a lock if it is free."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def is_held(path: Path) -> bool:

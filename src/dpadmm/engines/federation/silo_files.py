@@ -66,6 +66,11 @@ class SiloFiles:
         return self.directory / "running.lock"
 
     @property
+    def status(self) -> Path:
+        """What the process that serves tells about itself."""
+        return self.directory / "status.json"
+
+    @property
     def certificate(self) -> Path:
         """The TLS certificate of the process that serves, and its key."""
         return self.directory / "tls.pem"

@@ -152,6 +152,10 @@ class Door(uvicorn.Server):
         self._post.close()
         await super().shutdown(sockets)
 
+    def connected(self) -> set[str]:
+        """Return the keys of the silos that have a connection now; any thread may ask."""
+        return {key for key, own in list(self._silos.items()) if own}
+
     def enter(self, connection: SiloConnection) -> None:
         """Take a silo's connection in, no longer a stranger's; its oldest one goes if there are too many."""
         self._strangers.pop(connection, None)

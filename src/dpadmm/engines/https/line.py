@@ -1,8 +1,8 @@
 """A silo at work: it dials its coordinator, waits for letters, answers them one by one, and dials again if cut off."""
 
 import logging
+import os
 import re
-import sqlite3
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,14 +19,15 @@ from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.keys import SigningKey
 from dpadmm.engines.federation.locks import sole
 from dpadmm.engines.federation.policy import Policy
-from dpadmm.engines.federation.refusal import reason_of
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import Records, SiloFiles, records_apart
 from dpadmm.engines.federation.sizes import largest_request
 from dpadmm.engines.https.app import POLL_SECONDS
 from dpadmm.engines.https.certificates import client_context
+from dpadmm.engines.https.notice import SiloNotice, now, telling
 from dpadmm.engines.https.processes import Ended, EndSignals
-from dpadmm.errors import DpadmmError, InputError
+from dpadmm.engines.https.trouble import FAILURES, CutOff, words_for
+from dpadmm.errors import InputError
 
 RETRY_SECONDS = (0.2, 5.0)
 """How soon a silo that is cut off dials again: at first, and at most."""
@@ -46,46 +47,34 @@ LINE_SECONDS = 24 * 3600.0
 DEFAULT_PORT = 9092
 _ADDRESS = re.compile(r"(https://)?(?P<host>[\w.-]+|\[[0-9a-fA-F:.%]+\])(:(?P<port>\d{1,5}))?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_CLOCK_ERRORS = (9, 10)  # OpenSSL: not yet valid, expired
 _log = logging.getLogger("dpadmm.silo")
 
 
-class CutOff(Exception):
-    """The line is down; the message says why."""
+@dataclass(frozen=True)
+class Place:
+    """Where a coordinator listens."""
 
+    host: str
+    port: int
 
-def url_of(address: str) -> httpx.URL:
-    """Return where to dial for HOST or HOST:PORT."""
-    found = _ADDRESS.fullmatch(address)
-    port = 0 if found is None else int(found["port"] or DEFAULT_PORT)
-    if found is None or not 0 < port < 65536:
-        raise InputError(f"The coordinator's address must be HOST or HOST:PORT, got {address!r}.")
-    return httpx.URL(f"https://{found['host']}:{port}")
+    @classmethod
+    def of(cls, address: str) -> "Place":
+        """Read HOST or HOST:PORT; refuse anything else."""
+        found = _ADDRESS.fullmatch(address)
+        port = 0 if found is None else int(found["port"] or DEFAULT_PORT)
+        if found is None or not 0 < port < 65536:
+            raise InputError(f"The coordinator's address must be HOST or HOST:PORT, got {address!r}.")
+        return cls(found["host"].strip("[]"), port)
 
+    @property
+    def url(self) -> str:
+        """The address as a client takes it."""
+        return f"https://[{self.host}]:{self.port}" if ":" in self.host else f"https://{self.host}:{self.port}"
 
-@contextmanager
-def dialled(address: str, key: SigningKey, certificate: Path, coordinators: Iterable[str]) -> Iterator[httpx.Client]:
-    """Yield a client that talks to the coordinators with these keys alone; to other machines by the proxies set here.
-
-    key: who it shows itself as. certificate: where its certificate is kept meanwhile.
-    """
-    url = url_of(address)
-    context = client_context(key, certificate, coordinators)
-    nothing = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # is kept for coordinators, poll by poll
-    with httpx.Client(
-        base_url=url,
-        verify=context,
-        timeout=httpx.Timeout(10.0, read=READ_SECONDS, write=60.0),
-        headers={"accept-encoding": "identity", "user-agent": "dpadmm"},
-        cookies=nothing,
-        event_hooks={"response": [_stay]},
-        trust_env=url.host not in _LOOPBACK,
-    ) as client:
-        yield client
-
-
-UNREACHED = (httpx.HTTPError, CutOff, OSError, sqlite3.Error)
-"""How a line fails, or the machine at this end of it: `words_for` says what it means."""
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this machine, to which no proxy leads."""
+        return self.host in _LOOPBACK
 
 
 @dataclass
@@ -95,12 +84,31 @@ class Line:
     silo: Silo
     address: str
     ending: EndSignals
-    _skew: float = field(default=0.0, init=False)
-    _said: str = field(default="", init=False)
+    log: Path | None = None
+    _skew: int | None = field(default=None, init=False)
+    _said: str = field(default="not dialled yet", init=False)
+    _since: str = field(default_factory=now, init=False)
+    _is_connected: bool = field(default=False, init=False)
+    _answered: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Check the address."""
-        url_of(self.address)
+        Place.of(self.address)
+        self._started = now()
+
+    def notice(self) -> SiloNotice:
+        """Return what there is to tell; any thread may ask."""
+        return SiloNotice(
+            process=os.getpid(),
+            started=self._started,
+            log=None if self.log is None else str(self.log.absolute()),
+            coordinator=self.address,
+            is_connected=self._is_connected,
+            line=self._said,
+            since=self._since,
+            skew_seconds=self._skew,
+            answered=self._answered,
+        )
 
     def serve(self) -> None:
         """Answer letters until a signal comes."""
@@ -118,8 +126,9 @@ class Line:
                         pause = RETRY_SECONDS[0]
             except Ended:
                 return
-            except UNREACHED as problem:
-                self._tell(words_for(problem))
+            except FAILURES as problem:
+                waits = "" if isinstance(problem, CutOff) else "; trying again"
+                self._tell(f"{words_for(problem)}{waits}", is_connected=False)
                 self._sleep(pause)
                 pause = min(2 * pause, RETRY_SECONDS[1])
 
@@ -136,6 +145,7 @@ class Line:
             self._sleep(RETRY_SECONDS[0])  # in case polls come back at once
             return
         self._send(client, messages.mark(letter[messages.SIGNATURE_BYTES :]), self.silo.answer(letter))
+        self._answered = now()
 
     def _send(self, client: httpx.Client, mark: str, reply: bytes) -> None:
         """Let the answer to the letter with this mark leave."""
@@ -150,7 +160,7 @@ class Line:
             self._check_clock(answer)
             if answer.status_code == 403:  # before it is said to be connected, so that a silo with no run logs one line
                 raise CutOff("the coordinator has no open run with this silo; waiting for one")
-            self._tell(f"connected to {self.address}, {_version(answer)}; waiting for requests")
+            self._tell(f"connected to {self.address}, {_version(answer)}; waiting for requests", is_connected=True)
             if answer.status_code == 204:
                 _end(answer)
                 return None
@@ -164,21 +174,59 @@ class Line:
 
     def _check_clock(self, answer: httpx.Response) -> None:
         """Tell once of clocks that differ; nothing depends on them but certificates and the times in logs."""
-        try:
-            theirs = parsedate_to_datetime(answer.headers.get("date", ""))
-            skew = round((datetime.now(UTC) - theirs).total_seconds())
-        except (ValueError, TypeError):  # none, or none with a zone
+        skew = skew_of(answer)
+        if skew is None:
             return
-        if abs(skew) > SKEW_SECONDS and abs(skew - self._skew) > 1:
-            way = "ahead of" if skew > 0 else "behind"
-            _log.warning("this clock is %d s %s the coordinator's: does its time service (NTP) run?", abs(skew), way)
+        if abs(skew) > SKEW_SECONDS and abs(skew - (self._skew or 0)) > 1:
+            _log.warning("%s", skew_words(skew))
         self._skew = skew
 
-    def _tell(self, words: str) -> None:
+    def _tell(self, words: str, *, is_connected: bool) -> None:
         """Say what changes."""
         if words != self._said:
             _log.info("%s", words)
-            self._said = words
+            self._said, self._since, self._is_connected = words, now(), is_connected
+
+
+@contextmanager
+def dialled(address: str, key: SigningKey, certificate: Path, coordinators: Iterable[str]) -> Iterator[httpx.Client]:
+    """Yield a client that talks to the coordinators with these keys alone.
+
+    key: who it shows itself as. certificate: where its certificate is kept meanwhile.
+    """
+    with client_to(Place.of(address), client_context(key, certificate, coordinators)) as client:
+        yield client
+
+
+@contextmanager
+def client_to(place: Place, context: ssl.SSLContext) -> Iterator[httpx.Client]:
+    """Yield a client for one coordinator; it dials other machines than this by the environment's proxies."""
+    nothing = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # is kept for coordinators, poll by poll
+    with httpx.Client(
+        base_url=place.url,
+        verify=context,
+        timeout=httpx.Timeout(10.0, read=READ_SECONDS, write=60.0),
+        headers={"accept-encoding": "identity", "user-agent": "dpadmm"},
+        cookies=nothing,
+        event_hooks={"response": [_stay]},
+        trust_env=not place.is_here,
+    ) as client:
+        yield client
+
+
+def skew_of(answer: httpx.Response) -> int | None:
+    """Return how many seconds this clock is ahead of the one that dated an answer; None where none did."""
+    try:
+        theirs = parsedate_to_datetime(answer.headers.get("date", ""))
+        return round((datetime.now(UTC) - theirs).total_seconds())
+    except (ValueError, TypeError):  # none, or none with a zone
+        return None
+
+
+def skew_words(skew: int) -> str:
+    """Say that clocks differ, and what to look at."""
+    way = "ahead of" if skew > 0 else "behind"
+    return f"this clock is {abs(skew)} s {way} the coordinator's: does its time service (NTP) run?"
 
 
 def read_at_most(answer: httpx.Response, most: int) -> bytes:
@@ -209,35 +257,17 @@ def _version(answer: httpx.Response) -> str:
     return "TLS" if secured is None else str(secured.version())
 
 
-def words_for(problem: Exception) -> str:
-    """Say what a line that is down means, and what to do about it; the text of other packages may quote anything."""
-    cause: BaseException | None = problem
-    while cause is not None and not isinstance(cause, ssl.SSLError):
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _CLOCK_ERRORS:
-        now = datetime.now(UTC).isoformat(timespec="minutes")
-        return f"the coordinator's certificate is not valid by this machine's clock, {now}; check it. Trying again"
-    match problem, cause:
-        case _, ssl.SSLCertVerificationError():
-            return "whoever answers there is not the coordinator of any approved terms; trying again"
-        case _, ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE" | "HTTP_REQUEST"):
-            return "whoever answers there speaks no TLS: is it the coordinator's port? Trying again"
-        case (_, ssl.SSLError()) | (httpx.RemoteProtocolError() | httpx.ReadError() | httpx.WriteError(), _):
-            return "the coordinator hung up: no open run or invitation has this key, or a clock is wrong; trying again"
-        case httpx.TimeoutException(), _:
-            return "the coordinator does not answer in time; trying again"
-        case httpx.HTTPError(), _:
-            return f"the coordinator cannot be reached ({problem}); trying again"
-        case CutOff(), _:
-            return str(problem)
-        case sqlite3.Error(), _:
-            return f"the silo's files cannot be written ({problem}); trying again"
-    told = str(problem) if isinstance(problem.__cause__, DpadmmError) else reason_of(problem)
-    return f"this machine has failed ({told}); trying again"
+def run_silo(
+    directory: Path,
+    address: str,
+    read: Callable[[Policy, Path], Records] = records_apart,
+    *,
+    log: Path | None = None,
+) -> None:
+    """Serve the silo of a directory until a signal comes, alone in it.
 
-
-def run_silo(directory: Path, address: str, read: Callable[[Policy, Path], Records] = records_apart) -> None:
-    """Serve the silo of a directory until a signal comes, alone in it; `read`: how its table is read."""
+    read: how its table is read. log: where the log is written, for whoever asks (`notice`).
+    """
     files = SiloFiles(Path(directory))
     files.check()
     ending = EndSignals()
@@ -246,9 +276,10 @@ def run_silo(directory: Path, address: str, read: Callable[[Policy, Path], Recor
         try:
             silo.check_ledger()
             runs = ", ".join(repr(each.run) for each in silo.agreements()) or "none"
-            line = Line(silo, address, ending)
+            line = Line(silo, address, ending, log)
             _log.info("silo %r serves; approved: %s; coordinator at %s", silo.policy.name, runs, address)
-            line.serve()
+            with telling(files.status, line.notice):
+                line.serve()
             _log.info("silo %r ends", silo.policy.name)
         finally:
             silo.close()

@@ -92,6 +92,11 @@ class PostOffice:
         """Return whether a silo has asked for letters lately."""
         return key in self._polls or time.monotonic() - self._seen.get(key, float("-inf")) < PRESENT_SECONDS
 
+    def seen(self) -> dict[str, float]:
+        """Return when each silo has last asked for letters, in seconds since 1970."""
+        offset = time.time() - time.monotonic()
+        return {key: offset + at for key, at in list(self._seen.items())}
+
     def put(self, key: str, envelope: bytes, box: Mailbox) -> None:
         """Keep a letter for a silo while its box is open; the same letter twice is one."""
         mark = messages.mark(messages.split(envelope)[1])

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from dpadmm.engines.federation.locks import sole
 from dpadmm.engines.https.app import Reception
 from dpadmm.engines.https.certificates import renew, server_context, trust
 from dpadmm.engines.https.door import Door
+from dpadmm.engines.https.notice import CoordinatorNotice, DrivenRun, SiloPresence, now, telling
 from dpadmm.engines.https.post import Mailbox, PostOffice
 from dpadmm.errors import DpadmmError, InputError
 
@@ -41,15 +44,18 @@ class Service:
     files: CoordinatorFiles
     listener: socket.socket
     reception: Reception | None = None
+    log: Path | None = None
     _invited: set[str] = field(default_factory=set)
     _driven: dict[Path, threading.Thread] = field(default_factory=dict)
+    _open: dict[Path, Coordinator] = field(default_factory=dict)
     _done: set[Path] = field(default_factory=set)
     _told: dict[Path, str] = field(default_factory=dict)
     _is_closing: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         """Open the port."""
-        self.key = self.files.key()
+        self.key, self._started = self.files.key(), now()
+        self._host, self._port = self.listener.getsockname()[:2]
         self._context = server_context(self.key, self.files.certificate)
         self._renewed = time.monotonic()
         self._loop = asyncio.new_event_loop()
@@ -57,6 +63,22 @@ class Service:
         self._door = Door(self.post, self._context, self.listener, self.reception)
         self._server = threading.Thread(target=self._serve, name="https", daemon=True)
         self._server.start()
+
+    def notice(self) -> CoordinatorNotice:
+        """Return what there is to tell; any thread may ask."""
+        seen, connected = self.post.seen(), self._door.connected()
+        return CoordinatorNotice(
+            process=os.getpid(),
+            started=self._started,
+            log=None if self.log is None else str(self.log.absolute()),
+            host=self._host,
+            port=self._port,
+            silos=tuple(
+                SiloPresence(key=key, is_connected=key in connected, seen=_time_of(seen.get(key)))
+                for key in sorted(seen.keys() | connected)
+            ),
+            runs=tuple(DrivenRun(path.stem, *run.attendance()) for path, run in list(self._open.items())),
+        )
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -106,6 +128,7 @@ class Service:
                     _log.info(
                         "run %r: driven from round %d of %d", run.agreement.run, max(run.round, 0), run.agreement.rounds
                     )
+                    self._open[path] = run
                     Drive(run, box, time.monotonic).serve()
                 return
             except (sqlite3.Error, OSError) as problem:
@@ -116,6 +139,8 @@ class Service:
                 with contextlib.closing(Coordinator(path, self.key, time.time)) as run:
                     run.stopped("A fault of the program has ended the run; the coordinator's log tells more.")
                 return
+            finally:
+                self._open.pop(path, None)
 
     @contextlib.contextmanager
     def _box(self, agreement: Agreement) -> Iterator[Mailbox]:
@@ -144,6 +169,10 @@ class Service:
         self._loop.close()
 
 
+def _time_of(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(round(seconds), UTC).isoformat()
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that is bound there, `InputError` if it cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -160,13 +189,19 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 @contextlib.contextmanager
-def serving(files: CoordinatorFiles, host: str, port: int, reception: Reception | None = None) -> Iterator[Service]:
-    """Serve a coordinator, alone in its directory, while the block runs; reception: for those who are invited."""
+def serving(
+    files: CoordinatorFiles, host: str, port: int, reception: Reception | None = None, log: Path | None = None
+) -> Iterator[Service]:
+    """Serve a coordinator, alone in its directory, while the block runs.
+
+    reception: for those who are invited. log: where its log is written, for whoever asks.
+    """
     files.check()
     with sole(files.lock, "The coordinator of this directory"):
-        service = Service(files, listen(host, port), reception)
+        service = Service(files, listen(host, port), reception, log)
         service.start()
         try:
-            yield service
+            with telling(files.status, service.notice):
+                yield service
         finally:
             service.close()

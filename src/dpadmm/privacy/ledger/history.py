@@ -89,6 +89,7 @@ class Account:
     created: dict[str, Any]
     reader: Reader = field(default_factory=Reader)
     refusals: int = 0
+    refused: set[tuple[str, ...]] = field(default_factory=set)
     profiles: list[KeptProfile] = field(default_factory=list)
     answers: dict[str, dict[int, str]] = field(default_factory=dict)
 
@@ -127,6 +128,7 @@ class Account:
                 self.budget = Budget(**content["budget"])
             case Kind.REFUSAL:
                 self.refusals += 1
+                self.refused.add(what_was_refused(content))
             case Kind.PROFILE:
                 self.profiles.append(KeptProfile.read(content))
             case Kind.ANSWER:
@@ -136,6 +138,11 @@ class Account:
                 self.profiles.clear()  # they are counts of another table
             case Kind.CREATED | Kind.MIGRATION:
                 pass
+
+
+def what_was_refused(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what tells one refusal from another: it is recorded once, however often the same is asked for."""
+    return tuple(str(content.get(name, "")) for name in ("run", "algorithm", "detail"))
 
 
 @contextmanager

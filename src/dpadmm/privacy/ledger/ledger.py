@@ -243,7 +243,8 @@ class Ledger(OpenHistory):
                 store.append(self._connection, [entry for entry, is_new in rows if is_new])
             else:
                 content = {"run": run, "algorithm": algorithm, "releases": len(asks), "detail": str(refusal)}
-                store.append(self._connection, [writer.next(Kind.REFUSAL, content)])
+                if history.what_was_refused(content) not in self._account.refused:  # asked in vain, it fills no disk
+                    store.append(self._connection, [writer.next(Kind.REFUSAL, content)])
         if refusal is not None:
             raise refusal
         return Receipt(

@@ -1,0 +1,194 @@
+"""What administrators of a federation do: `status`, `doctor` and `unit` of `dpadmm silo` and `dpadmm coordinator`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpadmm.cli.terminal import clear_federation_failures, print_json, print_line
+
+if TYPE_CHECKING:
+    from dpadmm.operations.checkups import Checkup
+    from dpadmm.operations.units import ServiceUnit
+
+WATCH_SECONDS = 2.0
+"""How often a screen that is watched is drawn anew."""
+
+Silo = Annotated[Path, typer.Argument(metavar="DIR", help="The silo's directory.")]
+Coordinator = Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")]
+
+
+def add_to_silo(app: typer.Typer) -> None:
+    """Let `dpadmm silo` have these commands."""
+    app.command("status")(silo_status)
+    app.command("doctor")(silo_doctor)
+    app.command("unit")(silo_unit)
+
+
+def add_to_coordinator(app: typer.Typer) -> None:
+    """Let `dpadmm coordinator` have these commands."""
+    app.command("status")(coordinator_status)
+    app.command("doctor")(coordinator_doctor)
+    app.command("unit")(coordinator_unit)
+
+
+def silo_status(
+    directory: Silo,
+    json: Json = False,
+    watch: Watch = False,
+    check_data: Annotated[
+        bool, typer.Option("--check-data", help="Read the table, and compare it with the ledger.")
+    ] = False,
+) -> None:
+    """Show how this silo stands: is it serving, connected, what is spent and left, every run, the latest refusals.
+
+    Reads only: while the silo serves, or while it does not. Example: dpadmm silo status clinic --watch
+    """
+    with clear_federation_failures():
+        from dpadmm.operations.screens import silo_screen
+        from dpadmm.operations.silo_status import silo_status as status_of
+
+        if json:
+            told = status_of(directory, is_data_checked=check_data).document()
+            print_json({"command": "silo status", **told})
+            return
+        _show(lambda width: silo_screen(status_of(directory, is_data_checked=check_data), width), is_watched=watch)
+
+
+def coordinator_status(directory: Coordinator, json: Json = False, watch: Watch = False) -> None:
+    """Show how this coordinator stands: is it serving, every run, who has joined, who has answered, who is awaited.
+
+    Reads only: while the coordinator serves, or while it does not. Example: dpadmm coordinator status coordinator
+    """
+    with clear_federation_failures():
+        from dpadmm.operations.coordinator_status import coordinator_status as status_of
+        from dpadmm.operations.screens import coordinator_screen
+
+        if json:
+            print_json({"command": "coordinator status", **status_of(directory).document()})
+            return
+        _show(lambda width: coordinator_screen(status_of(directory), width), is_watched=watch)
+
+
+def _show(draw: Callable[[int], list[str]], *, is_watched: bool) -> None:
+    """Print a screen, or draw it until Ctrl-C and leave the last one."""
+    import time
+
+    def drawn() -> str:
+        return "\n".join(draw(_width()))
+
+    if not is_watched:
+        print_line(drawn())
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    try:
+        with Live(Text(drawn()), screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(Text(drawn()), refresh=True)
+                time.sleep(WATCH_SECONDS)
+    except KeyboardInterrupt:
+        print_line(drawn())
+
+
+def _width() -> int:
+    import shutil
+
+    from dpadmm.operations.screens import WIDTH
+
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def silo_doctor(
+    directory: Silo,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens; by default as the silo last dialled."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find out what keeps this silo from working: files, table, ledger, disk, clock, and the way to the coordinator.
+
+    Reads the table. Safe beside a silo that serves. Exit code 1 if anything must be done.
+    Example: dpadmm silo doctor clinic --coordinator federation.example.org:9092
+    """
+    with clear_federation_failures():
+        from dpadmm.operations.silo_doctor import examine_silo
+
+        _tell("silo doctor", directory, examine_silo(directory, coordinator), is_json=json)
+
+
+def coordinator_doctor(directory: Coordinator, json: Json = False) -> None:
+    """Find out what keeps this coordinator from working: files, disk, clock, and its port as silos find it.
+
+    Safe beside a coordinator that serves. Exit code 1 if anything must be done.
+    Example: dpadmm coordinator doctor coordinator
+    """
+    with clear_federation_failures():
+        from dpadmm.operations.coordinator_doctor import examine_coordinator
+
+        _tell("coordinator doctor", directory, examine_coordinator(directory), is_json=json)
+
+
+def _tell(command: str, directory: Path, found: "list[Checkup]", *, is_json: bool) -> None:
+    """Print findings; end with exit code 1 where there is a problem."""
+    from dpadmm.operations.checkups import document, has_problem
+    from dpadmm.operations.screens import checkup_screen
+
+    if is_json:
+        print_json({"command": command, "directory": str(directory.absolute()), **document(found)})
+    else:
+        print_line("\n".join(checkup_screen(found, _width())))
+    if has_problem(found):
+        raise typer.Exit(1)
+
+
+def silo_unit(
+    directory: Silo,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens; by default that of the invitation."),
+    ] = None,
+) -> None:
+    """Print a systemd unit that serves this silo, as the owner of its directory, with few rights.
+
+    Example: dpadmm silo unit clinic > dpadmm-silo-clinic.service
+    """
+    with clear_federation_failures():
+        from dpadmm.engines.federation.silo_files import SiloFiles
+        from dpadmm.operations.units import silo_unit as unit_of
+
+        files = SiloFiles(directory)
+        files.check()
+        _print_unit(unit_of(directory, coordinator or files.read_address()))
+
+
+def coordinator_unit(
+    directory: Coordinator,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "0.0.0.0",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
+) -> None:
+    """Print a systemd unit that serves this coordinator, as the owner of its directory, with few rights.
+
+    Example: dpadmm coordinator unit coordinator --port 9092 > dpadmm-coordinator.service
+    """
+    with clear_federation_failures():
+        from dpadmm.operations.units import coordinator_unit as unit_of
+
+        _print_unit(unit_of(directory, host, port))
+
+
+def _print_unit(unit: "ServiceUnit") -> None:
+    """Print the unit alone; what to do with it goes to standard error."""
+    typer.echo(unit.text, nl=False)
+    for hint in unit.hints:
+        typer.echo(f"Note: {hint}", err=True)
+    typer.echo(
+        f"Save it as /etc/systemd/system/{unit.name}.service; then `systemctl daemon-reload` and `systemctl enable "
+        f"--now {unit.name}`. Its log: `journalctl -u {unit.name}`.",
+        err=True,
+    )

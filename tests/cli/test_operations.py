@@ -1,0 +1,181 @@
+"""`status`, `doctor` and `unit` as commands, logs in files: what is printed where, how wide, and how they end."""
+
+import json
+import os
+import pty
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+from dpadmm.cli import terminal
+from dpadmm.cli.main import app
+from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.tables import read_table
+from dpadmm.engines.https.service import free_port
+from dpadmm.operations.rehearsal import prepared, wait_until
+from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
+
+RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason"
+PROCESS_KEYS = "process started log coordinator is_connected line since skew_seconds answered"
+KEYS = {
+    "silo status": "command name directory noise is_serving process budget data runs refusals",
+    "coordinator status": "command directory is_serving process runs",
+    "silo doctor": "command directory has_problem checks",
+    "coordinator doctor": "command directory has_problem checks",
+}
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+
+def keys_of(told):
+    """All keys within a JSON value."""
+    inside = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
+    return {*(told if isinstance(told, dict) else ()), *(key for each in inside for key in keys_of(each))}
+
+
+@pytest.fixture
+def federation(place):
+    """A coordinator and the silos north and south, which have approved three rounds with test noise."""
+    tables = {name: read_table(place / f"{name}.csv") for name in ("north", "south")}
+    schema = Schema.load("schema.json")
+    return prepared(place, tables, schema, p_admm_terms(schema, 3, 1.0), rehearsal_policy, (2.0, 1e-5))
+
+
+def narrow(*words):
+    """Return what a command prints in a terminal of 80 columns."""
+    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "80", "TERM": "dumb"})
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    return result.stdout
+
+
+@pytest.mark.parametrize("words", KEYS)
+def test_the_keys_of_json_stay(federation, cli, words):
+    what, command = words.split()
+    result = cli.run(what, command, "coordinator" if what == "coordinator" else "north", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert " ".join(told) == KEYS[words]
+    assert all(f"`{key}`" in PAGE.read_text() for key in keys_of(told))
+    if words == "silo status":
+        assert set(told["runs"][0]) == set(RUN_KEYS.split())
+        assert told["runs"][0]["state"] == "approved"
+    if command == "doctor":
+        assert {"check", "health", "words", "advice"} == set(told["checks"][0])
+        assert {each["health"] for each in told["checks"]} == {"ok", "warning"}
+
+
+def test_a_federation_as_its_administrators_see_it(federation, programs, cli):
+    """Serving, connected, awaited by name, joined, finished, stopped; while another process does it."""
+    port = free_port()
+    silo = ("--coordinator", f"127.0.0.1:{port}")
+    assert "Serving   NO" in narrow("silo", "status", "north")
+    served = programs.start("coordinator", "run", "coordinator", "--port", str(port), "--log", "coordinator.log")
+    programs.wait(served, "The log is coordinator.log, at most 5 files of 10 MB each.")
+    programs.wait(served, "listens on")
+    north = programs.start("silo", "run", "north", *silo)
+    programs.wait(north, "no open run with this silo's key")
+    watched = programs.start("federate", "federation.toml", "--coordinator", "coordinator")
+    programs.wait(watched, "round 0/3; waiting for south; epsilon: north 0, south 0")
+
+    told = narrow("coordinator", "status", "coordinator")
+    assert f"Listens   on 127.0.0.1, port {port}" in told
+    assert "Log       " in told
+    assert "    north  connected, joined, epsilon 0" in told
+    assert "    south  away, has not joined, AWAITED, epsilon 0" in told
+    wait_until(lambda: "connected to 127.0.0.1" in narrow("silo", "status", "north"), 20.0, "the silo's notice")
+    told = cli.ask("silo", "status", "north")
+    assert told["is_serving"]
+    assert set(told["process"]) == set(PROCESS_KEYS.split())
+    assert told["process"]["is_connected"]
+    assert told["process"]["process"] == north.popen.pid
+    assert told["runs"][0]["state"] == "joined"
+    assert "ok       HTTP      the coordinator answers, and has an open run" in narrow(
+        "silo", "doctor", "north", "--coordinator", f"127.0.0.1:{port}"
+    )
+
+    programs.start("silo", "run", "south", *silo)
+    programs.wait(watched, "Done after 3 rounds")
+    assert "finished, p-admm, round 3 of 3; epsilon 1 of 1" in narrow("silo", "status", "north")
+    assert "finished; p-admm, round 3 of 3" in narrow("coordinator", "status", "coordinator")
+    assert programs.end(served, signal.SIGTERM) == 0
+    log = Path("coordinator.log")
+    assert "run 'rehearsal': round 3 of 3 is complete" in log.read_text()
+    assert "round 3 of 3" not in served.log.read_text()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert "Serving   NO; the last process was started" in narrow("coordinator", "status", "coordinator")
+
+
+@pytest.mark.parametrize("words", [("silo", "status", "north"), ("coordinator", "status", "coordinator")])
+def test_a_screen_that_is_watched_ends_with_ctrl_c(federation, programs, words):
+    ours, theirs = pty.openpty()
+    watching = subprocess.Popen(
+        programs.words(*words, "--watch"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    shown = b""
+    while b"Serving   NO" not in shown:
+        shown += os.read(ours, 65536)
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(30) == 0
+    os.close(ours)
+
+
+def test_the_doctors_exit_code_says_whether_anything_must_be_done(federation, cli):
+    assert cli.run("silo", "doctor", "north").exit_code == 0
+    assert cli.run("coordinator", "doctor", "coordinator").exit_code == 0
+    Path("north/silo.key").chmod(0o644)
+    result = cli.run("silo", "doctor", "north")
+    assert result.exit_code == 1
+    assert "PROBLEM  key" in result.stdout
+    assert cli.run("silo", "doctor", "nowhere").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("silo", "unit", "north", "--coordinator", "h:1"), ("coordinator", "unit", "coordinator")]
+)
+def test_a_unit_alone_is_on_standard_output(federation, cli, words):
+    result = cli.run(*words)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("[Unit]\n")
+    assert result.stdout.endswith("WantedBy=multi-user.target\n")
+    assert "/etc/systemd/system/dpadmm-" in result.stderr
+
+
+def test_units_refuse_what_could_not_be_served(federation, cli):
+    assert "HOST or HOST:PORT" in cli.run("silo", "unit", "north", "--coordinator", "a b").stderr
+    assert "is a coordinator's directory" in cli.run("silo", "unit", "coordinator", "--coordinator", "h:1").stderr
+    assert "is a silo's directory" in cli.run("coordinator", "unit", "north").stderr
+
+
+def test_a_log_is_never_written_behind_the_table(federation, cli):
+    before = Path("north.csv").read_bytes()
+    result = cli.run("silo", "run", "north", "--coordinator", "127.0.0.1:9", "--log", "north.csv")
+    assert result.exit_code == 2
+    assert "north.csv is there already, and is no log of this program" in result.stderr
+    assert Path("north.csv").read_bytes() == before
+
+
+def test_compiled_code_finds_a_private_place_where_nothing_can_be_written(monkeypatch):
+    """As for a service's user without a home, of a program that root has installed."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    terminal._find_place_for_kernels()
+    assert "NUMBA_CACHE_DIR" not in os.environ
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    terminal._find_place_for_kernels()
+    place = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    terminal._find_place_for_kernels()
+    assert os.environ["NUMBA_CACHE_DIR"] == str(place)
+    place.rmdir()
