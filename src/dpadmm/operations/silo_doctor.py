@@ -30,7 +30,7 @@ _OPEN = (RunState.APPROVED, RunState.JOINED, RunState.RUNNING)
 
 
 def examine_silo(directory: Path, coordinator: str | None) -> list[Checkup]:
-    """Look at everything; `coordinator`: HOST:PORT, by default where the last process dialled, or where the silo was invited."""
+    """Look at everything; `coordinator`: HOST:PORT, by default where it dialled last, or was invited."""
     files = SiloFiles(Path(directory))
     files.check()
     notice = SiloNotice.read(files.status)
