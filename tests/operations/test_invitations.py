@@ -21,7 +21,7 @@ from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.messages import Join, Register
-from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.policy import FULLY_CERTIFIED, Policy
 from dpadmm.engines.federation.refusal import MessageError, Refusal
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.https import app
@@ -95,6 +95,7 @@ def test_an_invitation_says_all_that_a_silo_needs_and_is_its_owners_alone(world)
     assert len(keys) == 3
     assert world.key.public not in keys
     assert stat.S_IMODE(world.study.invitation("north").stat().st_mode) == 0o600
+    assert stat.S_IMODE(world.study.directory.stat().st_mode) == 0o700
 
 
 def test_all_register_and_get_terms_that_their_rules_and_budgets_allow(world):
@@ -172,6 +173,9 @@ REFUSED = {
     "alike in case": ({}, ("North", "north", "south"), "North, north would be invited twice"),
     "alike to the eye": ({}, ("caf\u00e9", "cafe\u0301", "south"), "would be invited twice"),
     "no number": ({"relation": "add-or-remove", "nominal_records": -3}, NAMES, "nominal_records must be"),
+    "a number too many": ({"nominal_records": 100}, NAMES, "otherwise none"),
+    "a number too few": ({"relation": "add-or-remove"}, NAMES, "otherwise none"),
+    "who sees less than silos": ({"view": "peer"}, NAMES, "view must be one of"),
     "no key": ({"coordinator": "zz"}, NAMES, "64 hex digits"),
     "no address": ({"address": "a\nb"}, NAMES, "address"),
 }
@@ -212,6 +216,25 @@ def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_stu
         check_silo(world.invitation("south"), silo)
     with pytest.raises(InputError, match="cannot count both"):
         check_silo(replace(world.invitation("north"), view="eavesdropper", colluders=None), silo)
+
+
+def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
+    world = World(tmp_path, colluders=0, records_per_person=3, silos_per_person=2)
+    screening = Screening.of("blank", "error", "error")
+    (tmp_path / "bare.csv").write_text("30,1,1\n40,2,-1\n")
+    schema = Schema((Numeric("column1", 0, 120), Numeric("column2", 0, 10)), ThresholdLabel("column3", 0))
+    invitation = replace(world.invitation("north"), schema=schema.to_json())
+    rules = OwnRules(
+        data=tmp_path / "bare.csv", budget_epsilon=1.0, screening=screening, has_header=False, least_noise=0.25
+    )
+    make_silo(invitation, tmp_path / "north", rules)
+    policy = Silo(tmp_path / "north").policy
+    assert (policy.screening, policy.has_header, policy.least_noise) == (screening, False, 0.25)
+    assert (policy.colluders, policy.records_per_person, policy.silos_per_person) == (0, 3, 2)
+    assert "noisy-gradients" in policy.methods
+    plain = replace(invitation, view="eavesdropper", colluders=None)
+    make_silo(plain, tmp_path / "plain", rules)
+    assert Silo(tmp_path / "plain").policy.methods == FULLY_CERTIFIED
 
 
 def test_a_budget_that_could_never_pay_is_refused_before_anything_is_made(world):
@@ -469,6 +492,26 @@ def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, c
     assert guest.terms() == terms
     world.study.publish(replace(terms, **change))
     with pytest.raises(Refusal, match=words):
+        guest.terms()
+
+
+def test_what_the_coordinator_has_not_signed_as_terms_is_none(offered, monkeypatch):
+    world, guest, terms = offered
+    body = Join(terms.as_json(), "", 0).encode()
+    told = {
+        "signature": SigningKey.new().seal(body),
+        "something else than terms": world.key.seal(Register("asthma", "north", "").encode()),
+    }
+    for words, envelope in told.items():
+        monkeypatch.setattr(Studies, "terms", lambda *_, envelope=envelope: envelope)
+        with pytest.raises(Refusal, match=words):
+            guest.terms()
+
+    def refuse(*_):
+        raise Refusal("not \x1b[2J today " + "x" * 5000)
+
+    monkeypatch.setattr(Studies, "terms", refuse)
+    with pytest.raises(Refusal, match=r"The coordinator refuses: not \\x1b\[2J today x{400,}\.\.\.$"):
         guest.terms()
 
 
