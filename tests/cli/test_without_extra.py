@@ -10,8 +10,11 @@ FEDERATION = {
     "silo show": "silo show north",
     "silo approve": "silo approve north federation.toml --yes",
     "silo run": "silo run north --coordinator 127.0.0.1:9092",
+    "silo new-data": "silo new-data north --data north.csv",
+    "silo rotate-key": "silo rotate-key north",
     "coordinator init": "coordinator init coordinator",
     "coordinator run": "coordinator run coordinator",
+    "coordinator rotate-key": "coordinator rotate-key coordinator",
     "federate": "federate federation.toml --coordinator coordinator",
     "federate --local": "federate --local 2",
 }
