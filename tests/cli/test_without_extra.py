@@ -19,8 +19,11 @@ FEDERATION = {
     "coordinator status": "coordinator status coordinator",
     "coordinator doctor": "coordinator doctor coordinator",
     "coordinator unit": "coordinator unit coordinator",
+    "silo new-data": "silo new-data north --data north.csv",
+    "silo rotate-key": "silo rotate-key north",
     "coordinator init": "coordinator init coordinator",
     "coordinator run": "coordinator run coordinator",
+    "coordinator rotate-key": "coordinator rotate-key coordinator",
     "federate": "federate federation.toml --coordinator coordinator",
     "federate --local": "federate --local 2",
 }

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.datasets.schema import Screening
+from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Missing, NoiseOrigin
 from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.messages import Joined, Stepped
@@ -131,6 +132,14 @@ def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
         change(star, star.place / "s0.csv")
     assert star.agreement.digest not in [each.digest for each in star.first.agreements()]
     assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.log())
+
+
+def test_a_package_that_does_not_know_closed_runs_does_not_open_the_state(worlds, star):
+    """It would answer them."""
+    worlds.answered(star)
+    star.first._connection.execute("PRAGMA user_version = 2")
+    change(star, worlds.grown(star), may_close=True)
+    assert durable.version(star.first._connection) == 3
 
 
 def test_a_run_that_goes_on_without_somebody_does_not_go_on_from_an_abandoned_one(worlds, tmp_path):
