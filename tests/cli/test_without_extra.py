@@ -29,11 +29,11 @@ FEDERATION = {
 }
 IMPORT_THE_CORE = """
 import pkgutil, sys
-for name in ("uvicorn", "cryptography", "httpx"):
+for name in ("uvicorn", "cryptography", "httpx", "flwr"):
     sys.modules[name] = None  # importing it fails, as where it is not installed
 import dpadmm
 names = [module.name for module in pkgutil.walk_packages(dpadmm.__path__, "dpadmm.")]
-core = [name for name in names if not name.startswith("dpadmm.engines.https.")]
+core = [name for name in names if not name.startswith(("dpadmm.engines.https.", "dpadmm.engines.flower."))]
 for name in core:
     __import__(name)
 print(len(core))
