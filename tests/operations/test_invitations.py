@@ -216,6 +216,9 @@ def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_stu
         check_silo(world.invitation("south"), silo)
     with pytest.raises(InputError, match="cannot count both"):
         check_silo(replace(world.invitation("north"), view="eavesdropper", colluders=None), silo)
+    other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0)).to_json()
+    with pytest.raises(InputError, match="another schema"):
+        check_silo(replace(world.invitation("north"), schema=other), silo)
 
 
 def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
