@@ -81,7 +81,7 @@ def test_a_federation_as_its_administrators_see_it(federation, programs, cli):
     programs.wait(served, "The log is coordinator.log, at most 5 files of 10 MB each.")
     programs.wait(served, "listens on")
     north = programs.start("silo", "run", "north", *silo)
-    programs.wait(north, "no open run with this silo's key")
+    programs.wait(north, "no open run or invitation has this key")
     watched = programs.start("federate", "federation.toml", "--coordinator", "coordinator")
     programs.wait(watched, "round 0/3; waiting for south; epsilon: north 0, south 0")
 

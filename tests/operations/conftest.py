@@ -11,12 +11,13 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+from tests.contracts.in_memory import Carried, InMemory
+
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles
-from dpadmm.engines.federation.transport import Carried, InMemory
 from dpadmm.engines.https.service import free_port
 from dpadmm.operations.rehearsal import Rehearsal, coordinating, prepared
 from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy

@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_read_hides_no_other(federation):
 def test_who_is_there_as_the_serving_process_tells(federation, waiting):
     """South has joined and waits; north is away and is the only one who is awaited."""
     from dpadmm.engines.federation.silo import Silo
-    from dpadmm.engines.https.line import Line
+    from dpadmm.engines.https.line import Line, dialled
 
     files = federation.rehearsal.coordinator
     with closing(opened(federation)) as run:
@@ -98,7 +98,9 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
 
         with closing(Silo(federation.rehearsal.silos["south"].directory)) as silo:
             line = Line(silo, address, Patience())
-            with line._client({federation.rehearsal.agreement.coordinator}) as client:
+            with dialled(
+                address, silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]
+            ) as client:
                 line._exchange(client)
                 waiting(lambda: status_of(federation).runs[0].silos[1].has_joined)
                 north, south = status_of(federation).runs[0].silos
@@ -149,9 +151,14 @@ def test_the_log_of_a_run_keeps_its_latest_lines(federation, monkeypatch):
     monkeypatch.setattr("dpadmm.engines.federation.coordinator.MOST_NOTES", 5)
     assert MOST_NOTES > 1000
     with closing(opened(federation)) as run:
+        run.ask()
         for number in range(20):
-            run.ask()
-            run.stopped(f"reason {number}")
-        assert [detail for _, event, detail in run.log() if event == "stopped"][-1] == "reason 19"
-        assert len(run.log()) == 5
-        assert run.reason_to_stop() == "reason 19"
+            run._note("refused", f"number {number}")
+        assert [detail for _, event, detail in run.log() if event == "refused"] == [
+            f"number {n}" for n in range(15, 20)
+        ]
+        assert run.is_wanted  # that is kept, however much comes after it
+        run.end("over")
+        for number in range(20):
+            run._note("refused", f"number {number}")
+        assert run.is_ended

@@ -373,13 +373,13 @@ def test_a_coordinator_whose_certificate_is_not_valid_yet_by_this_clock(federati
 def test_a_silo_that_waits_for_letters_is_not_disturbed(federation, waiting):
     """Its wait goes on, its connection stays, its certificate's file is the same, and it gets its next letter."""
     from dpadmm.engines.federation.silo import Silo
-    from dpadmm.engines.https.line import Line
+    from dpadmm.engines.https.line import Line, dialled
 
     asked(federation)
     with federation.served() as (service, address), closing(Silo(federation.north.directory)) as silo:
         waiting(lambda: service.notice().runs)
         line, key = Line(silo, address, Patience()), silo.public_key
-        with line._client({federation.rehearsal.agreement.coordinator}) as client:
+        with dialled(address, silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]) as client:
             line._exchange(client)  # joins
             letters = []
             waiter = threading.Thread(target=lambda: letters.append(client.get("/next").content), daemon=True)

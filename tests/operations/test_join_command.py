@@ -1,6 +1,7 @@
 """`dpadmm silo join`: what it leaves as it was until the owner has approved, and when it asks whatever it was told."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+from dpadmm.cli.approval import confirm
 from dpadmm.cli.main import app
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.engines.federation.agreement import Aggregation, Agreement, Participant
@@ -16,6 +18,7 @@ from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.silo import Silo
+from dpadmm.errors import InputError
 from dpadmm.operations.invitations import Invitation, Studies
 from dpadmm.operations.joining import Guest
 
@@ -145,3 +148,24 @@ def test_fingerprints_come_from_the_owner_and_are_shown_when_they_agree(terms):
     assert agreed.exit_code == 0
     assert f"{south}  confirmed" in agreed.output
     assert Silo("north").agreements() == terms
+
+
+@pytest.mark.parametrize("key", ["aggregate"], indirect=True)
+def test_a_mistyped_fingerprint_leaves_a_confirmed_one_as_it_was(terms):
+    join("--data", "north.csv", "--budget-epsilon", "2", typed="")
+    silo, agreement = Silo("north"), terms[0]
+    for each in agreement.participants[1:]:
+        silo.confirm_peer(each.name, fingerprint(each.key))
+    with pytest.raises(InputError, match="another key for south"):
+        confirm(silo, agreement, f"south={fingerprint(SigningKey.new().public)}")
+    assert silo.unconfirmed(agreement) == []
+
+
+def test_terms_are_not_drafted_under_a_key_that_no_invitation_names(key):
+    place = CoordinatorFiles(Path("coordinator"))
+    place.key_file.unlink()
+    SigningKey.create(place.key_file)
+    words = ["federate", "--study", "asthma", "--coordinator", "coordinator", "--yes"]
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 2
+    assert "name an earlier key of this coordinator" in refused.stderr

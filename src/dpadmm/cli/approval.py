@@ -48,19 +48,20 @@ def ask_fingerprints(silo: "Silo", agreement: "Agreement") -> None:
 
 
 def confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
-    """Keep a fingerprint that the owner has typed; one that is not in the terms is told at once."""
+    """Keep a fingerprint that the owner has typed; one that is not in the terms is told at once, and not kept."""
+    from dpadmm.engines.federation.keys import fingerprint, read_fingerprint
     from dpadmm.errors import InputError
 
     name, is_pair, digits = told.rpartition("=")
     if not is_pair:
         raise InputError(f"--peer takes NAME=FINGERPRINT, got {told!r}.")
-    agreement.agent(name)  # refuses a name that is not in the terms
-    silo.confirm_peer(name, digits)
-    if name in silo.unconfirmed(agreement):
+    person = agreement.participants[agreement.agent(name)]  # refuses a name that is not in the terms
+    if read_fingerprint(name, digits) != read_fingerprint(name, fingerprint(person.key)):
         raise InputError(
             f"The terms name another key for {name} than the one with the fingerprint that you were told, "
             f"{digits}. Do not approve them; find out who wrote them."
         )
+    silo.confirm_peer(name, digits)
 
 
 def _sight_words(terms: "AgreedRun") -> str:

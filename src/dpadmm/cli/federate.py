@@ -178,6 +178,11 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
     study = Studies(files).find(name)
     if study.terms() is None:
         asked = study.announced()
+        if asked.coordinator != files.key().public:
+            raise InputError(
+                f"The invitations to {name!r} name an earlier key of this coordinator; no silo would take its terms. "
+                "Announce a new study: `dpadmm coordinator invite`."
+            )
         _await_silos(study, files)
         made = make_draft(study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records)
         print_line(str(made.plan))

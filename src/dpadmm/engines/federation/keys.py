@@ -104,6 +104,16 @@ def fingerprint(key: str) -> str:
     return "-".join(digits[place : place + 8] for place in range(0, 32, 8))
 
 
+def read_fingerprint(name: str, told: str) -> str:
+    """Return the 32 digits of a fingerprint as people write it; `InputError` if it is none."""
+    digits = "".join(sign for sign in told.lower() if sign not in "-: ")
+    if len(digits) != 32 or not all(sign in "0123456789abcdef" for sign in digits):
+        raise InputError(
+            f"The fingerprint of {name} must be 32 hex digits, as `dpadmm silo show` prints it there; got {told!r}."
+        )
+    return digits
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Write a new file that only its owner can read, whole or not at all; an existing one is refused."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")

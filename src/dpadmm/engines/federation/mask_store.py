@@ -5,12 +5,11 @@ import sqlite3
 from dataclasses import replace
 
 from dpadmm.engines.federation.agreement import Agreement
-from dpadmm.engines.federation.keys import fingerprint
+from dpadmm.engines.federation.keys import fingerprint, read_fingerprint
 from dpadmm.engines.federation.masking import Roster, masks_among, read_roster
 from dpadmm.engines.federation.messages import Step
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.terms import AgreedRun
-from dpadmm.errors import InputError
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
 
 # Made when a silo is opened: files of earlier versions have none.
@@ -32,12 +31,8 @@ class MaskStore:
 
     def confirm(self, name: str, told: str) -> None:
         """Keep the fingerprint of a participant's identity key, as its owner has told it."""
-        digits = "".join(sign for sign in told.lower() if sign not in "-: ")
-        if len(digits) != 32 or not all(sign in "0123456789abcdef" for sign in digits):
-            raise InputError(
-                f"The fingerprint of {name} must be 32 hex digits, as `dpadmm silo show` prints it there; got {told!r}."
-            )
-        self._connection.execute("INSERT OR REPLACE INTO peers VALUES (?, ?)", (name, digits))
+        row = name, read_fingerprint(name, told)
+        self._connection.execute("INSERT OR REPLACE INTO peers VALUES (?, ?)", row)
 
     def unconfirmed(self, agreement: Agreement, own: str) -> list[str]:
         """Return who takes part, beside the silo `own`, with an identity key that its owner has not confirmed."""
