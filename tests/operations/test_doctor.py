@@ -288,10 +288,13 @@ def test_without_approved_terms_nobody_can_tell_who_it_is(federation, tmp_path):
     assert "only approved terms can tell" in worst(checks, "TLS")
 
 
-def test_the_right_coordinator_without_a_run_is_fine(federation):
+@pytest.mark.parametrize("host", ["127.0.0.1", "LocalHost"])
+def test_the_right_coordinator_without_a_run_is_fine(federation, host):
     with federation.served() as (_, address):
-        checks = examined(federation, address)
+        checks = examined(federation, address.replace("127.0.0.1", host))
         assert not has_problem(checks)
+        assert not found(checks, "proxy")
+        assert len(found(checks, "name")) == (host != "127.0.0.1")
         ((health, words),) = found(checks, "HTTP")
         assert health is Health.OK
         assert "no open run with this silo's key yet" in words
