@@ -22,7 +22,7 @@ from dpadmm.operations.rehearsal import prepared, wait_until
 from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
 
 RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason"
-PROCESS_KEYS = "process started log coordinator is_connected line since skew_seconds answered"
+PROCESS_KEYS = "pid started log coordinator is_connected line since skew_seconds answered"
 KEYS = {
     "silo status": "command name directory noise is_serving process budget data runs refusals",
     "coordinator status": "command directory is_serving process runs",
@@ -95,7 +95,7 @@ def test_a_federation_as_its_administrators_see_it(federation, programs, cli):
     assert told["is_serving"]
     assert set(told["process"]) == set(PROCESS_KEYS.split())
     assert told["process"]["is_connected"]
-    assert told["process"]["process"] == north.popen.pid
+    assert told["process"]["pid"] == north.popen.pid
     assert told["runs"][0]["state"] == "joined"
     assert "ok       HTTP      the coordinator answers, and has an open run" in narrow(
         "silo", "doctor", "north", "--coordinator", f"127.0.0.1:{port}"

@@ -111,7 +111,7 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
         assert service.notice().driven(federation.file.stem).absent == ("north",)
     assert not is_held(files.lock)
     assert the_run(federation).state is DriveState.RESTING
-    assert CoordinatorNotice.read(files.status).process
+    assert CoordinatorNotice.read(files.status).pid
 
 
 class Patience:

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import socketserver
+import sqlite3
 import sys
 import threading
 from contextlib import ExitStack, closing
@@ -26,6 +27,7 @@ from dpadmm.operations.checkups import Health, document, has_problem
 from dpadmm.operations.coordinator_doctor import examine_coordinator
 from dpadmm.operations.rehearsal import coordinating
 from dpadmm.operations.silo_doctor import examine_silo
+from dpadmm.operations.silo_status import silo_status
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +75,13 @@ def older_state(federation):
     federation.north.state.with_suffix(".old").replace(federation.north.state)
 
 
+def lost_key(federation):
+    """One payment's key is gone from the ledger: it could be paid for twice, or not at all."""
+    federation.drive(answers=12)
+    with closing(sqlite3.connect(federation.ledger, isolation_level=None)) as ledger:
+        ledger.execute("DELETE FROM keys WHERE round = 1")
+
+
 def changed_table(federation):
     table = federation.rehearsal.place / "north.csv"
     table.write_text(table.read_text().replace("73.125", "61.5"))
@@ -117,6 +126,7 @@ FAULTS = {
     "schema ": (lambda f: f.north.schema.write_text("{}"), "schema"),
     "ledger": (older_ledger, "it is an older copy"),
     "ledger ": (older_state, "it is an older copy. Put the newest one back."),
+    "ledger  ": (lost_key, "the table of keys does not match the entries"),
     "budget": (small_budget, "run 'rehearsal' does not fit"),
     "runs": (forbidden_method, "'rehearsal' would be refused: north does not allow the method"),
 }
@@ -131,6 +141,17 @@ def test_a_fault_is_found_by_name_and_no_cell_is_shown(federation, fault):
     problems = [each.words for each in checks if each.check == fault.strip() and each.health is Health.PROBLEM]
     assert any(words in each for each in problems), [(each.check, each.line) for each in checks]
     assert not any(cell in json.dumps(document(checks)) for cell in ("73.125", "61.5", "secret"))
+
+
+def test_the_text_of_errors_that_are_not_ours_is_not_shown(federation, monkeypatch):
+    def stumbles(*_):
+        raise ValueError("could not convert 73.125")
+
+    for place in ("silo_doctor", "silo_status"):
+        monkeypatch.setattr(f"dpadmm.operations.{place}.policy_records", stumbles)
+    told = [*map(str, examined(federation)), str(silo_status(federation.north.directory, is_data_checked=True))]
+    assert worst(examined(federation), "table") == "ValueError, whose text may quote a record"
+    assert not any("73.125" in each for each in told)
 
 
 def test_files_of_another_user(federation, monkeypatch):
@@ -288,10 +309,13 @@ def test_without_approved_terms_nobody_can_tell_who_it_is(federation, tmp_path):
     assert "only approved terms can tell" in worst(checks, "TLS")
 
 
-def test_the_right_coordinator_without_a_run_is_fine(federation):
+@pytest.mark.parametrize("host", ["127.0.0.1", "LocalHost"])
+def test_the_right_coordinator_without_a_run_is_fine(federation, host):
     with federation.served() as (_, address):
-        checks = examined(federation, address)
+        checks = examined(federation, address.replace("127.0.0.1", host))
         assert not has_problem(checks)
+        assert not found(checks, "proxy")
+        assert len(found(checks, "name")) == (host != "127.0.0.1")
         ((health, words),) = found(checks, "HTTP")
         assert health is Health.OK
         assert "no open run with this silo's key yet" in words

@@ -22,7 +22,7 @@ SILO = SiloStatus(
     noise="test",
     is_serving=True,
     process=SiloNotice(
-        process=123456,
+        pid=123456,
         started=TIME,
         log=LONG,
         coordinator="h" * 100 + ":9092",
@@ -53,7 +53,7 @@ SILO = SiloStatus(
 COORDINATOR = CoordinatorStatus(
     directory=LONG,
     is_serving=True,
-    process=CoordinatorNotice(process=1, started=TIME, log=LONG, host="0.0.0.0", port=9092),
+    process=CoordinatorNotice(pid=1, started=TIME, log=LONG, host="0.0.0.0", port=9092),
     runs=(
         CoordinatorRun(
             file="ab" * 32,

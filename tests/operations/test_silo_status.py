@@ -25,7 +25,7 @@ from dpadmm.operations.silo_status import SHOWN_REFUSALS, RunState, silo_status
 from dpadmm.privacy.ledger import open_for_reading
 
 NOTICE = SiloNotice(
-    process=7,
+    pid=7,
     started="2026-01-01T00:00:00+00:00",
     log=None,
     coordinator="h:1",
@@ -158,6 +158,9 @@ def test_after_a_crash_what_is_in_the_log_of_the_file_counts(federation, unchang
     assert (federation.north.directory / "state.db-wal").stat().st_size
     with unchanged():
         assert silo_status(federation.north.directory).refusals[0].detail == "the last words"
+    (federation.north.directory / "state.db-shm").unlink()
+    with unchanged(), pytest.raises(ResumeError, match="the index of its log is gone"):
+        silo_status(federation.north.directory)
 
 
 @pytest.mark.parametrize("change", [None, "61.5", "not a number"])

@@ -1,6 +1,7 @@
 """Units for systemd: words that it reads back as they were, and a program that starts by them."""
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -34,8 +35,15 @@ def settings(text: str) -> dict[str, list[str]]:
 
 
 def words(value: str) -> list[str]:
-    """A command as systemd splits it: its quotes and backslashes are a shell's, `%%` is a percent, `$$` a dollar."""
-    return [word.replace("$$", "$").replace("%%", "%") for word in shlex.split(value)]
+    """A command as systemd splits and expands it: its quotes and backslashes are a shell's."""
+    return [
+        re.sub(r"\$(\$|\w+)", lambda found: "$" * (found[1] == "$"), specified(word)) for word in shlex.split(value)
+    ]
+
+
+def specified(word: str) -> str:
+    """A word once specifiers are expanded: `%%` is a percent, any other stands for something else."""
+    return re.sub("%(.)", lambda found: "%" if found[1] == "%" else f"<{found[1]}>", word)
 
 
 @pytest.fixture
@@ -111,7 +119,7 @@ def test_a_proxy_of_this_terminal_is_not_the_services(federation, monkeypatch):
 def test_words_come_back_as_they_were(text):
     if text.endswith("\\"):
         return
-    assert shlex.split(quoted(text))[0].replace("%%", "%") == text
+    assert list(map(specified, shlex.split(quoted(text)))) == [text]
 
 
 @pytest.mark.parametrize("text", ["a\nb", " a", "a\\", "a\x1bb"])
@@ -142,6 +150,13 @@ def test_systemd_takes_it(awkward, federation, tmp_path, monkeypatch):
         assert complaints(tmp_path / f"{unit.name}.service", unit.text) == []
         wrong = unit.text.replace("ProtectSystem=strict", "ProtectSystem=perhaps")
         assert len(complaints(tmp_path / f"{unit.name}.service", wrong)) == 1
+
+
+def test_awkward_paths_come_back(awkward):
+    told = settings(silo_unit(awkward, NOWHERE).text)
+    assert words(told["ExecStart"][0])[3] == str(awkward)
+    assert specified(told["WorkingDirectory"][0]) == str(awkward)
+    assert list(map(specified, shlex.split(told["ReadWritePaths"][0]))) == [str(awkward)]
 
 
 def test_the_program_starts_by_it(awkward, tmp_path):

@@ -32,10 +32,14 @@ _OPEN, _NOT_OPEN = (404, 429), 403
 
 @dataclass
 class Call:
-    """How far a call got: whom it dialled and reached, whose certificate made when it saw, what was answered."""
+    """How far a call got: whom it dialled and reached, whose certificate made when it saw, what was answered.
+
+    own: the coordinator's host and port as the client writes them.
+    """
 
     place: "Place"
-    dialled: tuple[str, int] | None = None
+    own: tuple[str, int] = ("", 0)
+    dialled: tuple[str, int] = ("", 0)
     is_reached: bool = False
     is_secured: bool = False
     made: datetime | None = None
@@ -46,7 +50,7 @@ class Call:
     @property
     def is_proxied(self) -> bool:
         """Whether it went to a proxy of the environment."""
-        return self.dialled is not None and self.dialled != (self.place.host, self.place.port)
+        return self.dialled != self.own
 
     @property
     def days_apart(self) -> int:
@@ -95,11 +99,10 @@ def call(place: "Place", key: SigningKey, coordinators: Collection[str]) -> Call
     with TemporaryDirectory(prefix="dpadmm-doctor-") as folder:
         context = client_context(key, Path(folder) / "tls.pem", coordinators)
         try:
-            with (
-                client_to(place, context) as client,
-                client.stream("GET", _PAGE, timeout=SECONDS, extensions={"trace": made.note}) as answer,
-            ):
-                made.status, made.skew = answer.status_code, skew_of(answer)
+            with client_to(place, context) as client:
+                made.own = made.dialled = client.base_url.raw_host.decode(), place.port
+                with client.stream("GET", _PAGE, timeout=SECONDS, extensions={"trace": made.note}) as answer:
+                    made.status, made.skew = answer.status_code, skew_of(answer)
         except FAILURES as failure:
             made.failure = failure
     return made
@@ -108,7 +111,7 @@ def call(place: "Place", key: SigningKey, coordinators: Collection[str]) -> Call
 def told(made: Call, *, has_terms: bool) -> Iterator[Checkup]:
     """Say what came of a call, step by step, up to the one that failed."""
     where = f"{made.place.host}, port {made.place.port}"
-    if made.is_proxied and made.dialled is not None:
+    if made.is_proxied:
         yield good("proxy", f"dials by {made.dialled[0]}, port {made.dialled[1]}, as HTTPS_PROXY says")
     names = list(_named(made))
     yield from names
@@ -127,7 +130,7 @@ def told(made: Call, *, has_terms: bool) -> Iterator[Checkup]:
 
 def _named(made: Call) -> Iterator[Checkup]:
     """Look up the name that was dialled; an address needs none."""
-    host = made.place.host if made.dialled is None else made.dialled[0]
+    host = made.dialled[0]
     with contextlib.suppress(ValueError):
         ip_address(host)
         return
@@ -141,7 +144,7 @@ def _named(made: Call) -> Iterator[Checkup]:
 
 def _not_reached(made: Call) -> Checkup:
     if isinstance(_cause(made.failure), ConnectionRefusedError):
-        host, port = made.dialled or (made.place.host, made.place.port)
+        host, port = made.dialled
         advice = "is `dpadmm coordinator run` running there, on that port and not on 127.0.0.1 alone?"
         return problem("port", f"nobody listens on {host}, port {port}", _PROXY if made.is_proxied else advice)
     return problem("port", made.words, "does a firewall drop it? It must let TCP out to this port, or name a proxy")

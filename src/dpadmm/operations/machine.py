@@ -109,7 +109,7 @@ def lock(path: Path, notice: SiloNotice | CoordinatorNotice | None, start: str) 
             "serving", "a process serves, but tells nothing of itself", "is its disk full, or its version another?"
         )
     else:
-        yield good("serving", f"process {notice.process} since {time_words(notice.started)}")
+        yield good("serving", f"process {notice.pid} since {time_words(notice.started)}")
 
 
 def time_service() -> Iterator[Checkup]:

@@ -89,7 +89,7 @@ def _process_words(is_serving: bool, notice: SiloNotice | CoordinatorNotice | No
         return "NO" if notice is None else f"NO; the last process was started {time_words(notice.started)}"
     if notice is None:
         return "yes, but the process tells nothing: its disk is full, or it is of another version"
-    return f"yes, process {notice.process} since {time_words(notice.started)}"
+    return f"yes, process {notice.pid} since {time_words(notice.started)}"
 
 
 def _budget_words(budget: BudgetStatus) -> str:

@@ -11,7 +11,7 @@ from dpadmm.engines.https import notice
 from dpadmm.engines.https.notice import CoordinatorNotice, DrivenRun, SiloNotice, SiloPresence, telling
 
 SILO = SiloNotice(
-    process=1,
+    pid=1,
     started="2026-01-01T00:00:00+00:00",
     log=None,
     coordinator="host:9092",
@@ -22,7 +22,7 @@ SILO = SiloNotice(
     answered=None,
 )
 COORDINATOR = CoordinatorNotice(
-    process=1,
+    pid=1,
     started="2026-01-01T00:00:00+00:00",
     log="/var/log/x",
     host="0.0.0.0",
@@ -66,7 +66,7 @@ def test_changes_are_told_and_nothing_else_is_written(tmp_path, monkeypatch, foe
 
 def test_what_an_earlier_process_told_is_gone_at_once(tmp_path):
     place = tmp_path / "status.json"
-    place.write_text(json.dumps({"process": 99}))
+    place.write_text(json.dumps({"pid": 99}))
     (tmp_path / "status.json.new").mkdir()  # so that nothing new can be written
     with telling(place, lambda: SILO):
         assert not place.exists()
@@ -85,7 +85,7 @@ def test_where_it_cannot_be_written_nobody_is_disturbed_and_nothing_old_stays(tm
     assert SiloNotice.read(place).is_connected
 
 
-@pytest.mark.parametrize("text", ["", "nothing", "[]", "{}", '{"process": 1}', '{"silos": 3, "runs": []}'])
+@pytest.mark.parametrize("text", ["", "nothing", "[]", "{}", '{"pid": 1}', '{"silos": 3, "runs": []}'])
 def test_what_is_no_notice_is_none(tmp_path, text):
     place = tmp_path / "status.json"
     place.write_text(text)

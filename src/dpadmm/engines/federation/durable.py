@@ -58,7 +58,12 @@ def connect_for_reading(path: Path, application: int) -> sqlite3.Connection:
     else the file is at rest.
     """
     _check_file(path)
-    is_at_rest = not path.with_name(path.name + "-shm").exists()
+    log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    is_at_rest = not index.exists()
+    if is_at_rest and log.exists() and log.stat().st_size:
+        raise ResumeError(
+            f"{path} was not closed, and the index of its log is gone. Start what serves it: that mends it."
+        )
     place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_at_rest else 'mode=ro&readonly_shm=1'}"
     return _checked(sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None), path, application)
 

@@ -99,7 +99,7 @@ class Line:
     def notice(self) -> SiloNotice:
         """Return what there is to tell; any thread may ask."""
         return SiloNotice(
-            process=os.getpid(),
+            pid=os.getpid(),
             started=self._started,
             log=None if self.log is None else str(self.log.absolute()),
             coordinator=self.address,

@@ -25,7 +25,7 @@ class SiloNotice:
     is ahead of the coordinator's. answered: when the last answer left. log: the file, None for standard error.
     """
 
-    process: int
+    pid: int
     started: str
     log: str | None
     coordinator: str
@@ -66,7 +66,7 @@ class DrivenRun:
 class CoordinatorNotice:
     """A coordinator's process, where it listens, who is there, and what it drives."""
 
-    process: int
+    pid: int
     started: str
     log: str | None
     host: str

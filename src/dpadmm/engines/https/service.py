@@ -68,7 +68,7 @@ class Service:
         """Return what there is to tell; any thread may ask."""
         seen, connected = self.post.seen(), self._door.connected()
         return CoordinatorNotice(
-            process=os.getpid(),
+            pid=os.getpid(),
             started=self._started,
             log=None if self.log is None else str(self.log.absolute()),
             host=self._host,
