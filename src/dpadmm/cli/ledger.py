@@ -184,7 +184,7 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
         profile = "" if run.profile_epsilon is None else f"{run.profile_epsilon:.3g}"
         of_silos = str(run.silos or "in sum")  # one noise that hides all silos together belongs to none of them
         figures = (str(run.releases), of_silos, f"{run.alone_epsilon:.6g}", profile, run.last_time[:19])
-        table.add_row(*map(cell, (run.run, run.algorithm, *(f"version {run.version}" for _ in versions), *figures)))
+        table.add_row(*map(cell, (run.run, run.algorithm, *(str(run.version) for _ in versions), *figures)))
     Console(highlight=False).print(table)
 
 

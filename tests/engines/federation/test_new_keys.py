@@ -56,6 +56,14 @@ def test_a_state_of_an_earlier_version_belongs_to_the_key_it_is_found_with(star)
     assert durable.version(star.first._connection) == 3  # a package that does not compare them does not open it
 
 
+def test_the_next_key_would_survive_a_power_cut_before_the_state_names_it(star, monkeypatch):
+    order, sync, name = [], identity.sync_directory, identity.set_key
+    monkeypatch.setattr(identity, "sync_directory", lambda place: (order.append("sync"), sync(place)))
+    monkeypatch.setattr(identity, "set_key", lambda *args: (order.append("state"), name(*args)))
+    rotate(star)
+    assert order == ["sync", "state", "sync", "sync"]
+
+
 def test_an_old_key_is_destroyed_on_demand(star):
     star.first.close()
     secret = star.first.files.key.read_bytes()

@@ -26,7 +26,9 @@ def next_place(path: Path) -> Path:
 def next_key(path: Path) -> SigningKey:
     """Return the key that comes after the one in `path`; one that an interrupted change has left is taken."""
     place = next_place(path)
-    return SigningKey.load(place) if place.exists() else SigningKey.create(place)
+    key = SigningKey.load(place) if place.exists() else SigningKey.create(place)
+    sync_directory(place.parent)  # before anything says that it is the one
+    return key
 
 
 def put_into_use(path: Path, *, is_old_kept: bool) -> Path | None:
