@@ -74,10 +74,10 @@ class Installed:
         return {each["name"].lower(): each["version"] for each in json.loads(listed)}
 
 
-def lower_bounds() -> dict[str, str]:
-    """Return the lowest version of each direct dependency, federations included; one that names none fails."""
+def lower_bounds(extra: str = "federation") -> dict[str, str]:
+    """Return the lowest version of each direct dependency, with those of an extra; one that names none fails."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = project["dependencies"] + project["optional-dependencies"]["federation"]
+    declared = project["dependencies"] + project["optional-dependencies"][extra]
     matches = {line: re.fullmatch(r"([\w-]+)>=([\d.]+)(,.*)?", line) for line in declared}
     assert all(matches.values()), [line for line, match in matches.items() if match is None]
     return {match[1]: match[2] for match in matches.values() if match is not None}
@@ -135,11 +135,13 @@ def test_the_documented_commands_find_all_they_need(command, checkout, wheel, tm
         assert wheel.name in (ROOT / "docs" / "index.md").read_text()
     else:
         assert "Would install" in said
-        assert all((f"{name}-" in said) == ("federation" in command) for name in EXTRA)
+        assert all((f"{name}-" in said) == ("[" in command) for name in EXTRA)
+        assert ("flwr-" in said) == ("flower" in command)
 
 
 def test_the_documents_say_how_to_install():
-    assert {"pip install .", "pip install '.[federation]'", "pip wheel --no-deps ."} == set(pip_commands())
+    extras = {"pip install '.[federation]'", "pip install '.[flower]'"}
+    assert {"pip install .", "pip wheel --no-deps ."} | extras == set(pip_commands())
 
 
 def test_the_core_brings_no_extra(installed):
@@ -195,3 +197,14 @@ def test_with_the_extra_there_are_federations(installed, wheel):
     assert done.returncode == 0, done.stderr
     assert "Done after 2 rounds" in done.stdout
     assert "Warning" not in done.stderr
+
+
+def test_the_lowest_flower_has_all_that_its_apps_need(wheel, tmp_path):
+    """It asks for newer packages than we do, so that all others are the newest."""
+    succeed(sys.executable, "-m", "venv", tmp_path / "venv", folder=tmp_path)
+    (tmp_path / "lowest.txt").write_text(f"flwr=={lower_bounds('flower')['flwr']}\n")
+    made = Installed(tmp_path / "venv", tmp_path, ("--constraint", str(tmp_path / "lowest.txt")))
+    made.install(f"{wheel}[flower]")
+    apps = "import dpadmm.engines.flower.client, dpadmm.engines.flower.server"
+    succeed(tmp_path / "venv" / "bin" / "python", "-c", apps, folder=tmp_path)
+    assert made.versions().keys() >= set(EXTRA)

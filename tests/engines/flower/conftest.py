@@ -1,4 +1,4 @@
-"""Fixtures: SuperNodes in this process."""
+"""Fixtures: SuperNodes in this process, and Flower's own commands."""
 
 import importlib.util
 import sys
@@ -7,15 +7,26 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="session")
-def grids():
-    """The helpers in grids.py."""
+def loaded(name: str):
+    """Return the helpers in a file beside this one."""
     pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
-    spec = importlib.util.spec_from_file_location("flower_grids", Path(__file__).parent / "grids.py")
+    spec = importlib.util.spec_from_file_location(f"flower_{name}", Path(__file__).parent / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def grids():
+    """The helpers in grids.py."""
+    return loaded("grids")
+
+
+@pytest.fixture(scope="session")
+def stocks():
+    """The helpers in stock.py."""
+    return loaded("stock")
 
 
 @pytest.fixture

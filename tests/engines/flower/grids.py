@@ -5,6 +5,10 @@ from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
+
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
