@@ -111,7 +111,7 @@ def _table(view: SiloView, runs: Sequence[SiloRun]) -> Iterator[Checkup]:
         try:
             confirmed = ledger.confirm([table])
         except LedgerError as refusal:
-            advice = "put the table back; data that have changed need a new silo"
+            advice = "put the table back, or go on with a changed one: `dpadmm silo new-data`"
             yield problem("table", f"{view.policy.data}: {first_sentence(str(refusal))}", advice)
             return
         yield good("table", f"{view.policy.data} can be read, and is the one that the ledger knows")

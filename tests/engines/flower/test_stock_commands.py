@@ -7,9 +7,10 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
+from tests.contracts.in_memory import InMemory
+
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.transport import InMemory
 from dpadmm.operations.rehearsal import prepared
 from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.reporting.model import ReleasedModel
