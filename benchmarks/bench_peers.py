@@ -73,7 +73,7 @@ def main(words: Sequence[str] | None = None) -> None:
         for name in names:
             with ThreadPoolExecutor(asked.workers) as pool:
                 list(pool.map(partial(bench.measure, name=name), chosen))
-    write_pages(bench, names, chosen, asked.pages, time.monotonic() - begin)
+    write_pages(bench, names, chosen, asked.pages)
     say(f"done; scores of single fits: {bench.results.path.name}")
 
 

@@ -103,8 +103,8 @@ DIFFPRIVLIB = {"C": 1.0, "norm": 1.0, "max_iter": 100}
 DIFFPRIVLIB_GRID = {"C": (1e-4, 1e-3, 0.01, 0.1, 1.0), "norm": (0.3, 1.0), "max_iter": (300,)}
 OPACUS = {"lr": 0.5, "epochs": 10, "batch": 256, "clip": 1.0}
 OPACUS_GRID = {"lr": (0.1, 0.5, 2.0, 8.0), "epochs": (4, 16, 64), "batch": (4096,)}
-DP_GD_GRID = {"rounds": (5, 20, 80, 320, 1280), "step": (1.0, 4.0, 16.0, 64.0)}
-OBJECTIVE_GRID = {"share": (0.001, 0.005, 0.02, 0.08, 0.3, 0.6)}
+DP_GD_GRID = {"rounds": (10, 40, 160, 640), "step": (0.3, 1.0, 3.0, 10.0, 30.0), "clip": (0.1, 0.3, 1.0)}
+OBJECTIVE_GRID = {"share": (0.001, 0.005, 0.02, 0.08, 0.3, 0.6), "norm": (0.25, 0.5, 1.0)}
 ADMM = {"method": "admm", "rounds": 10, "penalty": 100.0, "clip": 1.0, "noise": "laplace"}
 ADMM_GRID = {
     "rounds": (3, 12, 48, 192),
@@ -118,8 +118,8 @@ def _pooled_peers(scaling: Scaling) -> tuple[Contender, ...]:
     view = View.TRUSTED
     constant = {"constant": 0.3 if scaling is Scaling.PROFILE else 0.5}
     pure = PURE_PROFILE if scaling is Scaling.PROFILE else PURE
-    objective = {"method": "objective", "share": 0.5} | constant
-    descent = {"method": "dp-gd", "rounds": 40, "step": 3.0} | constant
+    objective = {"method": "objective", "share": 0.5, "norm": 1.0} | constant
+    descent = {"method": "dp-gd", "rounds": 40, "step": 3.0, "clip": 1.0} | constant
     return (
         *_pair("diffprivlib", "diffprivlib LogisticRegression", "diffprivlib_logistic", view, scaling, DIFFPRIVLIB,
                DIFFPRIVLIB_GRID, pure, environment="diffprivlib"),
@@ -133,7 +133,7 @@ def _pooled_peers(scaling: Scaling) -> tuple[Contender, ...]:
 
 def _silo_peers(scaling: Scaling) -> tuple[Contender, ...]:
     constant = {"constant": 0.3 if scaling is Scaling.PROFILE else 0.5}
-    each = {"method": "silo-objectives", "share": 0.5} | constant
+    each = {"method": "silo-objectives", "share": 0.5, "norm": 1.0} | constant
     return (
         *_pair("admm", "inexact ADMM of APPFL's authors", "own_methods", View.EAVESDROPPER, scaling, ADMM | constant,
                ADMM_GRID, APPROXIMATE),

@@ -20,23 +20,37 @@ CURVATURE = 0.25
 """Most curvature of the logistic loss of a row of norm 1."""
 
 
-def gradient_noise(epsilon: float, delta: float, rounds: int, records: int) -> float:
+def gradient_noise(epsilon: float, delta: float, rounds: int, records: int, clip: float = 1.0) -> float:
     """Return the deviation per coordinate for `rounds` mean gradients of records, one of which may be replaced."""
-    return 2.0 / records * math.sqrt(rounds) / float(m_of(epsilon, delta))
+    return 2.0 * clip / records * math.sqrt(rounds) / float(m_of(epsilon, delta))
 
 
 def descend(
-    rows: np.ndarray, signs: np.ndarray, *, rounds: int, step: float, noise_std: float, rng: np.random.Generator
+    rows: np.ndarray,
+    signs: np.ndarray,
+    *,
+    rounds: int,
+    step: float,
+    clip: float,
+    noise_std: float,
+    rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return DP-GD: full gradients with noise, the mean of the last half of the models."""
+    """Return DP-GD: full gradients of clipped records with noise, the mean of the last half of the models."""
+    lengths = np.linalg.norm(rows, axis=1)
     model, total, kept = np.zeros(rows.shape[1]), np.zeros(rows.shape[1]), 0
     for k in range(rounds):
         slopes = -signs * expit(-signs * (rows @ model.astype(rows.dtype)))
+        slopes = slopes * clipped(slopes, lengths, clip)
         gradient = slopes @ rows / len(rows) + noise_std * rng.standard_normal(len(model))
         model = model - step * gradient
         if 2 * k >= rounds - 1:
             total, kept = total + model, kept + 1
     return total / kept
+
+
+def clipped(slopes: np.ndarray, lengths: np.ndarray, clip: float) -> np.ndarray:
+    """Return the factors that bring every record's gradient, of norm |slope| length, to norm `clip` at most."""
+    return np.minimum(1.0, clip / np.maximum(np.abs(slopes) * lengths, 1e-30))
 
 
 @dataclass(frozen=True)
@@ -150,7 +164,7 @@ def inexact_admm(
         sent = []
         for place, (rows, signs) in enumerate(silos):
             slopes = -signs * expit(-signs * (rows @ model.astype(rows.dtype)))
-            slopes = slopes * np.minimum(1.0, clip / np.maximum(np.abs(slopes) * lengths[place], 1e-300))
+            slopes = slopes * clipped(slopes, lengths[place], clip)
             gradient = slopes @ rows / len(rows)
             drawn = rng.laplace(size=width) if noise.is_laplace else rng.standard_normal(width)
             own = model + (duals[place] - gradient + noise.scale / len(rows) * drawn) / penalty

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,6 +71,14 @@ class Results:
         with self._lock, self.path.open("a") as file:
             self._lines[digest, cell] = found
             file.write(json.dumps([digest, cell, found]) + "\n")
+
+    def total(self, names: Collection[str]) -> tuple[int, float]:
+        """Return how many fits on these data sets the figures rest on, and their hours of processor time."""
+        current = set(self._digests.values())
+        lines = [
+            found for (digest, cell), found in self._lines.items() if digest in current and cell.data in names
+        ]  # fmt: skip
+        return len(lines), sum(line.get(PROCESSOR, 0.0) for line in lines) / 3600
 
     def _digest(self, contender: Contender) -> str:
         if contender.name not in self._digests:

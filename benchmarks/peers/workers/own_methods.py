@@ -12,16 +12,18 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from peers import own
 
 
-def unit_rows(features: np.ndarray, rows: Rows, constant: float) -> np.ndarray:
-    """Return rows of norm at most 1, a constant feature included."""
-    part = np.float32(np.sqrt(1 - constant**2) / rows.norm)
-    return np.hstack([features * part, np.full((len(features), 1), constant, dtype=np.float32)])
+def unit_rows(features: np.ndarray, norm: float, constant: float) -> np.ndarray:
+    """Return rows of norm at most 1, a constant feature included; those longer than `norm` are shortened."""
+    lengths = np.maximum(np.linalg.norm(features, axis=1, keepdims=True) / norm, 1.0)
+    part = np.float32(np.sqrt(1 - constant**2) / norm)
+    return np.hstack([features * part / lengths, np.full((len(features), 1), constant, dtype=np.float32)])
 
 
 def fit(job: Job, rows: Rows) -> Probabilities:
     """Fit with the method that the settings name."""
     wanted = job.settings
-    train, everything = (unit_rows(each, rows, wanted["constant"]) for each in (rows.train, rows.everything))
+    norm = rows.norm * wanted.get("norm", 1.0)
+    train, everything = (unit_rows(each, norm, wanted["constant"]) for each in (rows.train, rows.everything))
     signs = 2 * rows.labels.astype(np.float32) - 1
     model = METHODS[wanted["method"]](job, train, signs, rows.silo, np.random.default_rng(job.seed))
     return expit(everything.astype(np.float64) @ model)
@@ -29,9 +31,10 @@ def fit(job: Job, rows: Rows) -> Probabilities:
 
 def dp_gd(job: Job, train: np.ndarray, signs: np.ndarray, silo: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Noisy full gradients of all records."""
-    rounds = job.settings["rounds"]
-    noise_std = own.gradient_noise(job.epsilon, job.delta, rounds, len(train))
-    return own.descend(train, signs, rounds=rounds, step=job.settings["step"], noise_std=noise_std, rng=rng)
+    rounds, clip = job.settings["rounds"], job.settings["clip"]
+    noise_std = own.gradient_noise(job.epsilon, job.delta, rounds, len(train), clip)
+    step = job.settings["step"] / clip  # in units of what a record can move
+    return own.descend(train, signs, rounds=rounds, step=step, clip=clip, noise_std=noise_std, rng=rng)
 
 
 def objective(job: Job, train: np.ndarray, signs: np.ndarray, silo: np.ndarray, rng: np.random.Generator) -> np.ndarray:
