@@ -1,6 +1,7 @@
 """Every peer's own environment, made once from its pinned requirements and kept under `.bench/`."""
 
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,8 @@ def make(folder: Path, name: str, say: Callable[[str], None]) -> None:
 
 def _refuse_cuda(planned: subprocess.CompletedProcess[bytes]) -> None:
     """Gigabytes of graphics libraries would not make a linear model better."""
-    if CUDA in planned.stdout.decode():
+    names = [each["metadata"]["name"] for each in json.loads(planned.stdout)["install"]]
+    if any(name.startswith(CUDA) for name in names):
         sys.exit(
             "pip would install a CUDA build of torch. Point it at CPU wheels, for instance with PIP_FIND_LINKS or "
             "PIP_EXTRA_INDEX_URL, or leave Opacus out with --contenders."
