@@ -154,7 +154,9 @@ def _beside(board: Board, own: Figure, among: Sequence[Contender], name: str, ep
     if found is None:
         return "-"
     title = found[0].title.split(",")[0].removesuffix(" LogisticRegression").removesuffix(" DP-SGD")
-    return f"{said(found[1])} {title}: {word_for(own, found[1])}"
+    word = word_for(own, found[1])
+    lower = ", theirs lower" if word == "level" and found[1].mean < own.mean else ""
+    return f"{said(found[1])} {title}: {word}{lower}"
 
 
 def tally(board: Board, among: Sequence[Contender], view: View) -> tuple[str, list[str]]:
