@@ -9,9 +9,10 @@ export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
 
 CORE := --extend-exclude 'src/dpadmm/engines/(https|flower)/' --optional-dependencies-dev-groups dev,docs,federation,flower
-ALL := --exclude '\.venv' --ignore DEP002,DEP004
+# Peers' packages are imported only by workers that run in the peers' own environments.
+ALL := --exclude '\.venv|\.bench|benchmarks/peers/workers/(diffprivlib|opacus)_' --ignore DEP002,DEP004
 
-.PHONY: demo test test-all lint bench bench-accuracy docs clean
+.PHONY: demo test test-all lint bench bench-accuracy bench-peers docs clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpadmm needs Python 3.11 or newer')"
@@ -45,8 +46,12 @@ bench: $(VENV)/.installed
 bench-accuracy: $(VENV)/.installed
 	$(BIN)/python benchmarks/accuracy.py $(ARGS)
 
+# Beside diffprivlib, Opacus and others, in environments of their own under .bench; under an hour. ARGS="--sets heart" for a part.
+bench-peers: $(VENV)/.installed
+	$(BIN)/python benchmarks/bench_peers.py $(ARGS)
+
 docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .bench site build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,181 @@
+"""Writes docs/peers.md, and the short table of README.md between its marks."""
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from peers.contenders import Contender, Kind, Scaling, View
+from peers.environments import requirements
+from peers.measuring import FIRST_SEED, FIRST_TUNING_SEED, Bench
+from peers.results import ACCURACY, AUC, LOSS
+from peers.sets import DELTA, load
+from peers.tables import Board, choice_table, cost_table, metric_table, summary_table, tally
+
+BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
+IN_README, README_EPSILONS = ("adult", "heart", "breast", "nist", "heavy"), (0.1, 1.0, 5.0)
+
+INTRO = f"""# Side by side with peers
+
+What a user gets from dpadmm's defaults (a schema with public bounds, epsilon, delta, nothing else), and from what they
+could pick instead, on the same rows, splits and budgets. Made by `make bench-peers`; nothing of ours was tuned on it.
+
+How to read it:
+
+* Figures are means over the runs with standard errors of the noise, on records that were not trained on. delta is
+  {DELTA:g}. *Guarantee* says what epsilon means in a row.
+* *Default*: settings stated before any data were seen. **† Tuned: the best of a grid by held-out loss, chosen with the
+  data and not paid for. No private user can do that: it is an upper bound on the peer, not an alternative.**
+* Replace-one everywhere, except in the table that says add-remove. Opacus accounts for one record more or less; a
+  replaced record is two such steps, so its noise is calibrated for (eps/2, delta/(1 + exp(eps/2))). In the add-remove
+  table it has its own accounting, and dpadmm is asked for add-remove too.
+* Peers' rows: numbers to -1..1 by their public bounds, categories as indicators, the norm that follows stated to the
+  peer. In the tables *on our encoding* peers get what dpadmm encodes by, a noisy column profile, for a tenth of the
+  same epsilon (and half of delta); where counts would drown in noise, dpadmm's public default, for nothing.
+* diffprivlib is pure: stronger than (eps, delta). Its formula for the curvature takes the norm of the rows where the
+  proof it cites needs the square, so for norms above 1 we could not confirm its epsilon; it is shown as it is.
+* Opacus, default: SGD on one linear layer, learning rate 0.5, 10 epochs, batches of 256, clipping at 1. Tuned: learning
+  rate and epochs, with batches of 4,096; clipping, whose bias shows at large epsilon, is tuned in DP-GD alone.
+* Objective perturbation (Kifer, Smith, Thakurta 2012), DP-GD and the inexact ADMM are our own code, with noise for
+  replace-one. The ADMM is that of APPFL's authors: the update of IIADMM and its Laplace noise on what silos send, with
+  the package's penalty 100, clipping 1 and 10 rounds as defaults; tuned, also with Gaussian noise. APPFL 1.12.0 itself
+  is not run: it brings about 150 packages, counts epsilon per round only, and clips a silo's mean gradient, so that its
+  noise does not fall with the number of records. Here every record is clipped, and the rounds are composed.
+* scikit-learn, pooled: not private, all records in one place, standardised, its default penalty. It is no limit: rows
+  that are clipped and shortened, as dpadmm's are, may suit heavy tails and held-out records better.
+"""
+
+VIEWS = {
+    View.TRUSTED: "Records pooled, or a trusted coordinator",
+    View.ADD_REMOVE: "Records pooled, add-remove neighbours",
+    View.AGGREGATE: "Sums under masks, one silo may look (aggregate)",
+    View.EAVESDROPPER: "Nobody trusted: an eavesdropper sees every message",
+}
+NOTES = {
+    View.TRUSTED: "Who receives the model must learn nothing about a record; who trains sees them all.",
+    View.ADD_REMOVE: "As before, but one record more or less, and the number of records is secret: dpadmm is told a "
+    "round number instead. The two relations are not comparable; this one needs about half the noise.",
+    View.AGGREGATE: "Silos send sums under masks with shares of one noise; coordinator and one colluding silo see "
+    "nothing but sums. No peer here offers this.",
+    View.EAVESDROPPER: "Every silo hides its own records in whatever it sends.",
+}
+
+
+def write_pages(bench: Bench, names: Sequence[str], contenders: Sequence[Contender], folder: Path) -> None:
+    """Write both; README.md only if all of its data sets were measured."""
+    board = Board(bench, contenders, names)
+    (folder / "docs").mkdir(parents=True, exist_ok=True)
+    (folder / "docs" / "peers.md").write_text(page(board))
+    readme = folder / "README.md"
+    if readme.exists() and set(IN_README) <= set(names):
+        readme.write_text(between(readme.read_text(), block(board)))
+
+
+def page(board: Board) -> str:
+    """Return the whole page."""
+    parts = [INTRO, *verdict(board)]
+    for view, title in VIEWS.items():
+        parts += ["", f"## {title}", "", NOTES[view]]
+        for name in board.sets:
+            parts += ["", f"### {load(name).title}: {view.value}"]
+            among = board.of(view, (Scaling.BOUNDS,))
+            for metric in (LOSS, AUC, ACCURACY):
+                parts += ["", *metric_table(board, among, name, metric)]
+            encoded = board.of(view, (Scaling.PROFILE,))
+            if any(each.scaling is Scaling.PROFILE for each in encoded):
+                parts += ["", "Peers on our encoding:"]
+                for metric in (LOSS, AUC, ACCURACY):
+                    parts += ["", *metric_table(board, encoded, name, metric)]
+    return "\n".join([*parts, *costs(board), *choices(board), *facts(board)]) + "\n"
+
+
+def groups(board: Board, view: View) -> list[tuple[str, list[Contender]]]:
+    """Return who is compared with in the summary of a view."""
+    found = [
+        ("best peer, defaults", Kind.DEFAULT, Scaling.BOUNDS),
+        ("best peer, tuned †", Kind.TUNED, Scaling.BOUNDS),
+        ("best peer on our encoding, defaults", Kind.DEFAULT, Scaling.PROFILE),
+        ("best peer on our encoding, tuned †", Kind.TUNED, Scaling.PROFILE),
+    ]
+    return [
+        (title, among)
+        for title, kind, scaling in found
+        if (among := [e for e in board.contenders if e.kind is kind and e.scaling is scaling and e.view is view])
+    ]
+
+
+def verdict(board: Board) -> list[str]:
+    """Return the summary of the trusted view, and where ours is behind."""
+    lines = [
+        "## Ahead and behind",
+        "",
+        "Records pooled. Ours is *ahead*, *behind*, or *level*: within two standard errors of the difference.",
+        "",
+    ]
+    lines += [*summary_table(board, groups(board, View.TRUSTED), View.TRUSTED), ""]
+    for view in (View.TRUSTED, View.ADD_REMOVE, View.EAVESDROPPER):
+        lines += [f"* {VIEWS[view]}:"]
+        for title, among in groups(board, view):
+            text, behind = tally(board, among, view)
+            lines.append(f"    * against the {title}: {text}.{' Lower than ours:' if behind else ''}")
+            lines += [f"        * {each}" for each in behind]
+    return lines
+
+
+def costs(board: Board) -> list[str]:
+    """Return what a fit takes."""
+    return [
+        "", "## Seconds and memory", "",
+        "Seconds by the clock, seconds of processor time, and the most memory that the process has held: medians over "
+        "the budgets. Of a budget's first fit, with the planning or the calibration of its noise, without importing "
+        "packages; one thread. The clock counts what else the machine was doing. Tuned: the fit alone, without the "
+        "search.",
+        "", *cost_table(board),
+    ]  # fmt: skip
+
+
+def choices(board: Board) -> list[str]:
+    """Return what was chosen with the data."""
+    return [
+        "", "## Settings chosen with the data", "",
+        "\\* the first or last value of a scale that was tried: others may do better.", "", *choice_table(board),
+    ]  # fmt: skip
+
+
+def facts(board: Board) -> list[str]:
+    """Return versions, seeds and the machine."""
+    pins = [
+        line for name in ("diffprivlib", "opacus") for line in requirements(name).read_text().splitlines()
+        if line.split("==")[0] in ("diffprivlib", "opacus", "torch", "scikit-learn")
+    ]  # fmt: skip
+    ours = [f"{name} {version(name)}" for name in ("dpadmm", "scikit-learn", "numpy", "scipy")]
+    fits, hours = board.bench.results.total(board.sets)
+    return [
+        "", "## How it was made", "",
+        f"* {board.bench.runs} runs for every figure, with simulated noise from the seeds {FIRST_SEED} on. Settings "
+        f"are tried with seeds from {FIRST_TUNING_SEED} on, once on the large sets and four times on the small ones. "
+        "Adult has one split, 70 % for training; the others five in turn, four fifths of every silo for training.",
+        f"* {fits} fits, {hours * 60:.0f} minutes of processor time, imports not counted.",
+        f"* Peers: {', '.join(pin.replace('==', ' ') for pin in pins)}. Ours: {', '.join(ours)}; Python "
+        f"{platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores.",
+    ]  # fmt: skip
+
+
+def block(board: Board) -> str:
+    """Return the table of README.md."""
+    bench = replace(board.bench, epsilons=README_EPSILONS)
+    lines = summary_table(Board(bench, board.contenders, IN_README), groups(board, View.TRUSTED)[:2], View.TRUSTED)
+    said = [
+        f"against the {title}: {tally(board, among, View.TRUSTED)[0]}" for title, among in groups(board, View.TRUSTED)
+    ]
+    budgets = ", ".join(f"{epsilon:g}" for epsilon in board.bench.epsilons)
+    return "\n".join([*lines, "", f"All five data sets at eps {budgets}, {'; '.join(said)}."])
+
+
+def between(text: str, new: str) -> str:
+    """Return the text with what is between the marks replaced."""
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n\n{new}\n\n{END}{after}"
