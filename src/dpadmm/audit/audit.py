@@ -147,7 +147,7 @@ def examine(
     curve = plan.statement().curve if promised is None else promised
     if how is None:
         how = How.GDP if isinstance(curve, GaussianCurve) else How.CLOPPER_PEARSON
-    sampler = sampler if sampler is not None else SimulatedSampler(_seed(seed, subject))
+    sampler = sampler if sampler is not None else SimulatedSampler(noise_seed(seed, subject))
     evidence = gather(subject, plan, sampler, replicas)
     known: dict[Attack, Scores] = {}  # viewers who see the same have the same scores
     results = []
@@ -155,8 +155,9 @@ def examine(
         if attack not in known:
             known[attack] = attack.scores(evidence)
         spent, begin = time.perf_counter() - begin, time.perf_counter()
-        case = _Case(subject, view, attack, curve, how, 2 * replicas, spent)
-        results.append(_judged(case, known[attack], target, confidence))
+        delta = 0.0 if subject.is_pure else target.delta
+        case = Case(subject.method, subject.pair, view, attack.title, curve, delta, how, 2 * replicas, spent)
+        results.append(judged(case, known[attack], confidence))
     return tuple(results)
 
 
@@ -167,32 +168,38 @@ def gather(subject: Subject, plan: NoisePlan, sampler: Sampler, replicas: int) -
     return Evidence(stage, subject.worlds, plan, sampler, (first, second))
 
 
-class _Case(NamedTuple):
-    """What is judged: who looks at what, the promise, the estimator, and what it took."""
+class Case(NamedTuple):
+    """What is judged: who looks at what, the promise, the estimator, and what it took.
 
-    subject: Subject
+    is_paired: run i of one world shares its noise with run i of the other.
+    """
+
+    method: str
+    pair: str
     view: View
-    attack: Attack
+    attack: str
     curve: Curve
+    delta: float
     how: How
     runs: int
     seconds: float
+    is_paired: bool = True
 
 
-def _judged(case: _Case, scores: Scores, target: Target, confidence: float) -> AuditResult:
-    subject, curve = case.subject, case.curve
-    delta = 0.0 if subject.is_pure else target.delta
-    certified, allowed = curve.epsilon(delta), curve.delta(0.0)
-    estimate, advantage = _bounds(case.how, scores, delta, confidence)
-    alarm = _bounds(case.how, scores, delta, max(confidence, ALARM_CONFIDENCE))
+def judged(case: Case, scores: Scores, confidence: float) -> AuditResult:
+    """Return what the scores of all runs say about the promise."""
+    curve = case.curve
+    certified, allowed = curve.epsilon(case.delta), curve.delta(0.0)
+    estimate, advantage = _bounds(case, scores, confidence)
+    alarm = _bounds(case, scores, max(confidence, ALARM_CONFIDENCE))
     fpr, fnr = operating_points(scores.p, scores.q)
     return AuditResult(
-        method=subject.method,
+        method=case.method,
         view=case.view,
-        pair=subject.pair,
-        attack=case.attack.title,
+        pair=case.pair,
+        attack=case.attack,
         certified_epsilon=certified,
-        delta=delta,
+        delta=case.delta,
         estimate=estimate,
         advantage=advantage,
         certified_advantage=allowed,
@@ -206,17 +213,18 @@ def _judged(case: _Case, scores: Scores, target: Target, confidence: float) -> A
     )
 
 
-def _bounds(how: How, scores: Scores, delta: float, confidence: float) -> tuple[Estimate, Advantage]:
+def _bounds(case: Case, scores: Scores, confidence: float) -> tuple[Estimate, Advantage]:
     """Return both bounds. Where they rest on different counts, each gets half of the error probability."""
-    if how is How.GDP:
-        estimate = gdp_bound(scores.p, scores.q, delta, confidence, scores.threshold, is_paired=True)
-        return estimate, advantage_bound(scores.p, scores.q, confidence, scores.threshold, is_paired=True)
+    p, q, threshold = scores
+    if case.how is How.GDP:
+        estimate = gdp_bound(p, q, case.delta, confidence, threshold, is_paired=case.is_paired)
+        return estimate, advantage_bound(p, q, confidence, threshold, is_paired=case.is_paired)
     each = (1 + confidence) / 2
-    advantage = advantage_bound(scores.p, scores.q, each, scores.threshold, is_paired=True)
-    return clopper_pearson_bound(scores.p, scores.q, delta, each), advantage
+    advantage = advantage_bound(p, q, each, threshold, is_paired=case.is_paired)
+    return clopper_pearson_bound(p, q, case.delta, each), advantage
 
 
-def _seed(seed: int, subject: Subject) -> int:
+def noise_seed(seed: int, subject: Subject) -> int:
     """Return the seed of a subject's noise: subjects share none of it."""
     text = f"dpadmm audit 1|{seed}|{subject.method}|{subject.pair}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
