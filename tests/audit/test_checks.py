@@ -8,15 +8,18 @@ from tests.contracts.noise_contract import gaussian, laplace, message, spherical
 
 from dpadmm.algorithms.consensus_dp import GaussianConsensusADMM
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.audit import batch_checks
 from dpadmm.audit.audit import STANDARD, examine, gather
 from dpadmm.audit.catalogue import all_subjects, subjects_of
 from dpadmm.audit.findings import FALSE_ALARM, Check
 from dpadmm.audit.inspection import broken, inspect
 from dpadmm.audit.noise_checks import Stream, _binomial, _scale, _smallest, size_of, streams_of
-from dpadmm.audit.rounding import check_rounding
+from dpadmm.audit.sampler_checks import check_rounding, check_sampler
 from dpadmm.audit.sensitivity import check_sensitivity
 from dpadmm.noise import SimulatedSampler, secure
 from dpadmm.noise.draws import Perturbed
+from dpadmm.noise.masks import PairwiseMasks
+from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.neighbours import crossing, saturated
 
 TWENTY = subjects_of("p-admm")[1]
@@ -30,7 +33,9 @@ class TestSoundBuilds:
     @pytest.mark.parametrize("subject", all_subjects(), ids=lambda s: f"{s.method}-{s.pair[:40]}")
     def test_everything_passes(self, subject):
         findings = inspect(subject, runs=400, seed=2)
-        assert [finding.check for finding in findings] == [Check.SENSITIVITY, Check.SCALE, Check.INDEPENDENCE]
+        is_sampled = hasattr(getattr(subject, "algorithm", None), "batches")
+        expected = [Check.SENSITIVITY, Check.SCALE, Check.INDEPENDENCE, *[Check.SAMPLING] * is_sampled]
+        assert [finding.check for finding in findings] == expected
         assert not broken(findings)
 
     def test_bounds_are_reached(self):
@@ -136,6 +141,30 @@ class TestBrokenBuilds:
 
         assert found(TWENTY, sampler=Altered(rare))
 
+    def test_masks_that_serve_twice(self, monkeypatch):
+        right = PairwiseMasks.words
+        monkeypatch.setattr(PairwiseMasks, "words", lambda self, slot, k, size: right(self, slot, 1, size))
+        subject = next(s for s in subjects_of("noisy-gradients") if "masked" in s.pair)
+        assert found(subject) == {Check.INDEPENDENCE}
+
+    def test_determinants_that_are_not_counted(self, monkeypatch):
+        subject = subjects_of("dvp")[1]
+        right = Certificate.__getattribute__
+        monkeypatch.setattr(
+            Certificate, "__getattribute__", lambda self, name: 1e-3 if name == "log_jacobian" else right(self, name)
+        )
+        assert Check.SENSITIVITY in {f.check for f in broken([check_sensitivity(subject, STANDARD)])}
+
+    def test_batches_that_come_again(self, monkeypatch):
+        subject = subjects_of("dp-sgd")[0]
+        right = batch_checks.batch_gradients
+        monkeypatch.setattr(
+            batch_checks,
+            "batch_gradients",
+            lambda b, when, *rest: right(b, when._replace(round=1 + when.round // 2), *rest),
+        )
+        assert found(subject) == {Check.SAMPLING}
+
 
 class TestStatistics:
     def test_p_values_are_exact(self):
@@ -174,6 +203,33 @@ class TestStatistics:
         gap = (pair[0].functions.gradient(x) - pair[1].functions.gradient(x))[0]
         assert np.allclose(gap[:, 0], -gap[:, 1])
         assert np.linalg.norm(gap, axis=0) == pytest.approx(2 / 2 * np.cos(0.1))
+
+
+class TestSecureSampler:
+    def test_its_noise_is_what_it_promises(self):
+        findings = check_sampler(vectors=2000)
+        assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE] * 3
+        assert not broken(findings)
+
+    @pytest.mark.parametrize(("law", "place"), [("_gaussian", 0), ("_laplace", 2)])
+    def test_too_little_of_it(self, monkeypatch, law, place):
+        right = getattr(secure, law)
+        monkeypatch.setattr(secure, law, lambda scale: right(0.8 * scale))
+        findings = check_sampler(vectors=2000)
+        assert broken(findings)[0] == findings[place]
+
+    def test_noise_that_is_kept(self, monkeypatch):
+        """Every draw is the same."""
+        kept = {}
+
+        def lazy(scale):
+            return lambda multiples: [
+                m + b for m, b in zip(multiples, kept.setdefault(scale, right(scale)(multiples)), strict=True)
+            ]
+
+        right = secure._gaussian
+        monkeypatch.setattr(secure, "_gaussian", lazy)
+        assert check_sampler(vectors=500)[1].is_broken
 
 
 class TestRounding:

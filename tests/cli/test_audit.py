@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dpadmm.audit import audit as engine
-from dpadmm.audit import rounding
+from dpadmm.audit import sampler_checks
 from dpadmm.audit.catalogue import subjects_of
 from dpadmm.estimators.product_audit import PRODUCTS
 from dpadmm.noise import SimulatedSampler
@@ -63,11 +63,12 @@ def test_a_broken_build_is_told_release_by_release(cli, monkeypatch):
 
 
 def test_products(cli, monkeypatch):
-    monkeypatch.setattr(rounding, "DRAWS", 2000)
+    monkeypatch.setattr(sampler_checks, "DRAWS", 2000)
+    monkeypatch.setattr(sampler_checks, "VECTORS", 100)
     found = cli.ask("audit", "--product", "--epsilon", "16", "--runs", "40")
     assert [row["method"] for row in found["results"]] == [product.name for product in PRODUCTS]
     assert {row["runs"] for row in found["results"]} == {40}
-    assert [row["check"] for row in found["checks"]] == [*["scale", "independence"] * 2, "rounding"]
+    assert [row["check"] for row in found["checks"]] == [*["scale", "independence"] * 5, "rounding"]
     refused = cli.run("audit", "p-admm", "--product")
     assert refused.exit_code != 0
     assert "--product attacks the estimators" in refused.output

@@ -28,10 +28,10 @@ def test_a_sound_build(product):
     assert not [finding for finding in findings if finding.is_broken]
 
 
-def test_half_of_the_noise_is_caught_twice(monkeypatch):
+def test_a_quarter_of_the_noise_is_caught_twice(monkeypatch):
     right = secure._gaussian
-    monkeypatch.setattr(secure, "_gaussian", lambda scale: right(scale / 2))
-    result, (scale, _) = audit_product(PRODUCTS[0], Target(epsilon=8.0, delta=1e-5), fits=220)
+    monkeypatch.setattr(secure, "_gaussian", lambda scale: right(scale / 4))
+    result, (scale, _) = audit_product(PRODUCTS[0], Target(epsilon=8.0, delta=1e-5), fits=120)
     assert result.is_violation
     assert result.estimate.epsilon_lower > 8.0
     assert scale.is_broken

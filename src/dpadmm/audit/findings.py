@@ -13,6 +13,7 @@ class Check(Enum):
     SENSITIVITY = "values before noise move no further than the certificate says, whatever was sent before"
     SCALE = "every release has the noise that is planned for it"
     INDEPENDENCE = "noises of rounds, agents, releases, coordinates and runs tell nothing about each other"
+    SAMPLING = "every record is in every batch with the stated probability, whatever other batches hold"
     ROUNDING = "values are rounded to the grid that is counted, and to no coarser one"
 
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from dpadmm import checks
 from dpadmm.audit.audit import STANDARD, gather, noise_seed
+from dpadmm.audit.batch_checks import check_sampling
 from dpadmm.audit.findings import Finding
 from dpadmm.audit.noise_checks import check_noise
 from dpadmm.audit.sensitivity import check_sensitivity
-from dpadmm.audit.subjects import Subject
+from dpadmm.audit.subjects import MethodSubject, Subject
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
@@ -23,7 +24,7 @@ def inspect(
     seed: int = 0,
     sampler: Sampler | None = None,
 ) -> tuple[Finding, ...]:
-    """Return what the checks find: sensitivity, and scale and independence of the noise.
+    """Return what the checks find: sensitivity, scale and independence of the noise, and of batches, if there are any.
 
     >>> from dpadmm.audit.catalogue import subjects_of
     >>> [found.is_broken for found in inspect(subjects_of("p-admm")[0], runs=400)]
@@ -33,7 +34,8 @@ def inspect(
     source = sampler if sampler is not None else SimulatedSampler(noise_seed(seed, subject))
     evidence = gather(subject, plan, source, checks.count("runs", runs, least=20))
     noise = check_noise(evidence.runs[0], plan, subject.method, subject.pair)
-    return (check_sensitivity(subject, target, seed), *noise)
+    sampling = check_sampling(subject) if isinstance(subject, MethodSubject) else None
+    return (check_sensitivity(subject, target, seed), *noise, *(() if sampling is None else (sampling,)))
 
 
 def broken(findings: Sequence[Finding]) -> list[Finding]:

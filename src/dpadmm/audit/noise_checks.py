@@ -17,6 +17,7 @@ from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import bdtr, gammainc, gammaincc, gammaincinv
 
 from dpadmm.audit.findings import FALSE_ALARM, Check, Finding
@@ -39,6 +40,10 @@ from dpadmm.problems.arrays import Floats
 _MOST_ROWS = 300  # noises compared with each other: 45,000 pairs
 
 
+Half = tuple[str, NDArray[np.bool_]]
+"""A place, and on which side of its median what is there is, run by run."""
+
+
 class Size(NamedTuple):
     """The size of each noise vector (R,), which follows Gamma(shape, 1)."""
 
@@ -56,10 +61,16 @@ class Stream:
 
 
 def check_noise(transcript: Transcript, plan: NoisePlan, method: str, pair: str) -> tuple[Finding, Finding]:
-    """Return what the noise of a transcript shows: scale, and independence."""
-    streams = list(streams_of(transcript, plan))
+    """Return what the noise of a transcript shows: scale, and independence; of sums under masks, the masks as well."""
+    return check_streams(list(streams_of(transcript, plan)), method, pair, _masked(transcript))
+
+
+def check_streams(
+    streams: Sequence[Stream], method: str, pair: str, masked: Sequence[Half] = ()
+) -> tuple[Finding, Finding]:
+    """Return scale and independence of these noises; `masked`: what else must be independent."""
     found = []
-    for check, tests in ((Check.SCALE, _scale(streams)), (Check.INDEPENDENCE, _independence(streams))):
+    for check, tests in ((Check.SCALE, _scale(streams)), (Check.INDEPENDENCE, _independence(streams, masked))):
         p, where = _smallest(tests)
         found.append(Finding(check, method, pair, p, where, p < FALSE_ALARM))
     return found[0], found[1]
@@ -130,6 +141,15 @@ def _smallest(tests: Sequence[_Test]) -> tuple[float, str]:
     return min(1.0, float(least.p[place]) * number), least.where[place]
 
 
+def _masked(transcript: Transcript) -> list[Half]:
+    """Return the first bit of every word that leaves a silo: a mask that served twice, or none, gives itself away."""
+    return [
+        (f"words of {slot.name}, round {k}, silo {i}", (sent.view(np.int64) < 0).ravel())
+        for (slot, k), letters in transcript.letters.items()
+        for i, sent in enumerate(letters.sent)
+    ]
+
+
 def _scale(streams: Sequence[Stream]) -> list[_Test]:
     """Test the sum of all sizes of every release, their median, and that of the noise itself; NaN fails as well."""
     p = []
@@ -141,26 +161,27 @@ def _scale(streams: Sequence[Stream]) -> list[_Test]:
     return [_Test(np.array(p), [stream.where for stream in streams]), *(_half(rows) for rows in (signs, sizes))]
 
 
-def _half(rows: list[tuple[str, Floats]]) -> _Test:
+def _half(rows: Sequence[Half]) -> _Test:
     """Test that a row is on either side of its median equally often."""
     counts = np.array([np.count_nonzero(side) for _, side in rows])
     return _Test(_binomial(counts, rows[0][1].size if rows else 0), [where for where, _ in rows])
 
 
-def _halves(streams: Sequence[Stream]) -> tuple[list[tuple[str, Floats]], list[tuple[str, Floats]]]:
+def _halves(streams: Sequence[Stream]) -> tuple[Sequence[Half], Sequence[Half]]:
     """Return which coordinates are positive, and which releases are larger than their median size, run by run."""
-    signs = [(stream.where, row > 0) for stream in streams for row in stream.noise]
-    sizes = [(stream.where, stream.size.values > gammaincinv(stream.size.shape, 0.5)) for stream in streams]
+    signs: list[Half] = [(stream.where, row > 0) for stream in streams for row in stream.noise]
+    sizes: list[Half] = [(stream.where, stream.size.values > gammaincinv(stream.size.shape, 0.5)) for stream in streams]
     return signs, sizes
 
 
-def _independence(streams: Sequence[Stream]) -> list[_Test]:
+def _independence(streams: Sequence[Stream], masked: Sequence[Half]) -> list[_Test]:
     """Compare signs of all coordinates, and sizes of all releases: with each other, and with those of the next run."""
     signs, sizes = _halves(streams)
-    return [test for kind in (signs, sizes) for test in (_between(_thinned(kind)), _next_run(kind))]
+    tests = [test for kind in (signs, sizes) for test in (_between(_thinned(kind)), _next_run(kind))]
+    return [*tests, _half(masked), _between(_thinned(masked))] if masked else tests
 
 
-def _thinned(rows: list[tuple[str, Floats]]) -> list[tuple[str, Floats]]:
+def _thinned(rows: Sequence[Half]) -> Sequence[Half]:
     """Return at most so many rows, evenly; neighbours stay neighbours, which is where noise is used again."""
     if len(rows) <= _MOST_ROWS:
         return rows
@@ -168,17 +189,17 @@ def _thinned(rows: list[tuple[str, Floats]]) -> list[tuple[str, Floats]]:
     return [rows[i] for i in sorted({*starts.tolist(), *(starts + 1).tolist()})]
 
 
-def _between(rows: list[tuple[str, Floats]]) -> _Test:
+def _between(rows: Sequence[Half]) -> _Test:
     """Test all pairs of rows, run by run."""
     sides = np.array([np.where(side, 1.0, -1.0) for _, side in rows])
     runs = sides.shape[1]
     first, second = np.triu_indices(len(rows), 1)
     agree = (sides @ sides.T + runs) / 2
-    where = [f"{rows[i][0]} and {rows[j][0]}" for i, j in zip(first, second, strict=True)]
+    where = [f"{rows[i][0]} and {rows[j][0]}" for i, j in zip(first.tolist(), second.tolist(), strict=True)]
     return _Test(_binomial(agree[first, second], runs), where)
 
 
-def _next_run(rows: list[tuple[str, Floats]]) -> _Test:
+def _next_run(rows: Sequence[Half]) -> _Test:
     """Test every row against itself, one run later; runs are taken in pairs, so that counts are independent."""
     pairs = rows[0][1].size // 2 if rows else 0
     agree = np.array([np.count_nonzero(side[: 2 * pairs : 2] == side[1 : 2 * pairs : 2]) for _, side in rows])

@@ -15,8 +15,9 @@ import numpy as np
 
 from dpadmm.algorithms.anatomy import OneNoise, check_fit
 from dpadmm.algorithms.dvp import OBJECTIVE
+from dpadmm.audit.attacks import LikelihoodRatio
 from dpadmm.audit.findings import Check, Finding
-from dpadmm.audit.likelihood import releases_of
+from dpadmm.audit.likelihood import log_determinant, releases_of
 from dpadmm.audit.subjects import MethodSubject, Subject
 from dpadmm.audit.transcripts import Event, Transcript, gradient_gap
 from dpadmm.errors import InputError
@@ -128,13 +129,27 @@ def _ratios(subject: Subject, plan: NoisePlan, seed: int) -> Iterator[tuple[floa
         for agent, release, gap in zip(first.agents, releases_of(plan, first), gaps, strict=True):
             far = _distance(release, gap).max()
             bound = release.certificate.bound * (2.0 if isinstance(release, SampledGaussianRelease) else 1.0)
-            yield float(far / bound), f"{first.slot.name}, round {first.round}, agent {int(agent)}"
+            where = f"{first.slot.name}, round {first.round}, agent {int(agent)}"
+            yield float(far / bound), where
+            if first.slot == OBJECTIVE:
+                yield _bent(subject, runs[0], release, first.round, int(agent)), f"{where}, determinants"
 
 
 def _explained(subject: Subject, run: Transcript, event: Event) -> Floats:
     """Noise inside an objective: by how much the noises differ that explain the same minimiser."""
     gaps = gradient_gap(*subject.worlds, run.messages[event.round - 1])
     return np.asarray(gaps[event.agents])
+
+
+def _bent(subject: Subject, run: Transcript, release: NoisyRelease, k: int, agent: int) -> float:
+    """Noise inside an objective: how far the determinants of the Hessians come apart, over what is counted (C2)."""
+    penalty = next(attack.penalty for attack in subject.views.values() if isinstance(attack, LikelihoodRatio))
+    if penalty is None:
+        raise InputError("Noise inside an objective needs the penalties of the subproblems; name them in the attack.")
+    extra, counted = float(penalty(k)[agent]), release.certificate.log_jacobian
+    logs = [log_determinant(world, agent, run.messages[k - 1][agent], extra) for world in subject.worlds]
+    apart = float(np.abs(logs[0] - logs[1]).max())
+    return apart / counted if counted > 0 else (0.0 if apart < _SLACK else np.inf)
 
 
 def _distance(release: NoisyRelease, gap: Floats) -> Floats:

@@ -139,7 +139,7 @@ def _attack(
 def _attack_products(
     target: Any, fits: int | None, confidence: float, is_quiet: bool
 ) -> "tuple[list[AuditResult], list[Finding]]":
-    from dpadmm.audit.rounding import check_rounding
+    from dpadmm.audit.sampler_checks import check_rounding, check_sampler
     from dpadmm.engines.local import progress_bar
     from dpadmm.estimators.product_audit import DEFAULT_FITS, PRODUCTS, audit_products
 
@@ -147,7 +147,7 @@ def _attack_products(
     with progress_bar("fitting", number // 2 * 2 * len(PRODUCTS), is_wanted=not is_quiet) as tick:
         found = list(audit_products(target, number, confidence, tick))
     findings = [finding for each in found for finding in each.findings]
-    return [each.result for each in found], [*findings, check_rounding()]
+    return [each.result for each in found], [*findings, *check_sampler(), check_rounding()]
 
 
 def _write(results: "list[AuditResult]", folder: Path | None, confidence: float, has_page: bool) -> list[Path]:
@@ -231,9 +231,9 @@ def _print_table(
     for finding in failed:
         console.print(f"[bold red]BROKEN[/bold red] {cell(_words(finding))}", soft_wrap=True)
     console.print(
-        f"{len(failed)} of {len(findings)} checks of sensitivity, scale and independence fail."
+        f"{len(failed)} of {len(findings)} checks of single releases fail."
         if failed
-        else f"All {len(findings)} checks of sensitivity, scale and independence pass."
+        else f"All {len(findings)} checks of single releases pass."
     )
     for path in written:
         if path.suffix != ".png":
