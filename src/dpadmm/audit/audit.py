@@ -16,17 +16,20 @@ from dpadmm.audit.estimates import (
     advantage_bound,
     checked_confidence,
     clopper_pearson_bound,
+    family_bound,
     gdp_bound,
 )
 from dpadmm.audit.subjects import Subject
 from dpadmm.audit.tradeoff import certified_tradeoff, operating_points
 from dpadmm.audit.transcripts import OpenNoise, record
+from dpadmm.errors import InputError
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import Curve, GaussianCurve
 from dpadmm.privacy.protection import View
+from dpadmm.privacy.records import SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 
 DEFAULT_RUNS = 20_000
@@ -137,7 +140,8 @@ def examine(
 
     sampler: where noise comes from (None: seeded). plan: the noise that is used (None: as the library calibrates it).
     promised: what is put to the test (None: the curve that the plan's own statement certifies). how: the estimator
-    (None: GDP where the promise is a Gaussian curve, Clopper-Pearson elsewhere).
+    (None: GDP where the promise is a Gaussian curve, the plan's own family for releases on random batches,
+    Clopper-Pearson elsewhere).
     """
     replicas = checks.count("runs", runs, least=FEWEST_RUNS) // 2
     checked_confidence(confidence)
@@ -146,7 +150,8 @@ def examine(
     plan = subject.plan(target) if plan is None else plan
     curve = plan.statement().curve if promised is None else promised
     if how is None:
-        how = How.GDP if isinstance(curve, GaussianCurve) else How.CLOPPER_PEARSON
+        is_sampled = any(isinstance(release, SampledGaussianRelease) for release in plan)
+        how = How.GDP if isinstance(curve, GaussianCurve) else How.FAMILY if is_sampled else How.CLOPPER_PEARSON
     sampler = sampler if sampler is not None else SimulatedSampler(noise_seed(seed, subject))
     evidence = gather(subject, plan, sampler, replicas)
     known: dict[Attack, Scores] = {}  # viewers who see the same have the same scores
@@ -156,7 +161,7 @@ def examine(
             known[attack] = attack.scores(evidence)
         spent, begin = time.perf_counter() - begin, time.perf_counter()
         delta = 0.0 if subject.is_pure else target.delta
-        case = Case(subject.method, subject.pair, view, attack.title, curve, delta, how, 2 * replicas, spent)
+        case = Case(subject.method, subject.pair, view, attack.title, curve, delta, how, 2 * replicas, spent, plan=plan)
         results.append(judged(case, known[attack], confidence))
     return tuple(results)
 
@@ -171,7 +176,7 @@ def gather(subject: Subject, plan: NoisePlan, sampler: Sampler, replicas: int) -
 class Case(NamedTuple):
     """What is judged: who looks at what, the promise, the estimator, and what it took.
 
-    is_paired: run i of one world shares its noise with run i of the other.
+    is_paired: run i of one world shares its noise with run i of the other. plan: the noise, where its family is used.
     """
 
     method: str
@@ -184,6 +189,14 @@ class Case(NamedTuple):
     runs: int
     seconds: float
     is_paired: bool = True
+    plan: NoisePlan | None = None
+
+    def family(self, factor: float) -> Curve:
+        """Return the curve of the same releases with so many times the noise."""
+        if self.plan is None:
+            raise InputError("A bound within a family needs the plan of the noise.")
+        louder = {at: {who: one.louder(factor) for who, one in row.items()} for at, row in self.plan.releases.items()}
+        return NoisePlan(louder).statement().curve
 
 
 def judged(case: Case, scores: Scores, confidence: float) -> AuditResult:
@@ -219,6 +232,9 @@ def _bounds(case: Case, scores: Scores, confidence: float) -> tuple[Estimate, Ad
     if case.how is How.GDP:
         estimate = gdp_bound(p, q, case.delta, confidence, threshold, is_paired=case.is_paired)
         return estimate, advantage_bound(p, q, confidence, threshold, is_paired=case.is_paired)
+    if case.how is How.FAMILY:
+        advantage = advantage_bound(p, q, confidence, threshold, is_paired=case.is_paired)
+        return family_bound(advantage, case.delta, case.family), advantage
     each = (1 + confidence) / 2
     advantage = advantage_bound(p, q, each, threshold, is_paired=case.is_paired)
     return clopper_pearson_bound(p, q, case.delta, each), advantage
