@@ -164,7 +164,7 @@ NOISE = (
         "noise/secure.py",
         "multiples = np.rint(values / grid)",
         "multiples = np.rint(values / (1024 * grid)) * 1024",
-        ("noise/test_secure.py",),
+        ("noise/test_secure.py", "-k", "edges"),
         PRODUCT,
     ),
     Mutant(
@@ -173,7 +173,7 @@ NOISE = (
         "noise/secure.py",
         "multiples = np.rint(values / grid)",
         "multiples = np.floor(values / (1024 * grid)) * 1024",
-        ("noise/test_secure.py",),
+        ("noise/test_secure.py", "-k", "edges"),
         PRODUCT,
     ),
     Mutant(

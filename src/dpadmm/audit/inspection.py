@@ -10,6 +10,7 @@ from dpadmm.audit.noise_checks import check_noise
 from dpadmm.audit.sensitivity import check_sensitivity
 from dpadmm.audit.subjects import MethodSubject, Subject
 from dpadmm.noise.draws import Sampler
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 
@@ -23,6 +24,7 @@ def inspect(
     runs: int = INSPECTED_RUNS,
     seed: int = 0,
     sampler: Sampler | None = None,
+    plan: NoisePlan | None = None,
 ) -> tuple[Finding, ...]:
     """Return what the checks find: sensitivity, scale and independence of the noise, and of batches, if there are any.
 
@@ -30,7 +32,7 @@ def inspect(
     >>> [found.is_broken for found in inspect(subjects_of("p-admm")[0], runs=400)]
     [False, False, False]
     """
-    plan = subject.plan(target)
+    plan = subject.plan(target) if plan is None else plan
     source = sampler if sampler is not None else SimulatedSampler(noise_seed(seed, subject))
     evidence = gather(subject, plan, source, checks.count("runs", runs, least=20))
     noise = check_noise(evidence.runs[0], plan, subject.method, subject.pair)
