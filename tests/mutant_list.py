@@ -110,9 +110,9 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C4: a replaced record of a batch counts once, not twice",
-        "privacy/records.py",
-        "return (1.0 if self.scheme is Scheme.POISSON_ADD_OR_REMOVE else 2.0) / self.ratio",
-        "return 1.0 / self.ratio",
+        "privacy/sampled.py",
+        "replace = step.scheme is Scheme.POISSON_REPLACE",
+        "replace = False",
         ("privacy/test_sampled.py",),
         ("dp-sgd",),
     ),

@@ -204,7 +204,12 @@ def judged(case: Case, scores: Scores, confidence: float) -> AuditResult:
     curve = case.curve
     certified, allowed = curve.epsilon(case.delta), curve.delta(0.0)
     estimate, advantage = _bounds(case, scores, confidence)
-    alarm = _bounds(case, scores, max(confidence, ALARM_CONFIDENCE))
+    surely = max(confidence, ALARM_CONFIDENCE)
+    if case.how is How.FAMILY:  # an epsilon above the certified one is an advantage above the allowed one
+        is_violation = _bounds_advantage(case, scores, surely).advantage_lower > allowed
+    else:
+        alarm = _bounds(case, scores, surely)
+        is_violation = alarm[0].refutes(certified) or alarm[1].advantage_lower > allowed
     fpr, fnr = operating_points(scores.p, scores.q)
     return AuditResult(
         method=case.method,
@@ -216,7 +221,7 @@ def judged(case: Case, scores: Scores, confidence: float) -> AuditResult:
         estimate=estimate,
         advantage=advantage,
         certified_advantage=allowed,
-        is_violation=alarm[0].refutes(certified) or alarm[1].advantage_lower > allowed,
+        is_violation=is_violation,
         runs=case.runs,
         seconds=case.seconds,
         curve=curve,
@@ -233,11 +238,15 @@ def _bounds(case: Case, scores: Scores, confidence: float) -> tuple[Estimate, Ad
         estimate = gdp_bound(p, q, case.delta, confidence, threshold, is_paired=case.is_paired)
         return estimate, advantage_bound(p, q, confidence, threshold, is_paired=case.is_paired)
     if case.how is How.FAMILY:
-        advantage = advantage_bound(p, q, confidence, threshold, is_paired=case.is_paired)
+        advantage = _bounds_advantage(case, scores, confidence)
         return family_bound(advantage, case.delta, case.family), advantage
     each = (1 + confidence) / 2
     advantage = advantage_bound(p, q, each, threshold, is_paired=case.is_paired)
     return clopper_pearson_bound(p, q, case.delta, each), advantage
+
+
+def _bounds_advantage(case: Case, scores: Scores, confidence: float) -> Advantage:
+    return advantage_bound(*scores[:2], confidence, scores.threshold, is_paired=case.is_paired)
 
 
 def noise_seed(seed: int, subject: Subject) -> int:
