@@ -218,6 +218,15 @@ ALGORITHMS = (
     ),
     Mutant(
         "algorithms",
+        "P-ADMM: the published model lacks the last noise",
+        "algorithms/decentralised.py",
+        "        return state.x.mean(axis=0)\n",
+        "        return state.guess.mean(axis=0)\n",
+        ("algorithms/test_p_admm.py",),
+        ("p-admm", *FEW),
+    ),
+    Mutant(
+        "algorithms",
         "R-ADMM: the even step reads the data again",
         "algorithms/r_admm.py",
         "g = revealed_gradient(eta, agents, state.a, message, state.x, inbox)",

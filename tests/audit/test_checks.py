@@ -83,6 +83,14 @@ class NoiseFreeDual(PADMM):
 
 
 @dataclass(frozen=True)
+class BareModel(PADMM):
+    """The model is the mean of the agents' models before their last noise."""
+
+    def estimate(self, state, inbox):
+        return state.guess.mean(axis=0)
+
+
+@dataclass(frozen=True)
 class FirstBound(GaussianConsensusADMM):
     """The first round's bound is taken for all rounds."""
 
@@ -141,6 +149,22 @@ class TestBrokenBuilds:
 
         assert found(TWENTY, sampler=Altered(rare))
 
+    def test_noise_that_follows_its_value(self):
+        """Of the right law and fresh, but turned to the side on which its value is."""
+
+        @dataclass(frozen=True)
+        class Turned:
+            def perturb(self, values, releases, draw, *, out=None):
+                drawn = SimulatedSampler(7).perturb(values, releases, draw)
+                side = np.where(values > np.median(values, axis=2, keepdims=True), 1.0, -1.0)
+                return replace(drawn, values=values + side * np.abs(drawn.values - values))
+
+        assert Check.INDEPENDENCE in found(TWENTY, sampler=Turned())
+
+    def test_a_model_with_something_bare_in_it(self):
+        wrong = replace(TWENTY, algorithm=BareModel(eta=TWENTY.algorithm.eta))
+        assert examine(wrong, runs=400, seed=1)[0].is_violation
+
     def test_masks_that_serve_twice(self, monkeypatch):
         right = PairwiseMasks.words
         monkeypatch.setattr(PairwiseMasks, "words", lambda self, slot, k, size: right(self, slot, 1, size))
@@ -176,7 +200,7 @@ class TestStatistics:
         ):
             for _ in range(500):
                 noise = draw()
-                stream = Stream("here", noise, size_of(make(2.0), noise))
+                stream = Stream("here", noise, size_of(make(2.0), noise), noise)
                 alarms.append(_smallest(_scale([stream]))[0] < 0.1)
         assert 0.06 < np.mean(alarms) < 0.14
 

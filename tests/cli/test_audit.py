@@ -68,7 +68,11 @@ def test_products(cli, monkeypatch):
     found = cli.ask("audit", "--product", "--epsilon", "16", "--runs", "40")
     assert [row["method"] for row in found["results"]] == [product.name for product in PRODUCTS]
     assert {row["runs"] for row in found["results"]} == {40}
-    assert [row["check"] for row in found["checks"]] == [*["scale", "independence"] * 5, "rounding"]
+    assert [row["check"] for row in found["checks"]] == [
+        *["scale", "independence", "model"] * 2,
+        *["scale", "independence"] * 3,
+        "rounding",
+    ]
     refused = cli.run("audit", "p-admm", "--product")
     assert refused.exit_code != 0
     assert "--product attacks the estimators" in refused.output

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.audit.findings import Check
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
@@ -24,14 +25,14 @@ def test_a_sound_build(product):
     assert result.certified_epsilon == pytest.approx(16.0, rel=1e-6)
     assert result.tightness > 0.5
     assert not result.is_violation
-    assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE]
+    assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE, Check.MODEL]
     assert not [finding for finding in findings if finding.is_broken]
 
 
 def test_a_quarter_of_the_noise_is_caught_twice(monkeypatch):
     right = secure._gaussian
     monkeypatch.setattr(secure, "_gaussian", lambda scale: right(scale / 4))
-    result, (scale, _) = audit_product(PRODUCTS[0], Target(epsilon=8.0, delta=1e-5), fits=120)
+    result, (scale, *_) = audit_product(PRODUCTS[0], Target(epsilon=8.0, delta=1e-5), fits=120)
     assert result.is_violation
     assert result.estimate.epsilon_lower > 8.0
     assert scale.is_broken
@@ -72,6 +73,13 @@ def test_every_released_message_is_read_off_what_is_public(product, monkeypatch)
     told = np.stack([event.sent[:, 0] for event in found.runs[0].events])  # rounds, senders, fits
     sent = np.stack([values[:, 0, 0] for values in given]).reshape(-1, 2, rounds, told.shape[1])[:, 0]
     np.testing.assert_allclose(told, np.moveaxis(sent, 0, -1), rtol=1e-6, atol=1e-9)
+
+
+def test_a_model_with_something_bare_in_it(monkeypatch):
+    """The mean of the agents' models before their last noise."""
+    monkeypatch.setattr(PADMM, "estimate", lambda self, state, inbox: state.guess.mean(axis=0))
+    findings = audit_product(PRODUCTS[1], LARGE, fits=40).findings
+    assert [finding.check for finding in findings if finding.is_broken] == [Check.MODEL]
 
 
 def test_more_senders_than_signs_can_be_told_of():

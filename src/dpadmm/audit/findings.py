@@ -14,6 +14,7 @@ class Check(Enum):
     SCALE = "every release has the noise that is planned for it"
     INDEPENDENCE = "noises of rounds, agents, releases, coordinates and runs tell nothing about each other"
     SAMPLING = "every record is in every batch with the stated probability, whatever other batches hold"
+    MODEL = "the model is made of released messages alone"
     ROUNDING = "values are rounded to the grid that is counted, and to no coarser one"
 
 
@@ -21,8 +22,9 @@ class Check(Enum):
 class Finding:
     """The outcome of one check on one subject.
 
-    worst: for SENSITIVITY the largest distance over the certified bound (it may not pass 1; no chance is involved); for
-    the others the smallest p-value of all tests, times their number. where: the release it was found at.
+    worst: for SENSITIVITY the largest distance over the certified bound (it may not pass 1), for MODEL the largest
+    relative distance (no chance is involved in either); for the others the smallest p-value of all tests, times their
+    number. where: the release it was found at.
     """
 
     check: Check

@@ -5,13 +5,13 @@ in that sum. What was sent, less what was to be sent, is the noise itself, and i
 
     scale         Gaussian: sum (b/std)^2 is chi-square. Laplace, per coordinate or spherical: sum rate ||b|| is Gamma.
                   Half of the noises are positive, half are larger than their median size: Binomial(R, 1/2).
-    independence  signs of two noises agree in half of the runs, and so do their sides of the median size: both counts
-                  are Binomial(R, 1/2), whatever the family.
+    independence  signs of two noises agree in half of the runs, and so do their sides of the median size, and a
+                  noise's side and that of the value under it: all counts are Binomial(R, 1/2), whatever the family.
 
 p-values are exact and multiplied by the number of tests, so the false-alarm rate stated holds for all of them together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import NamedTuple
@@ -53,11 +53,12 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """The noise of one release in all runs, (d, R). where: round, agent and slot in words."""
+    """The noise of one release in all runs, and what it was put on, (d, R). where: round, agent and slot in words."""
 
     where: str
     noise: Floats
     size: Size
+    value: Floats
 
 
 def check_noise(transcript: Transcript, plan: NoisePlan, method: str, pair: str) -> tuple[Finding, Finding]:
@@ -88,7 +89,7 @@ def streams_of(transcript: Transcript, plan: NoisePlan) -> Iterator[Stream]:
                 yield from _shares(event, letters, release, where)
                 continue
             noise = event.sent[place] - event.clean[place]
-            yield Stream(where, noise, size_of(release, noise))
+            yield Stream(where, noise, size_of(release, noise), event.clean[place])
 
 
 def _shares(event: Event, letters: Letters, release: SummedGaussianRelease, where: str) -> Iterator[Stream]:
@@ -97,7 +98,7 @@ def _shares(event: Event, letters: Letters, release: SummedGaussianRelease, wher
         raise InputError("A sum under masks has a grid, and what was added up.")
     for i, own in enumerate(letters.own):
         noise = from_words(own, grid) - silos[i]
-        yield Stream(f"{where}, share of silo {i}", noise, size_of(release.share(i), noise))
+        yield Stream(f"{where}, share of silo {i}", noise, size_of(release.share(i), noise), silos[i])
 
 
 @singledispatch
@@ -178,6 +179,7 @@ def _independence(streams: Sequence[Stream], masked: Sequence[Half]) -> list[_Te
     """Compare signs of all coordinates, and sizes of all releases: with each other, and with those of the next run."""
     signs, sizes = _halves(streams)
     tests = [test for kind in (signs, sizes) for test in (_between(_thinned(kind)), _next_run(kind))]
+    tests += [_on_values(streams, signs, len), _on_values(streams, sizes, lambda _: 1)]
     return [*tests, _half(masked), _between(_thinned(masked))] if masked else tests
 
 
@@ -204,6 +206,16 @@ def _next_run(rows: Sequence[Half]) -> _Test:
     pairs = rows[0][1].size // 2 if rows else 0
     agree = np.array([np.count_nonzero(side[: 2 * pairs : 2] == side[1 : 2 * pairs : 2]) for _, side in rows])
     return _Test(_binomial(agree, pairs), [f"{where}, of one run and the next" for where, _ in rows])
+
+
+def _on_values(streams: Sequence[Stream], rows: Sequence[Half], rows_of: Callable[[Floats], int]) -> _Test:
+    """Test that noise takes no notice of the value it is put on: whether that is large says nothing about its side."""
+    agree, places = [], iter(rows)
+    for stream in streams:
+        for j in range(rows_of(stream.noise)):
+            _, side = next(places)
+            agree.append(np.count_nonzero(side == (stream.value[j] > np.median(stream.value[j]))))
+    return _Test(_binomial(np.array(agree), rows[0][1].size), [f"{where}, and the value under it" for where, _ in rows])
 
 
 def _binomial(agree: Floats, number: int) -> Floats:

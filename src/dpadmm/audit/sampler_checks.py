@@ -77,7 +77,7 @@ def check_sampler(sampler: Sampler | None = None, vectors: int | None = None) ->
                 np.zeros((number, _DIMENSION, 1)), [replace(release, agent=i) for i in range(number)], draw
             )
             noise = sent.values[:, :, 0].T
-            streams.append(Stream(f"round {k}", noise, size_of(release, noise)))
+            streams.append(Stream(f"round {k}", noise, size_of(release, noise), np.zeros_like(noise)))
         found.extend(check_streams(streams, _METHOD, type(release).__name__))
     return tuple(found)
 

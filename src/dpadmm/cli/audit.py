@@ -241,7 +241,7 @@ def _print_table(
 
 
 def _words(finding: "Finding") -> str:
-    measure = "distance over bound" if finding.check.name == "SENSITIVITY" else "p-value"
+    measure = {"SENSITIVITY": "distance over bound", "MODEL": "distance"}.get(finding.check.name, "p-value")
     return (
         f"{finding.method}, {finding.pair}: not so that {finding.check.value} "
         f"({measure} {finding.worst:.3g}, {finding.where})."

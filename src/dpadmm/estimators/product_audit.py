@@ -18,7 +18,7 @@ from dpadmm import checks
 from dpadmm.audit.attacks import Scores
 from dpadmm.audit.audit import STANDARD, AuditResult, Case, judged
 from dpadmm.audit.estimates import How, checked_confidence
-from dpadmm.audit.findings import Finding
+from dpadmm.audit.findings import Check, Finding
 from dpadmm.audit.likelihood import Lens, log_likelihood_ratio
 from dpadmm.audit.noise_checks import check_noise
 from dpadmm.audit.transcripts import Event, Prompter, RunSetup, Transcript, replay
@@ -43,6 +43,8 @@ FEWEST_FITS = 40
 RECORDS = 60
 THRESHOLD = 1e-3
 """Where the Huber loss turns linear. Noise has its scale, so no model comes near the targets: all pulls stay full."""
+
+_SURPRISING = 1e-6  # rounding stays far below
 
 TITLE = "likelihood ratio of coef_ and history_"
 
@@ -95,12 +97,16 @@ class ProductFindings(NamedTuple):
 
 
 class Fits(NamedTuple):
-    """What is public of many fits: the plan, its noise, and the released messages (events) of every world."""
+    """What is public of many fits: the plan, its noise, and the released messages (events) of every world.
+
+    surprise: how far models are from what the messages make, relative to their size.
+    """
 
     plan: Plan
     noise: NoisePlan
     worlds: tuple[Problem, Problem]
     runs: tuple[Transcript, Transcript]
+    surprise: float
 
 
 def audit_products(
@@ -143,7 +149,8 @@ def audit_product(
         is_paired=False,
     )
     checked = check_noise(_noise_of(found), found.noise, product.name, PAIR)
-    return ProductFindings(judged(case, scores, confidence), checked)
+    made = Finding(Check.MODEL, product.name, PAIR, found.surprise, "coef_", found.surprise > _SURPRISING)
+    return ProductFindings(judged(case, scores, confidence), (*checked, made))
 
 
 def gather_fits(product: Product, target: Target, fits: int, tick: Callable[[], None] = lambda: None) -> Fits:
@@ -159,8 +166,9 @@ def gather_fits(product: Product, target: Target, fits: int, tick: Callable[[], 
     plan = fitted[0][0].plan_
     noise = plan.whole_plan()
     worlds = tuple(_problem(product, plan, sign) for sign in (1.0, -1.0))
-    runs = tuple(_transcript(plan, noise, worlds[0], models) for models in fitted)
-    return Fits(plan, noise, (worlds[0], worlds[1]), (runs[0], runs[1]))
+    runs = [_transcript(plan, noise, worlds[0], models) for models in fitted]
+    surprise = max(far for _, far in runs)
+    return Fits(plan, noise, (worlds[0], worlds[1]), (runs[0][0], runs[1][0]), surprise)
 
 
 def likelihood_scores(found: Fits) -> Scores:
@@ -196,8 +204,11 @@ def _problem(product: Product, plan: Plan, sign: float) -> Problem:
     return plan.problem(Silos.from_parts([rows[p] for p in parts], [targets[p] for p in parts], row_norm=1.0))
 
 
-def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any]) -> Transcript:
-    """Return the released messages of all fits, with their signs set by the models that came out."""
+def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any]) -> tuple[Transcript, float]:
+    """Return the released messages of all fits, with their signs set by the models that came out.
+
+    And by how much models differ from what the messages make, relative to their usual size.
+    """
     number = len(models)
     found = np.stack([messages(model.history_[0]) for model in models], axis=-1)  # rounds, senders, fits
     rounds = [each.round for each in models[0].history_[0]]
@@ -219,8 +230,10 @@ def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any])
     hook = Prompter(told, world, world)
     modelled = engine.run(plan.algorithm, world, Stopping(plan.rounds), plan.network, hook).model(plan.output)
     # The map from messages to the model is linear here, and the same in both worlds: whether its sign agrees tells.
-    sign = np.sign(modelled[0] * np.array([float(model.coef_[0]) for model in models]))
-    return script(found * sign)
+    came = np.array([float(model.coef_[0]) for model in models])
+    sign = np.sign(modelled[0] * came)
+    surprise = float(np.abs(sign * modelled[0] - came).max() / np.abs(came).mean())
+    return script(found * sign), surprise
 
 
 def messages(history: tuple[PublicRound, ...]) -> Floats:
