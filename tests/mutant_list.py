@@ -416,7 +416,7 @@ MASKS = (
         "C12: shares count on colluders' noise",
         "privacy/records.py",
         "return self.noise_std / math.sqrt(self.honest)",
-        "return self.noise_std / math.sqrt(2 * self.silos)",
+        "return self.noise_std / math.sqrt(self.silos)",
         ("privacy/test_aggregate.py", "noise/test_shares.py", "privacy/certificates/test_masked.py"),
         AGGREGATE,
     ),

@@ -11,8 +11,9 @@ in that sum. What was sent, less what was to be sent, is the noise itself, and i
 p-values are exact and multiplied by the number of tests, so the false-alarm rate stated holds for all of them together.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import NamedTuple
 
@@ -96,9 +97,12 @@ def _shares(event: Event, letters: Letters, release: SummedGaussianRelease, wher
     grid, silos = release.certificate.grid, event.silos
     if grid is None or silos is None:
         raise InputError("A sum under masks has a grid, and what was added up.")
+    # Written out again: shares of all silos but the colluders must amount to what is counted (C12).
+    honest = release.silos - release.certificate.colluders
+    share = replace(release.share(0), noise_std=release.noise_std / math.sqrt(honest))
     for i, own in enumerate(letters.own):
         noise = from_words(own, grid) - silos[i]
-        yield Stream(f"{where}, share of silo {i}", noise, size_of(release.share(i), noise), silos[i])
+        yield Stream(f"{where}, share of silo {i}", noise, size_of(share, noise), silos[i])
 
 
 @singledispatch
