@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from dpadmm.audit import audit as engine
+from dpadmm.audit import sampler_checks
 from dpadmm.audit.catalogue import subjects_of
+from dpadmm.estimators.product_audit import PRODUCTS
+from dpadmm.noise import SimulatedSampler
 
 FEW = ("--runs", "400")
 
@@ -33,6 +36,46 @@ def test_json_holds_what_the_library_finds(cli):
     for row in found["results"]:
         assert row["certified_epsilon"] == pytest.approx(2.0, rel=1e-6)
         assert row["is_violation"] is False
+
+
+def test_every_pair_is_checked(cli):
+    found = cli.ask("audit", "dp-gd", *FEW)
+    kinds = [(row["check"], row["is_broken"]) for row in found["checks"]]
+    assert kinds == [("sensitivity", False), ("scale", False), ("independence", False)] * len(subjects_of("dp-gd"))
+    assert "All 6 checks" in cli.run("audit", "dp-gd", *FEW).stdout
+
+
+def test_a_broken_build_is_told_release_by_release(cli, monkeypatch):
+    """Too little noise in one round: no attack sees it at so few runs, the check does."""
+    right = SimulatedSampler.perturb
+
+    def soft(self, values, releases, draw, *, out=None):
+        drawn = right(self, values, releases, draw)
+        factor = 0.7 if draw.round == 2 else 1.0
+        return replace(drawn, values=values + factor * (drawn.values - values))
+
+    monkeypatch.setattr(SimulatedSampler, "perturb", soft)
+    result = cli.run("audit", "dp-gd", *FEW)
+    assert result.exit_code == 4
+    assert "None of" in result.stdout
+    assert "BROKEN" in result.stdout
+    assert "round 2" in result.stdout
+
+
+def test_products(cli, monkeypatch):
+    monkeypatch.setattr(sampler_checks, "DRAWS", 2000)
+    monkeypatch.setattr(sampler_checks, "VECTORS", 100)
+    found = cli.ask("audit", "--product", "--epsilon", "16", "--runs", "40")
+    assert [row["method"] for row in found["results"]] == [product.name for product in PRODUCTS]
+    assert {row["runs"] for row in found["results"]} == {40}
+    assert [row["check"] for row in found["checks"]] == [
+        *["scale", "independence", "model"] * 2,
+        *["scale", "independence"] * 3,
+        "rounding",
+    ]
+    refused = cli.run("audit", "p-admm", "--product")
+    assert refused.exit_code != 0
+    assert "--product attacks the estimators" in refused.output
 
 
 def test_a_view_narrows_it_down(cli):

@@ -53,6 +53,8 @@ def worst_c1_ratio(method, tries=30, rounds=4, loss=None):
             worst = max(worst, moved[0, 0] / certificate.bound)
         # All that leaves in other rounds is made of broadcasts.
         np.testing.assert_array_equal(ends[0].models, ends[1].models)
+        np.testing.assert_array_equal(ends[0].estimate, ends[1].estimate)
+        np.testing.assert_array_equal(ends[0].tail_average, ends[1].tail_average)
     return worst
 
 

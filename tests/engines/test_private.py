@@ -3,11 +3,12 @@
 import copy
 import pickle
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from dpadmm.algorithms.anatomy import Silence
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.dp_dgd import DPDGD
@@ -22,9 +23,10 @@ from dpadmm.datasets.partition import iid
 from dpadmm.engines import private
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import Course, RunSetting, plan_noise, run_course, run_private
+from dpadmm.engines.witness import Witness
 from dpadmm.errors import InputError
 from dpadmm.networks import path, ring
-from dpadmm.noise import SecureSampler, SimulatedSampler
+from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.plan import calibrated, check_reach
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import PureTarget, Target
@@ -250,3 +252,34 @@ class TestWhatACourseIsFor:
         with pytest.raises(InputError, match=f"so little noise beside up to {MOST_PER_NOMINAL * 300} records"):
             sharp.noise_plan()
         check_reach(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do
+
+
+@dataclass(frozen=True)
+class Forgetful(PADMM):
+    """Promises noise in every round, and asks for none in the second."""
+
+    def local_step(self, k, agents, state, inbox, noise):
+        return super().local_step(k, agents, state, inbox, Silence() if k == 2 else noise)
+
+
+@pytest.mark.parametrize("sampler", [SimulatedSampler(seed=0), SecureSampler()])
+def test_noise_that_was_promised_and_never_drawn_ends_the_run(problem, sampler):
+    with pytest.raises(InputError, match="round 2"):
+        run_private(Forgetful(eta=0.01), problem, 3, TARGET, sampler, ring(4), engine=QUIET)
+
+
+def test_the_public_history_is_made_of_what_was_sent():
+    """Of a value 3 that leaves as 4 nothing but the 4 shows."""
+
+    class Shift(Silence):
+        def perturb(self, slot, k, agents, values):
+            return values + 1.0
+
+        def total(self, slot, k, messages):
+            return messages.sum(axis=0, keepdims=True) + 1.0
+
+    witness = Witness(Shift(), {("message", 1): 1.0, ("sum", 1): 1.0})
+    witness.perturb(Slot("message"), 1, np.arange(1), np.full((1, 1, 1), 3.0))
+    witness.total(Slot("sum"), 1, np.full((2, 1, 1), 3.0))
+    assert [one.norms for one in witness.rounds] == [(4.0,), (7.0,)]
+    assert [one.movement for one in witness.rounds] == [4.0, 7.0]

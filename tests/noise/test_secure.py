@@ -25,7 +25,7 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import SecureSampler, grid_for
+from dpadmm.noise import SecureSampler, grid_for, secure
 from dpadmm.privacy.certificates import full_gradient
 from dpadmm.privacy.protection import Strength, secure_grid
 from dpadmm.privacy.records import GaussianRelease, Origin
@@ -47,6 +47,21 @@ def test_results_are_multiples_of_the_grid(make):
     multiples = result.values / grid_for(SCALE)
     np.testing.assert_array_equal(multiples, np.rint(multiples))
     np.testing.assert_array_equal(result.grids, [grid_for(SCALE)] * 2)
+
+
+@pytest.mark.parametrize("make", DISCRETE)
+@pytest.mark.parametrize("scale", [SCALE, 1e-3])
+def test_values_at_both_sides_of_cell_edges_go_to_the_nearest_multiple(make, scale, monkeypatch):
+    """With the noise taken away: no coarser grid, no cutting off, by so much as a bit."""
+    for law in ("_gaussian", "_laplace"):
+        monkeypatch.setattr(secure, law, lambda scale: list)
+    grid = grid_for(scale)
+    edges = grid * (np.array([0, 1, -7, 2**9, 2**23, -(2**30), 3**20]) + 0.5)
+    values = np.concatenate([np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), edges - grid / 2])
+    result = SAMPLER.perturb(values.reshape(1, -1, 1), make(scale, dimension=values.size), message(agents=1)).values
+    expected = grid * np.concatenate([np.floor(edges / grid), np.ceil(edges / grid), np.rint(values[14:] / grid)])
+    np.testing.assert_array_equal(result[0, :, 0], expected)
+    assert np.max(np.abs(result[0, :, 0] - values)) <= grid / 2
 
 
 @pytest.mark.parametrize("make", DISCRETE)

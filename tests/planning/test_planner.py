@@ -9,7 +9,8 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import FinalModel
 from dpadmm.errors import InputError
 from dpadmm.networks import complete, ring
-from dpadmm.planning import Task, plan, utility_curve
+from dpadmm.planning import Task, plan, planner, utility_curve
+from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
@@ -147,3 +148,15 @@ def test_utility_grows_with_epsilon():
     assert curve[0].is_hopeless
     assert not curve[-1].is_hopeless
     assert curve[-1].expected.mean == pytest.approx(curve[-1].expected.non_private, abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["dvp", "m-admm", "r-admm", "p-admm", "fp-federated"])
+def test_several_problems_together_stay_within_the_budget(method, monkeypatch):
+    """Costs of pure methods do not add up in squares: three shares of that kind would spend 1.6 of an epsilon of 1."""
+    equal = SimulatedScores(
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
+    )
+    monkeypatch.setattr(planner, "run_simulation", lambda *_: equal)
+    facts = {"sizes": (200, 200), "dimension": 4, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5}
+    spent = plan(**facts, method=method, problems=3).statement().curve.epsilon(1e-5)
+    assert 0.9 < spent <= 1 + 1e-8

@@ -94,11 +94,12 @@ class LikelihoodRatio:
 
 
 def leaked(run: Transcript, elsewhere: Transcript, wire: Wire) -> Floats:
-    """Return per run by how much its traffic gives its world away, whatever the noise.
+    """Return per run by how much its traffic, and the model at its end, give its world away, whatever the noise.
 
     Below certainty by far unless something bare went over the wire; then it decides.
     """
-    return np.minimum(disagreement(run.traffic(wire), elsewhere.traffic(wire), _PRECISION), _CERTAIN)
+    here, there = ((*each.traffic(wire), each.estimate[None]) for each in (run, elsewhere))
+    return np.minimum(disagreement(here, there, _PRECISION), _CERTAIN)
 
 
 def _enlarged(transcript: Transcript, plan: NoisePlan, factor: float) -> Transcript:

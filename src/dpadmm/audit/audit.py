@@ -16,17 +16,20 @@ from dpadmm.audit.estimates import (
     advantage_bound,
     checked_confidence,
     clopper_pearson_bound,
+    family_bound,
     gdp_bound,
 )
 from dpadmm.audit.subjects import Subject
 from dpadmm.audit.tradeoff import certified_tradeoff, operating_points
 from dpadmm.audit.transcripts import OpenNoise, record
+from dpadmm.errors import InputError
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import Curve, GaussianCurve
 from dpadmm.privacy.protection import View
+from dpadmm.privacy.records import SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 
 DEFAULT_RUNS = 20_000
@@ -137,7 +140,8 @@ def examine(
 
     sampler: where noise comes from (None: seeded). plan: the noise that is used (None: as the library calibrates it).
     promised: what is put to the test (None: the curve that the plan's own statement certifies). how: the estimator
-    (None: GDP where the promise is a Gaussian curve, Clopper-Pearson elsewhere).
+    (None: GDP where the promise is a Gaussian curve, the plan's own family for releases on random batches,
+    Clopper-Pearson elsewhere).
     """
     replicas = checks.count("runs", runs, least=FEWEST_RUNS) // 2
     checked_confidence(confidence)
@@ -146,8 +150,9 @@ def examine(
     plan = subject.plan(target) if plan is None else plan
     curve = plan.statement().curve if promised is None else promised
     if how is None:
-        how = How.GDP if isinstance(curve, GaussianCurve) else How.CLOPPER_PEARSON
-    sampler = sampler if sampler is not None else SimulatedSampler(_seed(seed, subject))
+        is_sampled = any(isinstance(release, SampledGaussianRelease) for release in plan)
+        how = How.GDP if isinstance(curve, GaussianCurve) else How.FAMILY if is_sampled else How.CLOPPER_PEARSON
+    sampler = sampler if sampler is not None else SimulatedSampler(noise_seed(seed, subject))
     evidence = gather(subject, plan, sampler, replicas)
     known: dict[Attack, Scores] = {}  # viewers who see the same have the same scores
     results = []
@@ -155,8 +160,9 @@ def examine(
         if attack not in known:
             known[attack] = attack.scores(evidence)
         spent, begin = time.perf_counter() - begin, time.perf_counter()
-        case = _Case(subject, view, attack, curve, how, 2 * replicas, spent)
-        results.append(_judged(case, known[attack], target, confidence))
+        delta = 0.0 if subject.is_pure else target.delta
+        case = Case(subject.method, subject.pair, view, attack.title, curve, delta, how, 2 * replicas, spent, plan=plan)
+        results.append(judged(case, known[attack], confidence))
     return tuple(results)
 
 
@@ -167,36 +173,55 @@ def gather(subject: Subject, plan: NoisePlan, sampler: Sampler, replicas: int) -
     return Evidence(stage, subject.worlds, plan, sampler, (first, second))
 
 
-class _Case(NamedTuple):
-    """What is judged: who looks at what, the promise, the estimator, and what it took."""
+class Case(NamedTuple):
+    """What is judged: who looks at what, the promise, the estimator, and what it took.
 
-    subject: Subject
+    is_paired: run i of one world shares its noise with run i of the other. plan: the noise, where its family is used.
+    """
+
+    method: str
+    pair: str
     view: View
-    attack: Attack
+    attack: str
     curve: Curve
+    delta: float
     how: How
     runs: int
     seconds: float
+    is_paired: bool = True
+    plan: NoisePlan | None = None
+
+    def family(self, factor: float) -> Curve:
+        """Return the curve of the same releases with so many times the noise."""
+        if self.plan is None:
+            raise InputError("A bound within a family needs the plan of the noise.")
+        louder = {at: {who: one.louder(factor) for who, one in row.items()} for at, row in self.plan.releases.items()}
+        return NoisePlan(louder).statement().curve
 
 
-def _judged(case: _Case, scores: Scores, target: Target, confidence: float) -> AuditResult:
-    subject, curve = case.subject, case.curve
-    delta = 0.0 if subject.is_pure else target.delta
-    certified, allowed = curve.epsilon(delta), curve.delta(0.0)
-    estimate, advantage = _bounds(case.how, scores, delta, confidence)
-    alarm = _bounds(case.how, scores, delta, max(confidence, ALARM_CONFIDENCE))
+def judged(case: Case, scores: Scores, confidence: float) -> AuditResult:
+    """Return what the scores of all runs say about the promise."""
+    curve = case.curve
+    certified, allowed = curve.epsilon(case.delta), curve.delta(0.0)
+    estimate, advantage = _bounds(case, scores, confidence)
+    surely = max(confidence, ALARM_CONFIDENCE)
+    if case.how is How.FAMILY:  # an epsilon above the certified one is an advantage above the allowed one
+        is_violation = _bounds_advantage(case, scores, surely).advantage_lower > allowed
+    else:
+        alarm = _bounds(case, scores, surely)
+        is_violation = alarm[0].refutes(certified) or alarm[1].advantage_lower > allowed
     fpr, fnr = operating_points(scores.p, scores.q)
     return AuditResult(
-        method=subject.method,
+        method=case.method,
         view=case.view,
-        pair=subject.pair,
-        attack=case.attack.title,
+        pair=case.pair,
+        attack=case.attack,
         certified_epsilon=certified,
-        delta=delta,
+        delta=case.delta,
         estimate=estimate,
         advantage=advantage,
         certified_advantage=allowed,
-        is_violation=alarm[0].refutes(certified) or alarm[1].advantage_lower > allowed,
+        is_violation=is_violation,
         runs=case.runs,
         seconds=case.seconds,
         curve=curve,
@@ -206,17 +231,25 @@ def _judged(case: _Case, scores: Scores, target: Target, confidence: float) -> A
     )
 
 
-def _bounds(how: How, scores: Scores, delta: float, confidence: float) -> tuple[Estimate, Advantage]:
+def _bounds(case: Case, scores: Scores, confidence: float) -> tuple[Estimate, Advantage]:
     """Return both bounds. Where they rest on different counts, each gets half of the error probability."""
-    if how is How.GDP:
-        estimate = gdp_bound(scores.p, scores.q, delta, confidence, scores.threshold, is_paired=True)
-        return estimate, advantage_bound(scores.p, scores.q, confidence, scores.threshold, is_paired=True)
+    p, q, threshold = scores
+    if case.how is How.GDP:
+        estimate = gdp_bound(p, q, case.delta, confidence, threshold, is_paired=case.is_paired)
+        return estimate, advantage_bound(p, q, confidence, threshold, is_paired=case.is_paired)
+    if case.how is How.FAMILY:
+        advantage = _bounds_advantage(case, scores, confidence)
+        return family_bound(advantage, case.delta, case.family), advantage
     each = (1 + confidence) / 2
-    advantage = advantage_bound(scores.p, scores.q, each, scores.threshold, is_paired=True)
-    return clopper_pearson_bound(scores.p, scores.q, delta, each), advantage
+    advantage = advantage_bound(p, q, each, threshold, is_paired=case.is_paired)
+    return clopper_pearson_bound(p, q, case.delta, each), advantage
 
 
-def _seed(seed: int, subject: Subject) -> int:
+def _bounds_advantage(case: Case, scores: Scores, confidence: float) -> Advantage:
+    return advantage_bound(*scores[:2], confidence, scores.threshold, is_paired=case.is_paired)
+
+
+def noise_seed(seed: int, subject: Subject) -> int:
     """Return the seed of a subject's noise: subjects share none of it."""
     text = f"dpadmm audit 1|{seed}|{subject.method}|{subject.pair}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -22,7 +22,7 @@ from scipy.special import betaincinv, ndtri
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.curves import epsilon_of_delta
+from dpadmm.privacy.curves import Curve, epsilon_of_delta
 from dpadmm.problems.arrays import Floats
 
 LEAST_CONFIDENCE = 0.76
@@ -39,6 +39,7 @@ class How(Enum):
 
     CLOPPER_PEARSON = "Clopper-Pearson on both error rates; supposes nothing"
     GDP = "advantage of the guesses; supposes that the trade-off curve is Gaussian"
+    FAMILY = "advantage of the guesses; supposes the trade-off curve of the same releases with some level of noise"
 
 
 class Guess(Enum):
@@ -150,6 +151,60 @@ def gdp_bound(
         found.false_positives,
         found.runs,
         m_lower=m,
+    )
+
+
+Family = Callable[[float], Curve]
+"""The privacy curve of the same releases with all noise multiplied by a factor."""
+
+_FACTORS = (1 / 16, 256.0)
+_STEPS, _CLOSE = 40, 1e-3  # of the search; how near the curve's advantage must come to the one found
+
+
+def _log_advantage(family: Family, log_factor: float) -> float:
+    return math.log(max(family(math.exp(log_factor)).delta(0.0), 1e-300))
+
+
+def family_bound(advantage: "Advantage", delta: float, family: Family) -> Estimate:
+    """Return a lower bound on epsilon for a mechanism that differs from a known one by its level of noise alone.
+
+    The factor is sought at which the curve allows no more than the advantage found, `delta_f(0) <= a`; the bound is the
+    epsilon of that curve. Rare events decide about epsilon at a small delta, and no number of runs shows them; what is
+    common shows the level of the noise, and that decides about the rare ones. (For Gaussian curves: `gdp_bound`.)
+
+    >>> found = Advantage(0.38, 0.95, 0.0, 700, 300, 1000)
+    >>> from dpadmm.privacy.curves import GaussianCurve
+    >>> round(family_bound(found, 1e-5, lambda factor: GaussianCurve(1.0 / factor)).epsilon_lower, 2)
+    4.33
+    """
+    low, high = (math.log(factor) for factor in _FACTORS)
+    at_high = _log_advantage(family, high)
+    goal = math.log(advantage.advantage_lower) if advantage.advantage_lower > 0 else -math.inf
+    if goal <= at_high:
+        epsilon = 0.0
+    else:
+        at_low = _log_advantage(family, low)
+        for number in range(_STEPS):
+            # Nearly a power law: a straight line on these scales, and a halving now and then.
+            part = (at_low - goal) / (at_low - at_high) if number % 3 else 0.5
+            middle = low + min(max(part, 0.02), 0.98) * (high - low)
+            found = _log_advantage(family, middle)
+            if found > goal:
+                low, at_low = middle, found
+            else:
+                high, at_high = middle, found
+            if goal - at_high < _CLOSE:
+                break
+        epsilon = family(math.exp(high)).epsilon(delta)
+    return Estimate(
+        epsilon,
+        delta,
+        advantage.confidence,
+        How.FAMILY,
+        advantage.threshold,
+        advantage.true_positives,
+        advantage.false_positives,
+        advantage.runs,
     )
 
 

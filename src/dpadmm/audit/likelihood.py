@@ -22,6 +22,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
+    NoisyRelease,
     ObjectiveRelease,
     Release,
     SampledGaussianRelease,
@@ -59,7 +60,7 @@ def log_likelihood_ratio(lens: Lens, in_p: Transcript, in_q: Transcript) -> Floa
     """Return `ln p(transcript | P) - ln p(transcript | Q)` per replica; the two are one recorded run and its replay."""
     total = np.zeros(in_p.estimate.shape[-1])
     for first, second in zip(in_p.events, in_q.events, strict=True):
-        for place, release in enumerate(_releases(lens.plan, first)):
+        for place, release in enumerate(releases_of(lens.plan, first)):
             agent = int(first.agents[place])
             x = in_p.messages[first.round - 1]
             pair = ReleasePair(
@@ -73,7 +74,8 @@ def log_likelihood_ratio(lens: Lens, in_p: Transcript, in_q: Transcript) -> Floa
     return total
 
 
-def _releases(plan: NoisePlan, event: Event) -> Sequence[Release]:
+def releases_of(plan: NoisePlan, event: Event) -> Sequence[NoisyRelease]:
+    """Return what is planned for each of the event's agents."""
     planned = plan.of(event.slot, event.round, event.agents)
     return planned if isinstance(planned, Sequence) else [planned] * len(event.agents)
 

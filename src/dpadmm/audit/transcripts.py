@@ -129,7 +129,7 @@ def replay(stage: Stage, world: Any, recorded: Transcript, own: Any) -> Transcri
     Additive noise: what was sent is handed over as it is. Noise inside an objective never travels; the other world is
     given the noise that makes its minimiser the message which did travel.
     """
-    return stage.run(world, _Prompter(recorded, own, world))
+    return stage.run(world, Prompter(recorded, own, world))
 
 
 class OpenNoise(PlannedNoise):
@@ -177,7 +177,7 @@ class _Recorder(OneNoise):
 
 
 @dataclass
-class _Prompter(OneNoise):
+class Prompter(OneNoise):
     """Hands out recorded noisy values in place of noise; keeps what this world would have put there."""
 
     recorded: Transcript

@@ -11,6 +11,7 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.audit.audit import AuditResult
+    from dpadmm.audit.findings import Finding
     from dpadmm.audit.subjects import Subject
     from dpadmm.privacy.protection import View
 
@@ -27,10 +28,17 @@ def audit(
     all_methods: Annotated[
         bool, typer.Option("--all", help=f"Attack everything private and write {PAGE} (a few minutes).")
     ] = False,
+    product: Annotated[
+        bool,
+        typer.Option("--product", help="Attack the estimators as black boxes: real fits with secure noise (minutes)."),
+    ] = False,
     view: Annotated[
         str | None, typer.Option(help="Who looks: eavesdropper, coordinator, peer, public or aggregate (default: all).")
     ] = None,
-    runs: Annotated[int, typer.Option(help="Runs to attack, half with each data set, at least 200.")] = 20_000,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Runs to attack, half with each data set, at least 200 (default: 20000; 1000 fits)."),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="At which all bounds hold together, in [0.76, 1).")] = 0.95,
     epsilon: Annotated[float, typer.Option(help="Budget the noise is calibrated to, > 0.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Its delta, in (0, 1); methods of pure epsilon take none.")] = 1e-5,
@@ -40,27 +48,38 @@ def audit(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Attack a method as its worst-case neighbour would, and compare with the certified epsilon.
+    """Attack a method as its worst-case neighbour would, compare with the certified epsilon, and check its noise.
 
-    Exit code 4 says that a certificate was refuted, at a confidence of 1 - 1e-6.
+    Exit code 4 says that a certificate was refuted, at a confidence of 1 - 1e-6, or that a check has failed, which a
+    sound build does with a probability of 1e-7 at most. The checks look at every release by itself: its sensitivity,
+    the scale of its noise, and whether that noise is independent of all other.
 
-    Examples: dpadmm audit p-admm --out plots; dpadmm audit --all
+    Examples: dpadmm audit p-admm --out plots; dpadmm audit --all; dpadmm audit --product --epsilon 8
     """
     with clear_failures():
         from dpadmm.privacy.calibration import Target
 
-        chosen = _chosen(algorithm, all_methods, view, seed)
         target = Target(epsilon, delta)
         folder = Path("audit") if out is None and all_methods and not json else out
         _check_folder(folder)
-        results = _attack(chosen, target, runs, confidence, seed, is_quiet=json)
+        if product:
+            _check_alone(algorithm, all_methods, view)
+            results, findings = _attack_products(target, runs, confidence, is_quiet=json)
+        else:
+            chosen = _chosen(algorithm, all_methods, view, seed)
+            results, findings = _attack(chosen, target, runs or 20_000, confidence, seed, is_quiet=json)
         written = _write(results, folder, confidence, has_page=all_methods)
     if json:
-        _print_json(results, confidence)
+        _print_json(results, findings, confidence)
     else:
-        _print_table(results, confidence, written)
-    if any(result.is_violation for result in results):
+        _print_table(results, findings, confidence, written)
+    if any(result.is_violation for result in results) or any(finding.is_broken for finding in findings):
         raise typer.Exit(VIOLATION_CODE)
+
+
+def _check_alone(algorithm: str | None, all_methods: bool, view: str | None) -> None:
+    if algorithm is not None or all_methods or view is not None:
+        raise InputError("--product attacks the estimators: name no method or view beside it, and not --all.")
 
 
 def _chosen(
@@ -99,19 +118,36 @@ def _attack(
     confidence: float,
     seed: int,
     is_quiet: bool,
-) -> "list[AuditResult]":
+) -> "tuple[list[AuditResult], list[Finding]]":
     from dpadmm.audit.audit import examine
     from dpadmm.audit.estimates import checked_confidence
+    from dpadmm.audit.inspection import inspect
     from dpadmm.engines.local import progress_bar
 
     # All bounds hold together: each gets its part of the error probability.
     each = 1 - (1 - checked_confidence(confidence)) / sum(len(views) for _, views in chosen)
     results: list[AuditResult] = []
+    findings: list[Finding] = []
     with progress_bar("attacking", len(chosen), is_wanted=not is_quiet) as tick:
         for subject, views in chosen:
             results.extend(examine(subject, target, views, runs, each, seed))
+            findings.extend(inspect(subject, target, seed=seed))
             tick()
-    return results
+    return results, findings
+
+
+def _attack_products(
+    target: Any, fits: int | None, confidence: float, is_quiet: bool
+) -> "tuple[list[AuditResult], list[Finding]]":
+    from dpadmm.audit.sampler_checks import check_rounding, check_sampler
+    from dpadmm.engines.local import progress_bar
+    from dpadmm.estimators.product_audit import DEFAULT_FITS, PRODUCTS, audit_products
+
+    number = fits if fits is not None else DEFAULT_FITS
+    with progress_bar("fitting", number // 2 * 2 * len(PRODUCTS), is_wanted=not is_quiet) as tick:
+        found = list(audit_products(target, number, confidence, tick))
+    findings = [finding for each in found for finding in each.findings]
+    return [each.result for each in found], [*findings, *check_sampler(), check_rounding()]
 
 
 def _write(results: "list[AuditResult]", folder: Path | None, confidence: float, has_page: bool) -> list[Path]:
@@ -132,10 +168,17 @@ def _write(results: "list[AuditResult]", folder: Path | None, confidence: float,
     return written
 
 
-def _print_json(results: "list[AuditResult]", confidence: float) -> None:
+def _print_json(results: "list[AuditResult]", findings: "list[Finding]", confidence: float) -> None:
     from dpadmm.cli.terminal import print_json
 
-    print_json({"command": "audit", "confidence": confidence, "results": [_as_json(result) for result in results]})
+    print_json(
+        {
+            "command": "audit",
+            "confidence": confidence,
+            "results": [_as_json(result) for result in results],
+            "checks": [{**vars(finding), "check": finding.check.name.lower()} for finding in findings],
+        }
+    )
 
 
 def _as_json(result: "AuditResult") -> dict[str, Any]:
@@ -157,7 +200,9 @@ def _as_json(result: "AuditResult") -> dict[str, Any]:
     }
 
 
-def _print_table(results: "list[AuditResult]", confidence: float, written: list[Path]) -> None:
+def _print_table(
+    results: "list[AuditResult]", findings: "list[Finding]", confidence: float, written: list[Path]
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -182,6 +227,22 @@ def _print_table(results: "list[AuditResult]", confidence: float, written: list[
         if broken
         else f"None of {len(results)} attacks refutes a certificate. That is evidence, not proof."
     )
+    failed = [finding for finding in findings if finding.is_broken]
+    for finding in failed:
+        console.print(f"[bold red]BROKEN[/bold red] {cell(_words(finding))}", soft_wrap=True)
+    console.print(
+        f"{len(failed)} of {len(findings)} checks of single releases fail."
+        if failed
+        else f"All {len(findings)} checks of single releases pass."
+    )
     for path in written:
         if path.suffix != ".png":
             console.print(cell(f"wrote {path}"), soft_wrap=True)
+
+
+def _words(finding: "Finding") -> str:
+    measure = {"SENSITIVITY": "distance over bound", "MODEL": "distance"}.get(finding.check.name, "p-value")
+    return (
+        f"{finding.method}, {finding.pair}: not so that {finding.check.value} "
+        f"({measure} {finding.worst:.3g}, {finding.where})."
+    )

@@ -115,8 +115,11 @@ class Course:
 
     def whole_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return every release of all problems, round 0 included."""
-        training = self.noise_plan(is_secure).repeated(self.times)
-        return NoisePlan({**self.profile_plan(is_secure).releases, **training.releases})
+        return self.beside_profile(self.noise_plan(is_secure), is_secure)
+
+    def beside_profile(self, one_problem: NoisePlan, is_secure: bool = True) -> NoisePlan:
+        """Return every release of all problems, given those of one."""
+        return NoisePlan({**self.profile_plan(is_secure).releases, **one_problem.repeated(self.times).releases})
 
     def noise_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return every release of one problem's rounds; `is_secure` counts the rounding to a grid (C8)."""
@@ -232,7 +235,7 @@ def run_course(
         _check_batches(course.algorithm, planned)
         _load_kernels()
         engine = replace(engine, recording=Recording(every=0))
-    everything = course.whole_plan(is_secure)
+    everything = course.beside_profile(planned, is_secure)
     books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes), setting.protection)
     if books and not is_secure:
         raise InputError("Simulated noise cannot be recorded as a release: use SecureSampler(), or leave ledgers out.")

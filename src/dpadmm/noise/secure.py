@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import ModuleType
 
 import numpy as np
@@ -180,20 +180,31 @@ def _opendp() -> ModuleType:
     return opendp
 
 
-def _discrete_gaussian(multiples: list[int], scale: float) -> list[int]:
-    """Add exact discrete Gaussian noise of parameter `scale`; OpenDP takes the float for the rational number it is."""
+@lru_cache(maxsize=256)
+def _gaussian(scale: float) -> Callable[[list[int]], list[int]]:
+    """Return what adds exact discrete Gaussian noise of this parameter; it holds no randomness, calls draw afresh.
+
+    OpenDP takes the float for the rational number it is.
+    """
     dp = _opendp()
     domain = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
-    measurement = dp.measurements.make_gaussian(domain, dp.metrics.l2_distance(T="f64"), scale)
-    return list(measurement(multiples))
+    return dp.measurements.make_gaussian(domain, dp.metrics.l2_distance(T="f64"), scale)
+
+
+@lru_cache(maxsize=256)
+def _laplace(scale: float) -> Callable[[list[int]], list[int]]:
+    """Return what adds exact discrete Laplace noise, probability proportional to exp(-|k|/scale)."""
+    dp = _opendp()
+    domain = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
+    return dp.measurements.make_laplace(domain, dp.metrics.l1_distance(T="i64"), scale)
+
+
+def _discrete_gaussian(multiples: list[int], scale: float) -> list[int]:
+    return list(_gaussian(scale)(multiples))
 
 
 def _discrete_laplace(multiples: list[int], scale: float) -> list[int]:
-    """Add exact discrete Laplace noise, probability proportional to exp(-|k|/scale)."""
-    dp = _opendp()
-    domain = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
-    measurement = dp.measurements.make_laplace(domain, dp.metrics.l1_distance(T="i64"), scale)
-    return list(measurement(multiples))
+    return list(_laplace(scale)(multiples))
 
 
 def _draw_spherical(values: Values, noise: Noise, out: Values) -> Perturbed:

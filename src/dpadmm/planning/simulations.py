@@ -153,8 +153,12 @@ class SyntheticData:
     labels: Floats
 
 
+@lru_cache(maxsize=512)
 def run_simulation(simulation: Simulation, world: SyntheticWorld) -> SimulatedScores:
-    """Run the simulation in a world and score its models."""
+    """Run the simulation in a world and score its models.
+
+    A function of public facts with a fixed seed: whoever plans the same task again gets the same scores, at once.
+    """
     method, loss = simulation.method, simulation.loss
     n_silos = method.about.least_silos
     data = synthetic_data(simulation, world, n_silos)

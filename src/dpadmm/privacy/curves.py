@@ -15,6 +15,7 @@ so that every figure is good to about 1e-12 relative, and its logarithm far belo
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -244,6 +245,7 @@ def epsilon_of_delta(m: ArrayLike, delta: ArrayLike) -> float | NDArray[np.float
     return _elementwise(_epsilon_of_delta, m, delta)
 
 
+@lru_cache(maxsize=1024)
 def _m_of(eps: float, delta: float) -> float:
     _checked("epsilon", eps, finite_only=True)
     goal = math.log(checks.open_unit("delta", delta))

@@ -6,6 +6,7 @@ misclassified at any point, and the gradient moves by G.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -70,6 +71,26 @@ def added(nominal: int = 2) -> Pair:
         return Problem.of(EmpiricalRisk(silos, Huber(1.0)))
 
     return world(1), world(0)
+
+
+def crossing(like: Problem, changed: int = 1) -> Pair:
+    """Return Huber regressions in the plane, with the sizes, weights and ridge of another problem in one dimension.
+
+    Agent 0's first `changed` records are one of two rows that are nearly parallel. Beside the axis between them one row
+    pulls ahead and the other back, so the gradients differ by `2 cos(TILT/2) G`, and by its opposite on the other side:
+    whatever remembers one side shows on the other. Another record of agent 0 bends its function; all else is silent.
+    """
+    sizes = [int(size) for size in like.functions.sizes]
+    ridge = like.functions.mu if isinstance(like.functions, EmpiricalRisk) else 0.0
+
+    def world(sign: float) -> Problem:
+        rows = [np.zeros((size, 2)) for size in sizes]
+        rows[0][changed : changed + 1] = (0.0, 1.0)
+        rows[0][:changed] = (math.cos(TILT / 2), sign * math.sin(TILT / 2))
+        silos = Silos.from_parts(rows, [np.zeros(size) for size in sizes], row_norm=1.0)
+        return replace(like, functions=EmpiricalRisk(silos, Huber(1.0), mu=ridge))
+
+    return world(1.0), world(-1.0)
 
 
 def misclassified(loss: Loss = _LOGISTIC, records: int = 1, weight: float = 1.0) -> Pair:

@@ -13,7 +13,7 @@ from dpadmm.audit.estimates import How
 from dpadmm.errors import InputError
 from dpadmm.reporting.trade_off_plot import small_trade_off
 
-_HOW = {How.GDP: "Gaussian fit", How.CLOPPER_PEARSON: "Clopper-Pearson"}
+_HOW = {How.GDP: "Gaussian fit", How.FAMILY: "fit of the noise level", How.CLOPPER_PEARSON: "Clopper-Pearson"}
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ _NEWTON_STEPS = 200
 # The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
 _REFERENCE_PULL = 1e-3
 _REFERENCE_PASSES = 12
+# Entries that an agent reads in a pass: below, the work is mostly Python's own, and threads only wait for each other.
+_WORTH_A_THREAD = 50_000
 
 
 @dataclass
@@ -57,13 +59,19 @@ class MajoriserSolver:
         checks.count("max_passes", self.max_passes)
         self._rows = self.risk.rows
         self._shifts = self.risk.shifts
+        self._scales = self.weights / self.risk.sizes
         self._line = self.risk.loss.form.numbers
         self._is_logistic = self.risk.loss.form.is_logistic
         nothing = Spectrum(np.empty((0, 0)), np.empty(0))
         self._safe = [nothing] * self.risk.n_agents
         self._fast = [nothing] * self.risk.n_agents
         self._last = [_Kept(np.empty((0, 0)), np.empty((0, 0)))] * self.risk.n_agents
-        over_blocks(self._decompose, self.risk.n_agents, 1, self.threads)
+        over_blocks(self._decompose, self.risk.n_agents, 1, self._threads(1))
+
+    def _threads(self, replicas: int) -> int:
+        """Return how many threads are worth their while for so many replicas."""
+        entries = self._rows.shape[0] * self._rows.shape[1] * replicas
+        return self.threads if entries >= _WORTH_A_THREAD * self.risk.n_agents else 1
 
     def _decompose(self, first: int, last: int) -> None:
         offsets, loss = self.risk.silos.offsets, self.risk.loss
@@ -103,13 +111,13 @@ class MajoriserSolver:
             for row in range(first, last):
                 point[row], norm[row], passes[row] = self._solve_agent(int(seats[row]), row, subproblem)
 
-        over_blocks(work, len(point), 1, self.threads)
+        over_blocks(work, len(point), 1, self._threads(point.shape[2]))
         return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
     def _slope(self, agent: int, x: Floats) -> Floats:
         """Return the loss's part of the gradient, w_i/n_i sum_m slope(a_m'x - shift_m) a_m."""
         total = self._slope_sum(agent, x)
-        total *= self.weights[agent] / self.risk.sizes[agent]
+        total *= self._scales[agent]
         return total
 
     def _slope_sum(self, agent: int, x: Floats) -> Floats:

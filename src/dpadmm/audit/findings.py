@@ -1,0 +1,35 @@
+"""Checks of transcripts: each looks for one kind of break and says how often it would cry wolf."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+FALSE_ALARM = 1e-7
+"""Largest probability with which a statistical check calls a sound build broken."""
+
+
+class Check(Enum):
+    """What is checked; the value says what a sound build does."""
+
+    SENSITIVITY = "values before noise move no further than the certificate says, whatever was sent before"
+    SCALE = "every release has the noise that is planned for it"
+    INDEPENDENCE = "noises of rounds, agents, releases, coordinates and runs tell nothing about each other"
+    SAMPLING = "every record is in every batch with the stated probability, whatever other batches hold"
+    MODEL = "the model is made of released messages alone"
+    ROUNDING = "values are rounded to the grid that is counted, and to no coarser one"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check on one subject.
+
+    worst: for SENSITIVITY the largest distance over the certified bound (it may not pass 1), for MODEL the largest
+    relative distance (no chance is involved in either); for the others the smallest p-value of all tests, times their
+    number. where: the release it was found at.
+    """
+
+    check: Check
+    method: str
+    pair: str
+    worst: float
+    where: str
+    is_broken: bool
