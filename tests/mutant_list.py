@@ -426,7 +426,7 @@ FEDERATION = (
     Mutant(
         "federation",
         "a silo joins terms that its owner has not approved",
-        "engines/federation/silo.py",
+        "engines/federation/run_store.py",
         '        if found is None:\n            raise Refusal(\n                f"The terms of run',
         '        if found is not None and not found:\n            raise Refusal(\n                f"The terms of run',
         ("engines/federation/test_refusals.py",),

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.batches import Batches, Moment, batch_gradients
-from dpadmm.audit.findings import FALSE_ALARM, Check, Finding
+from dpadmm.audit.findings import FALSE_ALARM, Check, CheckOutcome
 from dpadmm.audit.subjects import MethodSubject
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber
@@ -20,7 +20,7 @@ ROUNDS, STEPS = 800, 2
 _FARTHEST = 6  # batches that are compared with each other
 
 
-def check_sampling(subject: MethodSubject) -> Finding | None:
+def check_sampling(subject: MethodSubject) -> CheckOutcome | None:
     """Return whether batches of the method are random, None if it has none; they are drawn as the engine draws them."""
     algorithm: Any = subject.algorithm.drawn()
     batches = getattr(algorithm, "batches", None)
@@ -28,7 +28,7 @@ def check_sampling(subject: MethodSubject) -> Finding | None:
         return None
     records = int(subject.worlds[0].functions.sizes[0])
     p, where = smallest_p(memberships(batches, records), batches.size / records)
-    return Finding(Check.SAMPLING, subject.method, subject.pair, p, where, p < FALSE_ALARM)
+    return CheckOutcome(Check.SAMPLING, subject.method, subject.pair, p, where, p < FALSE_ALARM)
 
 
 def memberships(batches: Batches, records: int) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ class Check(Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckOutcome:
     """The outcome of one check on one subject.
 
     worst: for SENSITIVITY the largest distance over the certified bound (it may not pass 1), for MODEL the largest

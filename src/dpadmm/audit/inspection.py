@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dpadmm import checks
 from dpadmm.audit.audit import STANDARD, gather, noise_seed
 from dpadmm.audit.batch_checks import check_sampling
-from dpadmm.audit.findings import Finding
+from dpadmm.audit.findings import CheckOutcome
 from dpadmm.audit.noise_checks import check_noise
 from dpadmm.audit.sensitivity import check_sensitivity
 from dpadmm.audit.subjects import MethodSubject, Subject
@@ -25,7 +25,7 @@ def inspect(
     seed: int = 0,
     sampler: Sampler | None = None,
     plan: NoisePlan | None = None,
-) -> tuple[Finding, ...]:
+) -> tuple[CheckOutcome, ...]:
     """Return what the checks find: sensitivity, scale and independence of the noise, and of batches, if there are any.
 
     >>> from dpadmm.audit.catalogue import subjects_of
@@ -40,6 +40,6 @@ def inspect(
     return (check_sensitivity(subject, target, seed), *noise, *(() if sampling is None else (sampling,)))
 
 
-def broken(findings: Sequence[Finding]) -> list[Finding]:
+def broken(findings: Sequence[CheckOutcome]) -> list[CheckOutcome]:
     """Return those that found something."""
     return [finding for finding in findings if finding.is_broken]

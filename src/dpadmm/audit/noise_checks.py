@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, gammainc, gammaincc, gammaincinv
 
-from dpadmm.audit.findings import FALSE_ALARM, Check, Finding
+from dpadmm.audit.findings import FALSE_ALARM, Check, CheckOutcome
 from dpadmm.audit.likelihood import releases_of
 from dpadmm.audit.transcripts import Event, Letters, Transcript
 from dpadmm.errors import InputError
@@ -45,7 +45,7 @@ Half = tuple[str, NDArray[np.bool_]]
 """A place, and on which side of its median what is there is, run by run."""
 
 
-class Size(NamedTuple):
+class NoiseSize(NamedTuple):
     """The size of each noise vector (R,), which follows Gamma(shape, 1)."""
 
     values: Floats
@@ -58,23 +58,23 @@ class Stream:
 
     where: str
     noise: Floats
-    size: Size
+    size: NoiseSize
     value: Floats
 
 
-def check_noise(transcript: Transcript, plan: NoisePlan, method: str, pair: str) -> tuple[Finding, Finding]:
+def check_noise(transcript: Transcript, plan: NoisePlan, method: str, pair: str) -> tuple[CheckOutcome, CheckOutcome]:
     """Return what the noise of a transcript shows: scale, and independence; of sums under masks, the masks as well."""
     return check_streams(list(streams_of(transcript, plan)), method, pair, _masked(transcript))
 
 
 def check_streams(
     streams: Sequence[Stream], method: str, pair: str, masked: Sequence[Half] = ()
-) -> tuple[Finding, Finding]:
+) -> tuple[CheckOutcome, CheckOutcome]:
     """Return scale and independence of these noises; `masked`: what else must be independent."""
     found = []
     for check, tests in ((Check.SCALE, _scale(streams)), (Check.INDEPENDENCE, _independence(streams, masked))):
         p, where = _smallest(tests)
-        found.append(Finding(check, method, pair, p, where, p < FALSE_ALARM))
+        found.append(CheckOutcome(check, method, pair, p, where, p < FALSE_ALARM))
     return found[0], found[1]
 
 
@@ -106,27 +106,27 @@ def _shares(event: Event, letters: Letters, release: SummedGaussianRelease, wher
 
 
 @singledispatch
-def size_of(release: NoisyRelease, noise: Floats) -> Size:
+def size_of(release: NoisyRelease, noise: Floats) -> NoiseSize:
     """Return the size of noise (d, R) as a variable with a Gamma law."""
     raise InputError(f"The law of {type(release).__name__}'s noise is not known; describe it here.")
 
 
 @size_of.register(GaussianRelease)
 @size_of.register(SampledGaussianRelease)
-def _(release: GaussianRelease | SampledGaussianRelease, noise: Floats) -> Size:
+def _(release: GaussianRelease | SampledGaussianRelease, noise: Floats) -> NoiseSize:
     std = release.total_std if isinstance(release, SummedGaussianRelease) else release.noise_std
-    return Size(0.5 * np.square(noise / std).sum(axis=0), len(noise) / 2)
+    return NoiseSize(0.5 * np.square(noise / std).sum(axis=0), len(noise) / 2)
 
 
 @size_of.register(SphericalLaplaceRelease)
 @size_of.register(ObjectiveRelease)
-def _(release: SphericalLaplaceRelease | ObjectiveRelease, noise: Floats) -> Size:
-    return Size(release.rate * np.linalg.norm(noise, axis=0), len(noise))
+def _(release: SphericalLaplaceRelease | ObjectiveRelease, noise: Floats) -> NoiseSize:
+    return NoiseSize(release.rate * np.linalg.norm(noise, axis=0), len(noise))
 
 
 @size_of.register
-def _(release: CoordinateLaplaceRelease, noise: Floats) -> Size:
-    return Size(np.abs(noise).sum(axis=0) / release.scale, len(noise))
+def _(release: CoordinateLaplaceRelease, noise: Floats) -> NoiseSize:
+    return NoiseSize(np.abs(noise).sum(axis=0) / release.scale, len(noise))
 
 
 class _Test(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpadmm.audit.findings import FALSE_ALARM, Check, Finding
+from dpadmm.audit.findings import FALSE_ALARM, Check, CheckOutcome
 from dpadmm.audit.noise_checks import Stream, check_streams, size_of
 from dpadmm.noise.draws import Draw, Recipients, Sampler, Slot
 from dpadmm.noise.secure import LEAST_RATIO, SecureSampler, grid_for
@@ -31,7 +31,7 @@ _COARSER = 12  # powers of two that are tried
 _STD, _DIMENSION = 1.0, 3
 
 
-def check_rounding(sampler: Sampler | None = None, draws: int | None = None, seed: int = 0) -> Finding:
+def check_rounding(sampler: Sampler | None = None, draws: int | None = None, seed: int = 0) -> CheckOutcome:
     """Return whether values are rounded to a coarser grid than the certificate's; `seed` is of the values only.
 
     The grid is the coarsest that the sampler allows, 2^-10 of the noise: with 200,000 values, rounding to 2^-4 of the
@@ -60,14 +60,16 @@ def check_rounding(sampler: Sampler | None = None, draws: int | None = None, see
     is_on_grid = bool(np.all(sent % grid == 0))
     place = int(np.argmin(logs))
     p = min(1.0, len(logs) * float(np.exp(logs[place]))) if is_on_grid else 0.0
-    return Finding(Check.ROUNDING, _METHOD, _PAIR, p, names[place] if is_on_grid else "off the grid", p < FALSE_ALARM)
+    return CheckOutcome(
+        Check.ROUNDING, _METHOD, _PAIR, p, names[place] if is_on_grid else "off the grid", p < FALSE_ALARM
+    )
 
 
-def check_sampler(sampler: Sampler | None = None, vectors: int | None = None) -> tuple[Finding, ...]:
+def check_sampler(sampler: Sampler | None = None, vectors: int | None = None) -> tuple[CheckOutcome, ...]:
     """Return scale and independence of the noise of every family, drawn for many agents and three rounds."""
     number = VECTORS if vectors is None else vectors
     chosen = SecureSampler() if sampler is None else sampler
-    found: list[Finding] = []
+    found: list[CheckOutcome] = []
     for family in (_gaussian, _laplace, _spherical):
         streams = []
         for k in (1, 2, 3):

@@ -16,7 +16,7 @@ import numpy as np
 from dpadmm.algorithms.anatomy import OneNoise, check_fit
 from dpadmm.algorithms.dvp import OBJECTIVE
 from dpadmm.audit.attacks import LikelihoodRatio
-from dpadmm.audit.findings import Check, Finding
+from dpadmm.audit.findings import Check, CheckOutcome
 from dpadmm.audit.likelihood import log_determinant, releases_of
 from dpadmm.audit.subjects import MethodSubject, Subject
 from dpadmm.audit.transcripts import Event, Transcript, gradient_gap
@@ -82,14 +82,14 @@ def _directions(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=0))
 
 
-def check_sensitivity(subject: Subject, target: Target, seed: int = 0) -> Finding:
+def check_sensitivity(subject: Subject, target: Target, seed: int = 0) -> CheckOutcome:
     """Return how far the worlds' values come apart, over their bounds, on the subject's pair and on a crossing one."""
     worst, where = 0.0, ""
     for scripted in _scripted(subject):
         for ratio, place in _ratios(scripted, scripted.plan(target), seed):
             if ratio > worst:
                 worst, where = ratio, place
-    return Finding(Check.SENSITIVITY, subject.method, subject.pair, worst, where, worst > 1 + _SLACK)
+    return CheckOutcome(Check.SENSITIVITY, subject.method, subject.pair, worst, where, worst > 1 + _SLACK)
 
 
 def _rounds(subject: MethodSubject) -> int:

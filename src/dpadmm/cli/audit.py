@@ -11,7 +11,7 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.audit.audit import AuditResult
-    from dpadmm.audit.findings import Finding
+    from dpadmm.audit.findings import CheckOutcome
     from dpadmm.audit.subjects import Subject
     from dpadmm.privacy.protection import View
 
@@ -118,7 +118,7 @@ def _attack(
     confidence: float,
     seed: int,
     is_quiet: bool,
-) -> "tuple[list[AuditResult], list[Finding]]":
+) -> "tuple[list[AuditResult], list[CheckOutcome]]":
     from dpadmm.audit.audit import examine
     from dpadmm.audit.estimates import checked_confidence
     from dpadmm.audit.inspection import inspect
@@ -127,7 +127,7 @@ def _attack(
     # All bounds hold together: each gets its part of the error probability.
     each = 1 - (1 - checked_confidence(confidence)) / sum(len(views) for _, views in chosen)
     results: list[AuditResult] = []
-    findings: list[Finding] = []
+    findings: list[CheckOutcome] = []
     with progress_bar("attacking", len(chosen), is_wanted=not is_quiet) as tick:
         for subject, views in chosen:
             results.extend(examine(subject, target, views, runs, each, seed))
@@ -138,7 +138,7 @@ def _attack(
 
 def _attack_products(
     target: Any, fits: int | None, confidence: float, is_quiet: bool
-) -> "tuple[list[AuditResult], list[Finding]]":
+) -> "tuple[list[AuditResult], list[CheckOutcome]]":
     from dpadmm.audit.sampler_checks import check_rounding, check_sampler
     from dpadmm.engines.local import progress_bar
     from dpadmm.estimators.product_audit import DEFAULT_FITS, PRODUCTS, audit_products
@@ -168,7 +168,7 @@ def _write(results: "list[AuditResult]", folder: Path | None, confidence: float,
     return written
 
 
-def _print_json(results: "list[AuditResult]", findings: "list[Finding]", confidence: float) -> None:
+def _print_json(results: "list[AuditResult]", findings: "list[CheckOutcome]", confidence: float) -> None:
     from dpadmm.cli.terminal import print_json
 
     print_json(
@@ -201,7 +201,7 @@ def _as_json(result: "AuditResult") -> dict[str, Any]:
 
 
 def _print_table(
-    results: "list[AuditResult]", findings: "list[Finding]", confidence: float, written: list[Path]
+    results: "list[AuditResult]", findings: "list[CheckOutcome]", confidence: float, written: list[Path]
 ) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -240,7 +240,7 @@ def _print_table(
             console.print(cell(f"wrote {path}"), soft_wrap=True)
 
 
-def _words(finding: "Finding") -> str:
+def _words(finding: "CheckOutcome") -> str:
     measure = {"SENSITIVITY": "distance over bound", "MODEL": "distance"}.get(finding.check.name, "p-value")
     return (
         f"{finding.method}, {finding.pair}: not so that {finding.check.value} "

@@ -18,7 +18,7 @@ from dpadmm import checks
 from dpadmm.audit.attacks import Scores
 from dpadmm.audit.audit import STANDARD, AuditResult, Case, judged
 from dpadmm.audit.estimates import How, checked_confidence
-from dpadmm.audit.findings import Check, Finding
+from dpadmm.audit.findings import Check, CheckOutcome
 from dpadmm.audit.likelihood import Lens, log_likelihood_ratio
 from dpadmm.audit.noise_checks import check_noise
 from dpadmm.audit.transcripts import Event, Prompter, RunSetup, Transcript, replay
@@ -93,7 +93,7 @@ class ProductFindings(NamedTuple):
     """What the attack on a product found, and what the checks of its noise did."""
 
     result: AuditResult
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckOutcome, ...]
 
 
 class Fits(NamedTuple):
@@ -149,7 +149,7 @@ def audit_product(
         is_paired=False,
     )
     checked = check_noise(_noise_of(found), found.noise, product.name, PAIR)
-    made = Finding(Check.MODEL, product.name, PAIR, found.surprise, "coef_", found.surprise > _SURPRISING)
+    made = CheckOutcome(Check.MODEL, product.name, PAIR, found.surprise, "coef_", found.surprise > _SURPRISING)
     return ProductFindings(judged(case, scores, confidence), (*checked, made))
 
 
