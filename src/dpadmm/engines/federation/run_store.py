@@ -58,9 +58,9 @@ class RunStore:
         found = self._connection.execute("SELECT 1 FROM approved WHERE digest = ?", (agreement.digest,)).fetchone()
         if found is None:
             raise Refusal(
-                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) are not approved by the owner "
-                "of this silo, or not yet. If they should be: `dpadmm silo join` or `dpadmm silo approve` there, then "
-                "`dpadmm federate` again."
+                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) are none that the owner of "
+                "this silo has approved, so far. If they should be: `dpadmm silo join` or `dpadmm silo approve` "
+                "there, then `dpadmm federate` again."
             )
 
     def check_only_heir(self, agreement: Agreement, request: Join, answered: int | None) -> None:
