@@ -63,6 +63,15 @@ def test_a_silo_that_is_well(federation):
     assert unwell == {"serving", "line"}  # nobody serves, and no address was given
 
 
+def test_a_silo_that_was_invited_is_served_without_its_coordinators_address(federation):
+    start = f"`dpadmm silo run {federation.north.directory}"
+    advice = [each.advice for each in examined(federation) if each.check == "serving"]
+    assert advice == [f"{start} --coordinator HOST:PORT`, or start its service"]
+    federation.north.address.write_text("localhost:1\n")
+    advice = [each.advice for each in examined(federation, None) if each.check == "serving"]
+    assert advice == [f"{start}`, or start its service"]
+
+
 def older_ledger(federation):
     shutil.copy(federation.ledger, federation.ledger.with_suffix(".old"))
     federation.drive(answers=12)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.cli.approval import confirm
+from dpadmm.cli.custody import left_words
 from dpadmm.cli.main import app
 from dpadmm.datasets import Numeric, Schema, ThresholdLabel
 from dpadmm.engines.federation.agreement import Aggregation, Agreement, Participant
@@ -120,6 +121,22 @@ def test_other_terms_of_a_study_that_was_approved_are_never_approved_unseen(term
     assert Silo("north").agreements() == terms[:1]
     assert join("--yes", typed="y\n").exit_code == 0
     assert {each.digest for each in Silo("north").agreements()} == {each.digest for each in terms}
+
+
+def test_what_is_left_is_told_before_the_silo_registers(terms, monkeypatch):
+    def refused(guest):
+        raise Refusal("The coordinator refuses: not today.")
+
+    monkeypatch.setattr(Guest, "register", refused)
+    said = join(*NEW)
+    assert "Left in this silo's ledger: epsilon 3 at delta 1e-06\n" in said.stdout
+
+
+def test_that_runs_are_counted_together_is_told_once_something_is_spent(federation):
+    silo = Silo(federation.north.directory)
+    assert "counted together" not in left_words(silo)
+    federation.drive(answers=12)
+    assert "; runs are counted together" in left_words(silo)
 
 
 @pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf"])

@@ -50,7 +50,7 @@ def run(
         with serving(files, host, port, Studies(files), log) as service:
             typer.echo(
                 f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos dial in, each known by "
-                f"its key).\nKey {service.key.public}\nRuns start when `dpadmm federate FEDERATION.toml --coordinator "
+                f"its key).\nKey {service.key.public}\nRuns start when `dpadmm federate --study NAME --coordinator "
                 f"{directory}` asks for them. Ctrl-C ends; runs are kept."
             )
             try:

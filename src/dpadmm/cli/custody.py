@@ -138,15 +138,24 @@ def rotate_coordinator_key(
         )
 
 
-def room_words(silo: "Silo", agreement: "Agreement") -> str:
-    """Say what is left of a silo's budget, and which other runs may spend it: approval reserves nothing."""
-    from dpadmm.operations.custody import open_runs
+def left_words(silo: "Silo") -> str:
+    """Say what is left of a silo's budget."""
     from dpadmm.privacy.ledger import open_for_reading
 
     with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
         stated = ledger.statement()
+    left = f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
+    # without this an approval of more than what is left looks like a fault
+    together = "; runs are counted together, not by adding up their epsilons" * (stated.spent_epsilon > 0)
+    return left + together
+
+
+def room_words(silo: "Silo", agreement: "Agreement") -> str:
+    """Say what is left of a silo's budget, and which other runs may spend it: approval reserves nothing."""
+    from dpadmm.operations.custody import open_runs
+
     others = [each for each in open_runs(silo) if each.agreement.digest != agreement.digest]
-    lines = [f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"]
+    lines = [left_words(silo)]
     if others:
         lines.append("Nothing of it is reserved. Also approved and not finished, each with what it would still cost:")
         lines += [f"  {each.agreement.run!r}: epsilon {each.epsilon:.6g}" for each in others]

@@ -184,6 +184,7 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
                 "Announce a new study: `dpadmm coordinator invite`."
             )
         _await_silos(study, files)
+        print_line("All silos have registered. Drafting the terms, which takes up to a few minutes ...")
         made = make_draft(study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records)
         print_line(str(made.plan))
         if is_asked:

@@ -121,6 +121,7 @@ def join(
     Example: dpadmm silo join clinic.invite --data patients.csv
     """
     with clear_federation_failures():
+        from dpadmm.cli.custody import left_words
         from dpadmm.datasets.schema import Screening
         from dpadmm.engines.federation.silo import Silo
         from dpadmm.operations.invitations import Invitation
@@ -149,6 +150,7 @@ def join(
         silo = Silo(place)
         try:
             check_silo(asked, silo)
+            print_line(left_words(silo))
             guest = Guest(asked, silo)
             until_reached(guest.register, print_line)
             _show_fingerprint(silo)

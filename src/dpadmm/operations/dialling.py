@@ -162,7 +162,8 @@ def _not_secured(made: Call, *, has_terms: bool) -> Checkup:
         words = "somebody speaks TLS there; who it is, only approved terms can tell"
         return warning("TLS", words, "`dpadmm silo approve`")
     advice = {
-        Trouble.STRANGER: "check the address; a proxy that opens TLS must let this host through unopened",
+        Trouble.STRANGER: "check the address; a proxy that opens TLS must let this host through unopened; a "
+        "coordinator with a new key is known once its next study is joined",
         Trouble.CLOCK: "set this machine's clock, and run a time service (NTP)",
     }
     return problem("TLS", made.words, advice.get(trouble, "check host and port, and what stands between"))

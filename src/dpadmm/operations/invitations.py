@@ -246,7 +246,7 @@ class Studies:
         if twice:
             raise InputError(
                 f"{', '.join(sorted(set(twice)))} would be invited twice. Every silo needs a name that nobody takes "
-                "for another's, and one invitation."
+                "for another's, and one invitation. To add silos to a study, name the new ones alone."
             )
         checks.count("silos", len(everybody), least=2)
         invitation.protection.check_silos(len(everybody))
@@ -300,8 +300,9 @@ class Studies:
         if place.exists():
             if SiloEntry.load(place) != entry:
                 raise Refusal(
-                    f"{entry.name} has registered before, with another key or other facts. If that was not you, tell "
-                    "the coordinator's operator: somebody else has the invitation."
+                    f"{entry.name} has registered before, with another key or other facts. If your key or table has "
+                    "changed since, ask the coordinator's operator to invite you again; if that was not you, say so "
+                    "there: somebody else has the invitation."
                 )
             return
         if study.federation.exists():

@@ -127,7 +127,10 @@ def coordinator_screen(status: CoordinatorStatus, width: int = WIDTH) -> list[st
         told.append(("Listens", f"on {status.process.host}, port {status.process.port}"))
         told.append(("Log", status.process.log or "standard error"))
     lines = [line for label, text in told for line in labelled(label, text, width)]
-    lines += ["", "Runs" if status.runs else "Runs      none: `dpadmm federate FEDERATION.toml --coordinator DIR`"]
+    lines += [
+        "",
+        "Runs" if status.runs else "Runs      none: `dpadmm federate --study NAME --coordinator DIR`",
+    ]
     for run in reversed(status.runs):
         lines += _indented(f"{run.run}  [{run.file[:8]}]", 2, width)
         lines += _indented(_drive_words(run), 4, width)

@@ -39,11 +39,12 @@ def examine_silo(directory: Path, coordinator: str | None) -> list[Checkup]:
     found += tried("key", lambda: _key(files))
     found += tried("policy", lambda: _policy(files))
     found += tried("writing", lambda: machine.writable(files.directory))
-    start = f"`dpadmm silo run {files.directory} --coordinator HOST:PORT`, or start its service"
+    told = files.read_address() if files.address.exists() else None
+    where = "" if told else " --coordinator HOST:PORT"
+    start = f"`dpadmm silo run {files.directory}{where}`, or start its service"
     found += tried("serving", lambda: machine.lock(files.lock, notice, start))
     found += tried("clock", machine.time_service)
     found += tried("state", lambda: _books(files.directory))
-    told = files.read_address() if files.address.exists() else None
     address = coordinator or (told if notice is None else notice.coordinator)
     return found + tried("line", lambda: _line(files, address))
 

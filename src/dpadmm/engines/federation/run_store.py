@@ -58,8 +58,9 @@ class RunStore:
         found = self._connection.execute("SELECT 1 FROM approved WHERE digest = ?", (agreement.digest,)).fetchone()
         if found is None:
             raise Refusal(
-                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) are not those that the owner "
-                "of this silo has approved: method, graph, rounds, budget, noise or participants differ."
+                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) are none that the owner of "
+                "this silo has approved, so far. If they should be: `dpadmm silo join` or `dpadmm silo approve` "
+                "there, then `dpadmm federate` again."
             )
 
     def check_only_heir(self, agreement: Agreement, request: Join, answered: int | None) -> None:
