@@ -1,14 +1,12 @@
 """Secure noise: the contract, exactness on the grid, and everything that must be refused."""
 
 import math
+import os
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_laplace
-from opendp.metrics import l1_distance, l2_distance
 from scipy import stats
 from tests.contracts.local_facts import of
 from tests.contracts.noise_contract import (
@@ -101,15 +99,36 @@ def test_strength_says_which_noise_is_exact():
 
 
 def test_the_scale_reaches_the_exact_sampler_unrounded():
-    """OpenDP's own privacy maps, at a sensitivity in grids, give C0's rho and the pure epsilon of the release."""
+    """OpenDP's own privacy maps, at a sensitivity in grids, give C0's rho and the pure epsilon of the release.
+
+    They are those of what is called to draw: noise of a short seed has the same law, no map, and can be guessed.
+    """
     scale, bound = 1.2345678901234567, 0.3
     grid = grid_for(scale)
-    space = vector_domain(atom_domain(T="i64"))
-    rho = make_gaussian(space, l2_distance(T="f64"), scale / grid).map(bound / grid)
+    rho = secure._gaussian(scale / grid).map(bound / grid)
     assert rho == pytest.approx(bound**2 / (2 * scale**2), rel=1e-14)
     whole = math.ceil(bound / grid)
-    epsilon = make_laplace(space, l1_distance(T="i64"), scale / grid).map(whole)
+    epsilon = secure._laplace(scale / grid).map(whole)
     assert epsilon == pytest.approx(whole * grid / scale, rel=1e-14)
+
+
+@pytest.mark.parametrize("make", [spherical, objective])
+def test_spherical_noise_is_made_of_entropy_alone(make, monkeypatch):
+    """Noise of a short seed looks as right and can be guessed: here it is made again of the bytes that were taken."""
+    taken, draw = [], os.urandom
+
+    def urandom(size):
+        taken.append(draw(size))
+        return taken[-1]
+
+    monkeypatch.setattr(secure.os, "urandom", urandom)
+    released = SAMPLER.perturb(np.zeros((2, 5, 1)), make(), message(agents=2)).values[:, :, 0]
+    words = np.frombuffer(b"".join(taken), dtype=np.uint64)
+    radius, angle, length = ((words >> 12) / 2.0**52 + 2.0**-53).reshape(3, 2, 5)
+    normals = np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * angle)
+    norms = -SCALE * np.log(length).sum(axis=1)
+    expected = norms[:, None] * normals / np.linalg.norm(normals, axis=1, keepdims=True)
+    np.testing.assert_allclose(released, expected, rtol=1e-9)
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
