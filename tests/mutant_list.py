@@ -179,6 +179,15 @@ NOISE = (
     ),
     Mutant(
         "noise",
+        "silos of different sizes get the least secure noise among them",
+        "noise/secure.py",
+        "noisy = sample(whole.ravel().tolist(), group.ratio)",
+        "noisy = sample(whole.ravel().tolist(), min(each.ratio for each in groups))",
+        ("noise/test_secure.py",),
+        "fits of `--product` are on silos of the same size",
+    ),
+    Mutant(
+        "noise",
         "values are rounded to a grid 1024 times as coarse as is counted",
         "noise/secure.py",
         "multiples = np.rint(values / grid)",

@@ -79,6 +79,16 @@ def test_agents_of_different_noise_keep_their_own_grids():
     assert np.all(np.abs(result.values - values).ravel() < [1e-4, 100, 1e-4])
 
 
+@pytest.mark.parametrize("make", DISCRETE)
+def test_agents_of_different_noise_get_their_own(make):
+    """Silos of different sizes have different noise, in one draw and on one grid or on several."""
+    scales = [1.0, 1.9, 3.0, 1.4]
+    releases = [make(scale, agent=i, dimension=4096) for i, scale in enumerate(scales)]
+    found = SAMPLER.perturb(np.zeros((4, 4096, 1)), releases, message(agents=4)).values
+    sizes = np.abs(found[:, :, 0]).mean(axis=1)
+    np.testing.assert_allclose(sizes / sizes[0], scales, rtol=0.15)
+
+
 @pytest.mark.parametrize("make", RELEASES)
 def test_secure_noise_is_a_private_release_and_never_repeats(make):
     values = np.zeros((1, 50, 1))
