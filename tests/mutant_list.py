@@ -23,6 +23,7 @@ FEW = ("--runs", "2000")
 PRODUCT = ("--product", "--epsilon", "8", "--runs", "120")
 BOOKS = "an audit spends nothing, so it keeps no books"
 WIRE = "an audit runs in one process, without silos' services"
+SHORT = "noise of a short seed has the law of good noise: an audit would have to guess the seed"
 TINY = "what an attacker gains is below a thousandth of epsilon"
 
 CERTIFICATES = (
@@ -33,6 +34,24 @@ CERTIFICATES = (
         "moved = (2 if self.relation is Relation.REPLACE_ONE else 1) * bounded(",
         "moved = 1 * bounded(",
         ("privacy/certificates/test_p_admm.py",),
+        ("p-admm", *FEW),
+    ),
+    Mutant(
+        "certificates",
+        "C1: every silo counts as many neighbours as the one with most",
+        "algorithms/method.py",
+        "return int(self.graph.degrees[agent])",
+        "return int(self.graph.degrees.max())",
+        ("algorithms/test_p_admm.py", "-k", "transcript"),
+        ("p-admm", *FEW),
+    ),
+    Mutant(
+        "certificates",
+        "C1: every silo counts the whole ridge, not its share",
+        "algorithms/method.py",
+        "share = problem.regulariser.strong_convexity / problem.n_agents",
+        "share = problem.regulariser.strong_convexity",
+        ("algorithms/test_p_admm.py", "-k", "transcript"),
         ("p-admm", *FEW),
     ),
     Mutant(
@@ -160,6 +179,15 @@ NOISE = (
     ),
     Mutant(
         "noise",
+        "silos of different sizes get the least secure noise among them",
+        "noise/secure.py",
+        "noisy = sample(whole.ravel().tolist(), group.ratio)",
+        "noisy = sample(whole.ravel().tolist(), min(each.ratio for each in groups))",
+        ("noise/test_secure.py",),
+        "fits of `--product` are on silos of the same size",
+    ),
+    Mutant(
+        "noise",
         "values are rounded to a grid 1024 times as coarse as is counted",
         "noise/secure.py",
         "multiples = np.rint(values / grid)",
@@ -184,6 +212,25 @@ NOISE = (
         "lengths = -np.sum(np.log(_uniforms((n, max(d - 1, 1)))), axis=1)",
         ("noise/test_secure.py",),
         PRODUCT,
+    ),
+    Mutant(
+        "noise",
+        "secure spherical noise comes from 16 bits of entropy",
+        "noise/secure.py",
+        "words = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)",
+        "words = np.random.default_rng(list(os.urandom(2))).integers(0, 2**64, shape, dtype=np.uint64)",
+        ("noise/test_secure.py",),
+        SHORT,
+    ),
+    Mutant(
+        "noise",
+        "secure Gaussian noise comes from 16 bits of entropy",
+        "noise/secure.py",
+        '    return dp.measurements.make_gaussian(domain, dp.metrics.l2_distance(T="f64"), scale)',
+        "    draw = lambda n: np.random.default_rng(list(os.urandom(2))).normal(0, scale, n)\n"
+        "    return lambda whole: [m + round(b) for m, b in zip(whole, draw(len(whole)), strict=True)]",
+        ("noise/test_secure.py",),
+        SHORT,
     ),
     Mutant(
         "noise",
@@ -404,6 +451,16 @@ MASKS = (
     ),
     Mutant(
         "masks",
+        "C12: mask keys come from 16 bits of entropy",
+        "noise/masks.py",
+        "        return cls(X25519PrivateKey.generate())",
+        "        import secrets\n\n"
+        "        return cls(X25519PrivateKey.from_private_bytes(hashlib.sha256(secrets.token_bytes(2)).digest()))",
+        ("noise/test_masks.py",),
+        SHORT,
+    ),
+    Mutant(
+        "masks",
         "C12: words leave without masks",
         "noise/sums.py",
         "return sum_words([words, masks.words(slot, k, words.size)])",
@@ -449,6 +506,24 @@ FEDERATION = (
         "                    self._reserve(confirmed, terms, agent, request.round)\n",
         "",
         ("engines/federation/test_refusals.py", "engines/federation/test_attacks_review.py"),
+        WIRE,
+    ),
+    Mutant(
+        "federation",
+        "batches of a release are drawn from the seed in the terms",
+        "engines/federation/step.py",
+        "        algorithm = algorithm.with_secret(secret)\n",
+        "        pass\n",
+        ("engines/federation/test_secret_batches.py",),
+        WIRE,
+    ),
+    Mutant(
+        "federation",
+        "a silo's batches come from 16 bits of entropy",
+        "engines/federation/run_store.py",
+        "secrets.token_hex(16)",
+        "secrets.token_hex(2)",
+        ("engines/federation/test_secret_batches.py",),
         WIRE,
     ),
     Mutant(

@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -166,6 +167,12 @@ class TestLooksUniform:
 
 
 class TestKeys:
+    def test_keys_are_made_by_the_library(self, monkeypatch):
+        """A key of a short seed looks as right and can be guessed."""
+        known = X25519PrivateKey.from_private_bytes(bytes(range(32)))
+        monkeypatch.setattr(X25519PrivateKey, "generate", lambda: known)
+        assert MaskKey.create().secret == bytes(range(32))
+
     @pytest.mark.parametrize("u", SMALL_ORDER)
     def test_keys_of_small_order_are_refused(self, u):
         bad = u.to_bytes(32, "little").hex()

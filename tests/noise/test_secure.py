@@ -1,14 +1,12 @@
 """Secure noise: the contract, exactness on the grid, and everything that must be refused."""
 
 import math
+import os
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_laplace
-from opendp.metrics import l1_distance, l2_distance
 from scipy import stats
 from tests.contracts.local_facts import of
 from tests.contracts.noise_contract import (
@@ -81,6 +79,16 @@ def test_agents_of_different_noise_keep_their_own_grids():
     assert np.all(np.abs(result.values - values).ravel() < [1e-4, 100, 1e-4])
 
 
+@pytest.mark.parametrize("make", DISCRETE)
+def test_agents_of_different_noise_get_their_own(make):
+    """Silos of different sizes have different noise, in one draw and on one grid or on several."""
+    scales = [1.0, 1.9, 3.0, 1.4]
+    releases = [make(scale, agent=i, dimension=4096) for i, scale in enumerate(scales)]
+    found = SAMPLER.perturb(np.zeros((4, 4096, 1)), releases, message(agents=4)).values
+    sizes = np.abs(found[:, :, 0]).mean(axis=1)
+    np.testing.assert_allclose(sizes / sizes[0], scales, rtol=0.15)
+
+
 @pytest.mark.parametrize("make", RELEASES)
 def test_secure_noise_is_a_private_release_and_never_repeats(make):
     values = np.zeros((1, 50, 1))
@@ -101,15 +109,36 @@ def test_strength_says_which_noise_is_exact():
 
 
 def test_the_scale_reaches_the_exact_sampler_unrounded():
-    """OpenDP's own privacy maps, at a sensitivity in grids, give C0's rho and the pure epsilon of the release."""
+    """OpenDP's own privacy maps, at a sensitivity in grids, give C0's rho and the pure epsilon of the release.
+
+    They are those of what is called to draw: noise of a short seed has the same law, no map, and can be guessed.
+    """
     scale, bound = 1.2345678901234567, 0.3
     grid = grid_for(scale)
-    space = vector_domain(atom_domain(T="i64"))
-    rho = make_gaussian(space, l2_distance(T="f64"), scale / grid).map(bound / grid)
+    rho = secure._gaussian(scale / grid).map(bound / grid)
     assert rho == pytest.approx(bound**2 / (2 * scale**2), rel=1e-14)
     whole = math.ceil(bound / grid)
-    epsilon = make_laplace(space, l1_distance(T="i64"), scale / grid).map(whole)
+    epsilon = secure._laplace(scale / grid).map(whole)
     assert epsilon == pytest.approx(whole * grid / scale, rel=1e-14)
+
+
+@pytest.mark.parametrize("make", [spherical, objective])
+def test_spherical_noise_is_made_of_entropy_alone(make, monkeypatch):
+    """Noise of a short seed looks as right and can be guessed: here it is made again of the bytes that were taken."""
+    taken, draw = [], os.urandom
+
+    def urandom(size):
+        taken.append(draw(size))
+        return taken[-1]
+
+    monkeypatch.setattr(secure.os, "urandom", urandom)
+    released = SAMPLER.perturb(np.zeros((2, 5, 1)), make(), message(agents=2)).values[:, :, 0]
+    words = np.frombuffer(b"".join(taken), dtype=np.uint64)
+    radius, angle, length = ((words >> 12) / 2.0**52 + 2.0**-53).reshape(3, 2, 5)
+    normals = np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * angle)
+    norms = -SCALE * np.log(length).sum(axis=1)
+    expected = norms[:, None] * normals / np.linalg.norm(normals, axis=1, keepdims=True)
+    np.testing.assert_allclose(released, expected, rtol=1e-9)
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)

@@ -9,7 +9,7 @@ agent's own noise-free model, a hidden state that doubles the sensitivity. (The 
 the place where the next solve starts, which its tolerance covers: C7.)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from dpadmm.algorithms.anatomy import MESSAGE
@@ -20,6 +20,7 @@ from dpadmm.privacy.certificates import p_admm
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
+from dpadmm.problems.regularisers import Ridge
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,13 @@ class PADMM(DecentralisedADMM):
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """One round and twenty, a silo of one record, and margin losses far from their margins."""
+        """One round, and twenty at the end of a path, under a ridge; margin losses far from their margins."""
         method, firm = cls(eta=0.5), cls(eta=5.0)
         hinge = neighbours.misclassified(SmoothedHinge(), 4, 1e3)
+        first, second = (replace(world, regulariser=Ridge(1.0)) for world in neighbours.saturated(3, records=3))
         return (
             WorstCase(neighbours.SMALLEST, method, neighbours.saturated(), 1),
-            WorstCase(f"{neighbours.PULLED}, 20 rounds", method, neighbours.saturated(records=3), 20),
+            WorstCase(f"{neighbours.PULLED}, 20 rounds", method, (first, second), 20),
             WorstCase(neighbours.NEARLY_OPPOSITE, firm, neighbours.misclassified(records=4, weight=1e3), 5),
             WorstCase(neighbours.HINGE, firm, hinge, 5),
         )

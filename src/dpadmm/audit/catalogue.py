@@ -3,7 +3,8 @@ the column profile that may be released before it (`dpadmm.audit.column_profile`
 
 Most pairs are Huber regressions in one dimension with a record pulled to opposite sides (`neighbours.saturated`): every
 bound of the form `2G/n_i` is then reached exactly, and what the audit leaves unexplained is the bound's own slack. The
-attack of each view follows from who talks to whom, who is trusted, and the noise.
+attack of each view follows from who talks to whom, who is trusted, and the noise. Networks are paths. Agent 0, whose
+data differ, is at an end: it has the fewest neighbours to hold it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from dpadmm.audit.insider import insider_subjects
 from dpadmm.audit.subjects import MethodSubject, Subject
 from dpadmm.audit.transcripts import Wire
 from dpadmm.errors import InputError
-from dpadmm.networks import complete
+from dpadmm.networks import path
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.protection import View
 
@@ -76,7 +77,7 @@ def _subject(name: str, case: WorstCase) -> MethodSubject:
         views=_views(case),
         algorithm=algorithm,
         rounds=case.rounds,
-        network=complete(case.problems[0].n_agents) if case.algorithm.needs_network else None,
+        network=path(case.problems[0].n_agents) if case.algorithm.needs_network else None,
         protection=case.protection,
     )
 
@@ -105,7 +106,7 @@ def _ratio(case: WorstCase) -> LikelihoodRatio:
     algorithm: Any = case.algorithm
     if Family.OBJECTIVE in algorithm.about.noise:
         n = case.problems[0].n_agents
-        degrees = complete(n).degrees
+        degrees = path(n).degrees
         return LikelihoodRatio(penalty=lambda k: 2 * algorithm.penalties(k, n) * degrees)
     if Family.SAMPLED in algorithm.about.noise:
         records = int(case.problems[0].functions.sizes[0])
