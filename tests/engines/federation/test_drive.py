@@ -71,6 +71,28 @@ class Parrot:
         return self.word
 
 
+def test_an_owner_who_has_not_approved_yet_is_waited_for(worlds, world):
+    """As where a silo is served already, for another study."""
+    later = replace(world.agreement, run="later")
+    for name in ("s1", "s2"):
+        world.silos[name].approve(later)
+
+    class Looking(worlds.InMemory):
+        def receive(self):
+            if self.clock() == 90.0:
+                assert world.statement("s0").releases == 0
+                world.first.approve(later)
+            return super().receive()
+
+    coordinator = world.coordinator(later, "later.db")
+    transport = Looking(world.transport().silos)
+    Drive(coordinator, transport, transport.clock).run()
+    assert coordinator.is_done
+    refused = [entry for entry in world.first.log() if entry.event == "refused"]
+    assert len(refused) == 1
+    assert "none that the owner of this silo has approved, so far" in refused[0].detail
+
+
 def test_a_stranger_who_repeats_a_participants_words_is_ignored(world):
     """On a graph every neighbour holds signed answers; shown by another node they blame nobody."""
     calm = world.coordinator(name="calm.db")

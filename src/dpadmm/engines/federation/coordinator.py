@@ -20,8 +20,8 @@ from dpadmm.engines.federation.columns import pooled_counts
 from dpadmm.engines.federation.inbox import read_step
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.masking import TakenSum, read_summand, total_of
-from dpadmm.engines.federation.messages import Join, Joined, Keyed, Message, Refused, Step, Vouchers
-from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal, printable
+from dpadmm.engines.federation.messages import Join, Joined, Keyed, Message, Refused, Step, Unapproved, Vouchers
+from dpadmm.engines.federation.refusal import AwaitsApproval, FederationStopped, PeerError, Refusal, printable
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.engines.federation.vouching import Doubts
 from dpadmm.errors import InputError
@@ -160,7 +160,8 @@ class Coordinator:
             except Refusal:
                 continue
             if isinstance(answer, Refused) and answer.request == messages.mark(messages.split(self.invitation())[1]):
-                raise PeerError(f"{participant.name} refuses: {printable(answer.reason)}")
+                kind = AwaitsApproval if isinstance(answer, Unapproved) else PeerError
+                raise kind(f"{participant.name} refuses: {printable(answer.reason)}")
             if not isinstance(answer, Joined) or (answer.digest, answer.agent) != (self.agreement.digest, agent):
                 return None
             if answer.plan != self.terms.mark:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dpadmm.engines.federation.agreement import Missing
 from dpadmm.engines.federation.coordinator import Coordinator
-from dpadmm.engines.federation.refusal import FederationStopped, PeerError
+from dpadmm.engines.federation.refusal import AwaitsApproval, FederationStopped, PeerError
 from dpadmm.engines.federation.transport import Interrupted, Transport
 from dpadmm.errors import DpadmmError
 
@@ -31,6 +31,7 @@ class Drive:
     _seats: dict[int, Hashable] = field(default_factory=dict)
     _invited: dict[Hashable, float] = field(default_factory=dict)
     _asked: dict[tuple[int, str], float] = field(default_factory=dict)
+    _awaited: set[str] = field(default_factory=set)
     _since: float = 0.0
 
     def serve(self) -> None:
@@ -100,6 +101,11 @@ class Drive:
     def _seat(self, node: Hashable, envelope: bytes) -> None:
         try:
             agent = self.coordinator.accept_joined(envelope)
+        except AwaitsApproval as problem:  # it is invited again, until the owner has looked at the terms
+            if str(problem) not in self._awaited:
+                _log.info("waiting for an owner: %s", problem)
+            self._awaited.add(str(problem))
+            return
         except PeerError as problem:
             if self._follow():
                 return

@@ -220,6 +220,13 @@ class Refused(Message):
     reason: str
 
 
+@dataclass(frozen=True)
+class Unapproved(Refused):
+    """A silo does not take part, since its owner has not approved the terms; it may be invited again."""
+
+    kind: ClassVar[str] = "unapproved"
+
+
 def read(body: bytes) -> Message:
     """Return the message in a body; `MessageError` if it is none of ours."""
     if len(body) > LARGEST_BODY:
@@ -331,7 +338,7 @@ _READ: dict[Any, Any] = {
 _KINDS: dict[str, type[Message]] = {
     kind.kind: kind
     for kind in (
-        *(Register, Join, Joined, Keyed, Step, Stepped, Masked, Refused),
+        *(Register, Join, Joined, Keyed, Step, Stepped, Masked, Refused, Unapproved),
         *(Unsure, Vouch, Vouched, Voucher, Vouchers, Assured),
     )
 }

@@ -22,8 +22,16 @@ class MessageError(Refusal):
     """A message is malformed, of another version, or wrongly signed."""
 
 
+class NotApproved(Refusal):
+    """The owner has not approved these terms, or not yet."""
+
+
 class PeerError(DpadmmError):
     """A silo answered with something unusable; the coordinator cannot go on with it."""
+
+
+class AwaitsApproval(PeerError):
+    """The owner of a silo has not approved the terms, or not yet: it is waited for, like one that is not there."""
 
 
 class FederationStopped(DpadmmError):

@@ -5,7 +5,7 @@ import sqlite3
 
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.messages import Join
-from dpadmm.engines.federation.refusal import Refusal
+from dpadmm.engines.federation.refusal import NotApproved, Refusal
 from dpadmm.engines.federation.silo_log import now
 from dpadmm.engines.federation.terms import AgreedRun
 
@@ -57,10 +57,9 @@ class RunStore:
             return
         found = self._connection.execute("SELECT 1 FROM approved WHERE digest = ?", (agreement.digest,)).fetchone()
         if found is None:
-            raise Refusal(
+            raise NotApproved(
                 f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) are none that the owner of "
-                "this silo has approved, so far. If they should be: `dpadmm silo join` or `dpadmm silo approve` "
-                "there, then `dpadmm federate` again."
+                "this silo has approved, so far: `dpadmm silo join` or `dpadmm silo approve` there."
             )
 
     def check_only_heir(self, agreement: Agreement, request: Join, answered: int | None) -> None:

@@ -40,13 +40,14 @@ from dpadmm.engines.federation.messages import (
     Message,
     Refused,
     Step,
+    Unapproved,
     Unsure,
     Vouch,
     Vouched,
     Vouchers,
 )
 from dpadmm.engines.federation.policy import Policy
-from dpadmm.engines.federation.refusal import MessageError, Refusal, public_reason, reason_of
+from dpadmm.engines.federation.refusal import MessageError, NotApproved, Refusal, public_reason, reason_of
 from dpadmm.engines.federation.run_store import RunStore
 from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.silo_log import LogEntry, SiloLog
@@ -112,7 +113,7 @@ class Silo:
         self._masks = MaskStore(self._connection)
         self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
-        self._asks_others = asks_others
+        self._asks_others, self._awaited = asks_others, set[str]()
 
     @property
     def public_key(self) -> str:
@@ -163,11 +164,20 @@ class Silo:
         except DpadmmError as refusal:
             if durable.is_machines(refusal):
                 raise OSError(str(refusal)) from refusal
-            with durable.exclusive(self._connection):
-                self._log.note("refused", f"{type(refusal).__name__}: {refusal}")
-            asked = messages.mark(envelope[messages.SIGNATURE_BYTES :])
-            return self.key.seal(Refused(asked, public_reason(refusal)).encode())
+            return self.key.seal(self._refused(refusal, envelope).encode())
         return reply
+
+    def _refused(self, refusal: DpadmmError, envelope: bytes) -> Refused:
+        """Log a refusal and return it as an answer; who waits for the owner asks often, and is logged once."""
+        said = f"{type(refusal).__name__}: {refusal}"
+        is_waiting = isinstance(refusal, NotApproved)
+        if not is_waiting or said not in self._awaited:
+            with durable.exclusive(self._connection):
+                self._log.note("refused", said)
+        if is_waiting:
+            self._awaited.add(said)
+        kind = Unapproved if is_waiting else Refused
+        return kind(messages.mark(envelope[messages.SIGNATURE_BYTES :]), public_reason(refusal))
 
     def agreements(self) -> list[Agreement]:
         """Return all terms that were approved here, or joined since others left, and are not closed."""
