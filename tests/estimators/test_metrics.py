@@ -58,6 +58,16 @@ def test_gaussian_form_spends_epsilon_at_delta(records):
     assert score.standard_error == pytest.approx(3 * alone.standard_error, rel=1e-5)
 
 
+def test_one_noise_hides_all_silos_of_a_person(records):
+    X, y = records
+    alone, twice = (
+        private_accuracy(Threshold(), X, y, epsilon=0.7, groups=np.arange(len(y)) % 3, max_silos_per_person=silos)
+        for silos in (1, 2)
+    )
+    assert (alone.privacy.silos_per_person, twice.privacy.silos_per_person) == (1, 2)
+    assert twice.standard_error == pytest.approx(2 * alone.standard_error, rel=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 def test_noise_follows_the_stated_law(records):
     X, y = records

@@ -56,6 +56,15 @@ def test_going_on_without_a_silo(worlds, tmp_path, method, settings, delta, answ
     assert both.epsilon(delta) > 0.8  # and it is nearly all used
 
 
+@pytest.mark.parametrize("silos", [1, 2, 3])
+def test_what_was_spent_before_counts_in_every_silo_of_a_person(worlds, tmp_path, silos):
+    """The budget is a person's: m^2 of the rounds before adds up over as many silos as hold records of theirs (C0)."""
+    world = make(worlds, tmp_path, Missing.WITHOUT, approves=False, silos_per_person=silos)
+    terms = agreed_run(world.agreement)
+    squares = [sum(one.cost.m_squared for one in terms.releases_through(agent, 2)) for agent in range(3)]
+    assert terms.without(("s1",), 2).spent_m == pytest.approx(np.sqrt(silos * max(squares)), rel=1e-6)
+
+
 def test_fewer_neighbours_mean_more_noise(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.WITHOUT)
     first = agreed_run(world.agreement)

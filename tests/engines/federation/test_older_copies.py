@@ -135,24 +135,28 @@ def test_a_state_or_a_ledger_that_is_behind_is_refused_at_the_start(worlds, worl
         worlds.alone(directory).check_ledger()
 
 
-def test_an_answer_that_was_stored_but_not_marked_is_paid_for_and_marked_when_it_is_asked_for(world, monkeypatch):
+@pytest.mark.parametrize("k", [1, 2])
+def test_an_answer_that_was_stored_but_not_marked_is_paid_for_and_marked_when_it_is_asked_for(world, monkeypatch, k):
     """The process has ended between the two; and somebody has put back a ledger from before it was paid for."""
     world.first.answer(world.invite())
+    asked = [world.ask(1), world.ask(2, inbox=np.zeros((2, 3)))][:k]
+    for request in asked[:-1]:
+        world.first.answer(request)
     ledger = world.first.files.directory / "ledger"
     kept = {name: (ledger.parent / name).read_bytes() for name in (*LEDGER, "ledger.head")}
     with monkeypatch.context() as patch:
         patch.setattr("dpadmm.privacy.ledger.Ledger.mark_answer", lambda *_: (_ for _ in ()).throw(OSError("killed")))
         with pytest.raises(OSError, match="killed"):
-            world.first.answer(world.ask(1))
+            world.first.answer(asked[-1])
     for name, content in kept.items():
         (ledger.parent / name).write_bytes(content)
-    assert world.statement("s0").releases == 0
-    answer = world.first.answer(world.ask(1))
+    assert world.statement("s0").releases == k - 1
+    answer = world.first.answer(asked[-1])
     assert isinstance(messages.read(answer[64:]), Stepped)
-    assert world.statement("s0").releases == 1
+    assert world.statement("s0").releases == k
     with world.first._ledger() as book:
-        assert list(book.answers()[world.agreement.paid_run]) == [1]
-    assert world.first.answer(world.ask(1)) == answer
+        assert list(book.answers()[world.agreement.paid_run]) == list(range(1, k + 1))
+    assert world.first.answer(asked[-1]) == answer
 
 
 def test_a_state_from_before_it_joined_a_run_is_recognised_by_any_other_run(worlds, world, tmp_path):
