@@ -6,6 +6,8 @@ import pytest
 
 from dpadmm.datasets import load_adult
 
+collect_ignore = ["mutants.py"]  # a script, with the list of broken builds beside it
+
 
 @pytest.fixture(scope="session")
 def adult():

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[3]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
 
 import worlds

@@ -88,7 +88,7 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
         tools.reserve(ledger, rounds[2], data=GROWN)
     with pytest.raises(ResumeError, match="earlier version"):
         ledger.confirm(GROWN).check_room(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
-    assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 2)
+    assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 1)  # the same twice is one entry
 
 
 def test_going_back_to_an_earlier_table_brings_nothing_back(ledger, tools):
