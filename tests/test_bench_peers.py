@@ -231,6 +231,9 @@ def test_pages_say_where_ours_is_behind(bench, tmp_path):
     assert "against the best peer, defaults: ahead in 0 of 1, level in 0, behind in 1." in page
     assert "eps 1: 0.5000 against 0.4500 (Opacus DP-SGD)" in page
     assert "against the best peer, tuned †: ahead in 1 of 1" in page
+    assert "Not measured" not in page
+    write_pages(replace(made, runs=6), ["toy"], chosen, tmp_path)
+    assert "Not measured, or failed, at some budget: Synthetic" in (tmp_path / "docs" / "peers.md").read_text()
     assert between(f"a {BEGIN} old {END} b", "new") == f"a {BEGIN}\n\nnew\n\n{END} b"
 
 

@@ -157,6 +157,7 @@ def facts(board: Board) -> list[str]:
         f"* {board.bench.runs} runs for every figure, with simulated noise from the seeds {FIRST_SEED} on. Settings "
         f"are tried with seeds from {FIRST_TUNING_SEED} on, once on the large sets and four times on the small ones. "
         "Adult has one split, 70 % for training; the others five in turn, four fifths of every silo for training.",
+        *(f"* Not measured, or failed, at some budget: {each}." for each in board.missing()),
         f"* {fits} fits, {hours * 60:.0f} minutes of processor time, imports not counted.",
         f"* Peers: {', '.join(pin.replace('==', ' ') for pin in pins)}. Ours: {', '.join(ours)}; Python "
         f"{platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores.",
@@ -171,7 +172,8 @@ def block(board: Board) -> str:
         f"against the {title}: {tally(board, among, View.TRUSTED)[0]}" for title, among in groups(board, View.TRUSTED)
     ]
     budgets = ", ".join(f"{epsilon:g}" for epsilon in board.bench.epsilons)
-    return "\n".join([*lines, "", f"All five data sets at eps {budgets}, {'; '.join(said)}."])
+    left = " Counts below 20: not all of these are measured yet." if board.missing() else ""
+    return "\n".join([*lines, "", f"All five data sets at eps {budgets}, {'; '.join(said)}.{left}"])
 
 
 def between(text: str, new: str) -> str:

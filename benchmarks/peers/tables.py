@@ -38,6 +38,17 @@ class Board:
         seconds, processor, megabytes = (cost_of(found, what) for what in (SECONDS, PROCESSOR, MEGABYTES))
         return seconds, processor, megabytes
 
+    def missing(self) -> list[str]:
+        """Return what has no figure at some budget, by data set and name; such cells show a dash."""
+        return [
+            f"{load(name).title}: {', '.join(left)}"
+            for name in self.sets
+            if (left := [each.name for each in self.contenders if not self._is_complete(each, name)])
+        ]
+
+    def _is_complete(self, contender: Contender, name: str) -> bool:
+        return all(self.figure(contender, name, epsilon, LOSS) is not None for epsilon in self.bench.epsilons)
+
     def of(self, view: View, scalings: Iterable[Scaling]) -> list[Contender]:
         """Return the contenders of a table, ours first and the non-private one last; it is in all of them."""
         wanted = set(scalings)
