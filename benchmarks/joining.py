@@ -61,13 +61,12 @@ def rows() -> list[Row]:
         spent["coordinator run, until it listens"] = given(
             "run", "coordinator", "run", "coordinator", "--port", str(port)
         ).seconds_until("listens on")
-        joins = []
+        joined = []
         for name in tables:
             invitation = f"coordinator/studies/one/{name}.invite"
             own = ["--data", f"{name}.csv", "--budget-epsilon", "2", "--yes"]
-            joins.append(given(name, "silo", "join", invitation, *own))
-            joins[-1].seconds_until("Waiting for the terms")
-        spent["silo join, until it has registered"] = max(each.seconds_until("Waiting for the terms") for each in joins)
+            joined.append(given(name, "silo", "join", invitation, *own).seconds_until("Waiting for the terms"))
+        spent["silo join, until it has registered"] = max(joined)
         federate = given("federate", "federate", "--study", "one", "--coordinator", "coordinator", "--yes")
         spent["federate --study, until the terms are drafted"] = federate.seconds_until("Wrote the terms")
         federate.seconds_until("Done after")
