@@ -16,7 +16,7 @@ from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Stepped
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal
-from dpadmm.engines.federation.silo import Silo
+from dpadmm.engines.federation.silo import MOST_AWAITED, Silo
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.privacy.ledger import Budget
 
@@ -443,6 +443,12 @@ def test_policies_survive_the_file(world, tmp_path):
 def test_a_silo_is_never_overwritten(world):
     with pytest.raises(InputError, match="not empty"):
         world.first.files.create(world.first.policy, 1.0, 1e-5)
+
+
+def test_terms_without_end_that_nobody_approved_fill_no_memory(world):
+    for number in range(MOST_AWAITED + 10):
+        refused(world, world.first, invite(world, replace(world.agreement, run=f"invented {number}")), "has approved")
+        assert len(world.first._awaited) <= MOST_AWAITED
 
 
 def test_a_refusing_silo_stops_the_federation_with_its_reason(world, worlds):

@@ -31,7 +31,7 @@ class Drive:
     _seats: dict[int, Hashable] = field(default_factory=dict)
     _invited: dict[Hashable, float] = field(default_factory=dict)
     _asked: dict[tuple[int, str], float] = field(default_factory=dict)
-    _awaited: set[str] = field(default_factory=set)
+    _awaited: set[Hashable] = field(default_factory=set)
     _since: float = 0.0
 
     def serve(self) -> None:
@@ -102,9 +102,9 @@ class Drive:
         try:
             agent = self.coordinator.accept_joined(envelope)
         except AwaitsApproval as problem:  # it is invited again, until the owner has looked at the terms
-            if str(problem) not in self._awaited:
+            if node not in self._awaited:
                 _log.info("waiting for an owner: %s", problem)
-            self._awaited.add(str(problem))
+            self._awaited.add(node)
             return
         except PeerError as problem:
             if self._follow():

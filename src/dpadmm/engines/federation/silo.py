@@ -62,6 +62,9 @@ from dpadmm.problems.arrays import Floats
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
 """What is told of a failed step: that it failed, once."""
 
+MOST_AWAITED = 64
+"""Terms without approval of which a silo remembers that it has logged them."""
+
 
 @dataclass(frozen=True, eq=False)
 class Due:
@@ -175,6 +178,8 @@ class Silo:
             with durable.exclusive(self._connection):
                 self._log.note("refused", said)
         if is_waiting:
+            if len(self._awaited) >= MOST_AWAITED:  # whoever invents terms without end fills no memory
+                self._awaited.clear()
             self._awaited.add(said)
         kind = Unapproved if is_waiting else Refused
         return kind(messages.mark(envelope[messages.SIGNATURE_BYTES :]), public_reason(refusal))
