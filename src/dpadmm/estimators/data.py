@@ -199,7 +199,7 @@ class TrainingRows:
         parts = [
             screen_cells(schema.columns, schema.label, table.iloc[part], "X", rules.screening) for part in layout.rows
         ]
-        places = list(table.columns)
+        places = [str(name).strip() for name in table.columns]
         sources = tuple(f"X[{places.index(name)}]" for name in schema.column_names)  # as `ledger_data` has them
         return cls(
             schema,
