@@ -156,7 +156,9 @@ def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
     try:
         sheets = _quietly(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **words))
     except ImportError:
-        raise_alone(InputError("Excel files need the extra `excel`: pip install 'dpadmm[excel]'."))
+        raise_alone(
+            InputError("Excel files need the extra `excel` of this package, dpadmm[excel], which is not installed.")
+        )
     full = [sheet for sheet in sheets.values() if sheet.size]
     if len(full) != 1:
         raise InputError(f"{path} has {len(full)} sheets that hold something. Save the one with the table by itself.")
