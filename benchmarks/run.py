@@ -20,6 +20,7 @@ import masks
 import noise
 import quadratic
 import rank_one
+import screening
 import starts
 
 PARTS = {
@@ -32,6 +33,7 @@ PARTS = {
     "experiment": experiment,
     "federation": federation,
     "joining": joining,
+    "screening": screening,
     "starts": starts,
 }
 

@@ -42,6 +42,7 @@ _LARGEST_EXACT = 2**53  # beyond it a column with an empty cell cannot hold ever
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _PLAIN = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
 _MANY = 200  # distinct cells from which on loading the compiled reader pays
+_HEAD, _MOSTLY = 4096, 0.9  # rows by which it is seen that most cells of a column differ
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,6 @@ class _Distinct:
 
     cells: Any  # an array: a list of so many texts would cost more than to read them
     places: Codes
-    absent: Mask
     is_text: bool = False
 
     @classmethod
@@ -117,14 +117,16 @@ class _Distinct:
         """
         import pandas as pd  # slow to load, and plans read no cells
 
-        absent, kind = column.isna().to_numpy(dtype=bool), column.dtype
+        kind = column.dtype
         if isinstance(kind, pd.CategoricalDtype):
-            return cls(kind.categories, column.cat.codes.to_numpy(dtype=np.intp), absent)
+            return cls(kind.categories, column.cat.codes.to_numpy(dtype=np.intp))
         is_text = pd.api.types.infer_dtype(column, skipna=True) == "string"
-        if is_text or kind.kind in "biufmM":
+        is_alike = is_text or kind.kind in "biufmM"
+        head = column.iloc[:_HEAD]
+        if is_alike and not (len(head) == _HEAD and head.nunique() > _MOSTLY * _HEAD):  # else there is little to share
             places, cells = pd.factorize(column)
-            return cls(cells, places, absent, is_text)
-        return cls(column.array, np.where(absent, -1, np.arange(len(column))), absent)
+            return cls(cells, places, is_text)
+        return cls(column.array, np.where(column.isna().to_numpy(dtype=bool), -1, np.arange(len(column))), is_text)
 
     def texts(self, where: Mask | None = None) -> list[str]:
         """Return what each of the cells says, or those that are asked for."""
@@ -142,6 +144,12 @@ class _Distinct:
         """Return for every row what was found of its cell."""
         return np.append(found, np.array([otherwise], dtype=found.dtype))[self.places]  # -1 is the last
 
+    def rows_with(self, marked: Mask, *, absent: bool = False) -> Mask:
+        """Return the rows whose cell is marked, or where there is none."""
+        if not marked.any() and not (absent and self.places.min(initial=0) < 0):
+            return np.broadcast_to(np.False_, len(self.places))
+        return self.by_row(marked, absent)
+
 
 def _read_plain_numbers(texts: Any, found: Floats) -> Mask:
     """Write those numbers that a compiled reader reads as Python does; return which texts are left to read."""
@@ -153,9 +161,14 @@ def _read_plain_numbers(texts: Any, found: Floats) -> Mask:
     except (UnicodeEncodeError, pa.ArrowInvalid):  # text that is no Unicode
         return np.ones(len(found), dtype=bool)
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-    is_plain = pc.match_substring_regex(cells, _PLAIN)
-    where = is_plain.to_numpy(zero_copy_only=False)
-    found[where] = cells.filter(is_plain).cast(pa.float64()).to_numpy()
+    is_plain = pc.equal(pc.binary_length(pc.ascii_ltrim(cells, characters="-.0123456789")), 0)
+    try:
+        numbers = cells.filter(is_plain).cast(pa.float64())
+    except pa.ArrowInvalid:  # such as 1.2.3
+        is_plain = pc.match_substring_regex(cells, _PLAIN)
+        numbers = cells.filter(is_plain).cast(pa.float64())
+    where = is_plain.fill_null(False).to_numpy(zero_copy_only=False)
+    found[where] = numbers.to_numpy()
     return ~where
 
 
@@ -180,7 +193,7 @@ def is_empty(cells: "pd.Series") -> Mask:
     [True, True, False]
     """
     found = _Distinct.of(cells)
-    return found.absent | found.by_row(_are_words(found.texts()), True)
+    return found.by_row(_are_words(found.texts()), True)
 
 
 def _are_words(texts: Sequence[str], listed: Collection[str] = ()) -> Mask:
@@ -213,19 +226,21 @@ def _text_of(cell: Any) -> str:
 
 def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -> Cells:
     """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
-    if cells.dtype.kind in "biuf":
-        missing, numbers = cells.isna().to_numpy(dtype=bool), numbers_of(cells)
-    else:
-        found = _Distinct.of(cells)
-        each = found.numbers()
-        is_word = np.isnan(each)  # as is every word for an empty cell
-        is_word[is_word] = _are_words(found.texts(is_word))
-        missing, numbers = found.absent | found.by_row(is_word, True), found.by_row(each, np.nan)
-    strange = ~np.isfinite(numbers) & ~missing
-    numbers = np.where(missing | strange, usual, numbers)
-    none = np.zeros(len(numbers), dtype=bool)
-    outside = (numbers < lower) | (numbers > upper)
-    return Cells(np.zeros(len(numbers), dtype=np.intp), np.clip(numbers, lower, upper), missing, none, outside, strange)
+    found = _Distinct.of(cells)
+    numbers = found.numbers()
+    is_word = np.isnan(numbers)  # as is every word for an empty cell
+    is_word[is_word] = _are_words(found.texts(is_word))
+    is_strange = ~np.isfinite(numbers) & ~is_word
+    numbers = np.where(is_word | is_strange, usual, numbers)
+    is_outside = (numbers < lower) | (numbers > upper)
+    return Cells(
+        codes=np.broadcast_to(np.intp(0), len(cells)),
+        values=found.by_row(np.clip(numbers, lower, upper), usual),
+        missing=found.rows_with(is_word, absent=True),
+        unlisted=np.broadcast_to(np.False_, len(cells)),
+        outside=found.rows_with(is_outside),
+        strange=found.rows_with(is_strange),
+    )
 
 
 def listed_cells(cells: "pd.Series", categories: Sequence[Category | float]) -> Cells:
@@ -237,14 +252,21 @@ def listed_cells(cells: "pd.Series", categories: Sequence[Category | float]) -> 
     by_text = {text: place for place, text in reversed(list(enumerate(written(categories))))}
     values = numbers_of(listed)
     by_number = {v: place for place, v in enumerate(values) if np.isfinite(v) and (values == v).sum() == 1}
-    places = np.array([by_text.get(text, -1) for text in texts], dtype=np.intp)
-    if by_number and (places < 0).any():
+    codes = np.array([by_text.get(text, -1) for text in texts], dtype=np.intp)
+    if by_number and (codes < 0).any():
         loose = np.array([by_number.get(number, -1) for number in found.numbers().tolist()], dtype=np.intp)
-        places = np.where(places < 0, loose, places)
-    missing = found.absent | found.by_row(_are_words(texts, by_text), True)
-    codes = np.where(missing, -1, found.by_row(places, -1))
-    none = np.zeros(len(codes), dtype=bool)
-    return Cells(codes, np.ones(len(codes)), missing, (codes < 0) & ~missing, none, none)
+        codes = np.where(codes < 0, loose, codes)
+    is_word = _are_words(texts, by_text)
+    codes[is_word] = -1
+    none = np.broadcast_to(np.False_, len(cells))
+    return Cells(
+        codes=found.by_row(codes, -1),
+        values=np.broadcast_to(1.0, len(cells)),
+        missing=found.rows_with(is_word, absent=True),
+        unlisted=found.rows_with((codes < 0) & ~is_word),
+        outside=none,
+        strange=none,
+    )
 
 
 def written(values: Sequence[Any]) -> list[str]:
