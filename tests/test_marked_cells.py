@@ -167,6 +167,8 @@ CSV_TABLES = {
     "open quote in the first line": f'"{SAID},{NUMBER}\n'.encode() + csv_of(ROWS),
     "semicolons": csv_of(ROWS).replace(b",", b";"),
     "headerless semicolons": csv_of(ROWS, None).replace(b",", b";"),
+    "decimal commas": csv_of(ROWS).replace(b",", b";").replace(b".", b","),
+    "two ways": csv_of(ROWS, None).replace(b",", b";").replace(b".", b","),
     "tabs": csv_of(ROWS).replace(b",", b"\t"),
     "latin-1": csv_of(ROWS).replace(b"-1,", "\u00e9,".encode("latin-1")),
     "utf-16": csv_of(ROWS).decode().encode("utf-16"),

@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+from dpadmm.datasets.table_format import TableFormat
+from dpadmm.datasets.tables import read_table
 from dpadmm.engines.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.entry import SiloEntry
@@ -184,3 +186,28 @@ def test_approve_refuses_at_once_what_the_budget_does_not_allow(cli, place, term
     assert "2 is left; the 3 release(s) asked for cost 2.5 alone" in refused.stderr
     assert "Approve these terms?" not in refused.output
     assert not Silo(place / "north").agreements()
+
+
+def test_a_silo_keeps_how_its_table_is_written(cli, place):
+    """Found once, said, and stated from then on: also for its next table, unless that is of another kind."""
+    names, *rows = (place / "north.csv").read_text().replace(",", ";").split()
+    german = "".join(f"{line}\n" for line in (f"{names};weight", *(f"{row};1,5" for row in rows)))
+    (place / "german.csv").write_text(german)
+    words = ("--schema", "schema.json", "--budget-epsilon", "2", "--delta", "1e-5")
+    made = cli.run("silo", "init", "west", "--data", "german.csv", *words, "--na-values", "?")
+    assert made.exit_code == 0, made.output
+    assert (
+        "read, now and when served, as: semicolons, decimal comma, utf-8, header, '?' for an empty cell" in made.stdout
+    )
+    policy = Policy.load(place / "west" / "policy.toml")
+    assert policy.written == TableFormat(sep=";", decimal=",", encoding="utf-8", na_values=("?",))
+    assert 'decimal = ","' in (place / "west" / "policy.toml").read_text()
+    (place / "next.csv").write_text(german + "40;?;1;1.234\n")  # a file that alone would be asked about
+    done = cli.run("silo", "new-data", "west", "--data", "next.csv", "--missing", "fill")
+    assert done.exit_code == 0, done.output
+    assert Policy.load(place / "west" / "policy.toml").written == policy.written
+    read_table(place / "next.csv", policy.written).to_parquet(place / "next.parquet")
+    done = cli.run("silo", "new-data", "west", "--data", "next.parquet")
+    assert done.exit_code == 0, done.output
+    assert "has already version 2" in done.stdout  # the same data, whatever the file
+    assert Policy.load(place / "west" / "policy.toml").written == TableFormat(na_values=("?",))

@@ -42,6 +42,23 @@ def test_awkward_rows_are_refused_filled_or_left_empty(cli, study, trained, tmp_
     assert "is there already" in cli.run(*words, "--missing", "fill", "--out", str(out)).stderr
 
 
+def test_an_identifier_stands_beside_each_prediction(cli, study, trained, tmp_path):
+    """As it is in the file: with a decimal comma, 12.345 is a number, but an identifier is none."""
+    frame = pd.read_csv(study.files[1]).drop(columns="sick").head(2)
+    german = frame.assign(who=["12.345", ""], pressure=["120,5", "131,25"])
+    german.to_csv(tmp_path / "new.csv", sep=";", index=False)
+    words = ("predict", str(trained.model), str(tmp_path / "new.csv"), "--decimal", ",", "--id", "who")
+    said = cli.run(*words)
+    assert f"{tmp_path / 'new.csv'} read as: semicolons, decimal comma, utf-8, header" in said.stderr
+    found = pd.read_csv(io.StringIO(said.stdout), dtype=str)
+    assert found.columns.tolist() == ["who", "sick", "probability"]
+    assert found["who"].tolist()[0] == "12.345"
+    assert cli.ask(*words)["predictions"]["who"] == ["12.345", None]
+    assert "lacks the column(s) 'name'" in cli.run(*words[:-1], "name").stderr
+    frame.assign(probability=1).to_csv(tmp_path / "new.csv", index=False)
+    assert "rename it" in cli.run(*words[:3], "--id", "probability").stderr
+
+
 @pytest.mark.parametrize("name", ["schema.json", "north.csv", "none.json"])
 def test_files_that_are_no_models(cli, study, name):
     result = cli.run("predict", str(study.folder / name), study.files[0])

@@ -119,3 +119,17 @@ def test_a_table_without_a_header_gets_the_right_advice(cli, study, trained, tmp
         assert "'age'" in told
     pd.read_csv(study.files[0]).drop(columns="age").to_parquet(tmp_path / "t.parquet")
     assert "--no-header" not in cli.run("schema", "check", study.schema, str(tmp_path / "t.parquet")).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "none.csv", "--epsilon", "1", "--delta", "1e-5", "--schema", "SCHEMA"),
+        ("plan", "none.csv", "--epsilon", "1", "--delta", "1e-5", "--schema", "SCHEMA"),
+        ("schema", "check", "SCHEMA", "none.csv"),
+    ],
+)
+def test_a_column_that_splits_and_is_learnt_from_is_told_before_a_table_is_read(cli, study, words):
+    told = cli.run(*(study.schema if word == "SCHEMA" else word for word in words), "--split-by", "sex")
+    assert told.exit_code == 2
+    assert "--split-by 'sex' is a column of the schema as well" in told.stderr

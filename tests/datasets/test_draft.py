@@ -102,3 +102,28 @@ def test_typical_values_are_checked_and_kept():
     assert record_of(column)["typical"] == 30
     assert "typical" not in record_of(Numeric("age", 0, 100))
     assert column.describe() == "age: a number from 0 to 100, typically 30"
+
+
+def test_a_data_frame_is_drafted_by_names_and_types_alone():
+    frame = pd.DataFrame({" age": [41, 50], "sex": ["F", "M"], "id": [1, 2], "sick": ["yes", "no"]})
+    draft = Schema.draft(frame, "sick", leave_out=["id"])
+    assert draft.record == draft_schema(
+        {"age": ColumnType.NUMBER, "sex": ColumnType.TEXT, "sick": ColumnType.TEXT}, "sick"
+    )
+    assert all(str(cell) not in draft.to_json() for cell in ("41", "50", '"yes"'))
+    known = {"age": (0, 120), "sex": ["F", "M"], "sick": ("yes", ["no", "never"])}
+    schema = draft.filled(known)
+    assert schema.columns[0] == Numeric("age", 0, 120)
+    assert schema.label.negative == ("no", "never")
+    number = Schema.draft(frame, "age", is_number=True, leave_out=["id", "sick"]).filled({"age": (0, 1), "sex": ["F"]})
+    assert number.label.describe() == "age: a number from 0 to 1, mapped onto [-1, 1]"
+    with pytest.raises(InputError, match="label 'sick': write in 'positive'"):
+        draft.filled({"age": (0, 120)})
+    with pytest.raises(InputError, match="no column 'pay'"):
+        draft.filled(known | {"pay": (0, 1)})
+    with pytest.raises(InputError, match="needs a pair"):
+        draft.filled(known | {"age": 120})
+    with pytest.raises(InputError, match="look like values"):
+        Schema.draft(pd.DataFrame([[1, 2]], columns=["39", "sick"]), "sick")
+    with pytest.raises(InputError, match="called the same"):
+        Schema.draft(pd.DataFrame([[1, 2]], columns=["a", "a"]), "a")

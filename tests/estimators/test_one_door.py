@@ -385,3 +385,25 @@ def test_an_estimator_with_a_schema_can_be_cloned_and_pickled(hospital):
     assert not hasattr(clone(model), "released_")
     for cell in ("person 7", "99.0"):
         assert cell.encode() not in pickle.dumps(model)
+
+
+def test_bounds_may_be_given_by_the_names_of_columns():
+    frame = pd.DataFrame({"age": [20.0, 90.0] * 20, "dose": [0.5, 0.1] * 20})
+    y = np.array(["no", "yes"] * 20)
+    words = {"epsilon": 5.0, "delta": 1e-5, "classes": ("no", "yes"), "random_state": 0, "profile": "off"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        named = PrivateLogisticRegression(feature_bounds={"dose": (0, 1), "age": (0, 120)}, **words).fit(frame, y)
+        listed = PrivateLogisticRegression(feature_bounds=([0, 0], [120, 1]), **words).fit(frame, y)
+    np.testing.assert_array_equal(named.coef_, listed.coef_)
+    for bounds, message in (
+        ({"age": (0, 120)}, "leave out 1 of its 2"),
+        ({"age": (0, 120), "dose": (0, 1), "SECRET": (0, 1)}, "name 1 columns that X does not have"),
+        ({"age": (0, 120), "dose": "SECRET"}, "pair \\(low, high\\) of numbers"),
+        ({"age": (0, 120), "dose": (1, 0)}, "low < high"),
+    ):
+        with pytest.raises(InputError, match=message) as refusal:
+            PrivateLogisticRegression(feature_bounds=bounds, **words).fit(frame, y)
+        assert "SECRET" not in str(refusal.value)
+    with pytest.raises(InputError, match="columns with names"):
+        PrivateLogisticRegression(feature_bounds={"age": (0, 120)}, **words).fit(frame.to_numpy(), y)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpadmm.datasets.table_format import TableFormat
 from dpadmm.engines.federation import durable, identity
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.keys import SigningKey, need_extra
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from dpadmm.datasets.cells import ScreenedCells
     from dpadmm.datasets.encoding import RowEncoding
     from dpadmm.datasets.schema import Schema, Screening
-    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
+_ANY = TableFormat()
 _TABLES = """
 CREATE TABLE approved (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, time TEXT NOT NULL);
 CREATE TABLE joined (digest TEXT PRIMARY KEY, parent TEXT NOT NULL, terms TEXT NOT NULL, secret TEXT NOT NULL,
@@ -148,7 +149,7 @@ class Records:
     schema: "Schema"
     cells: "ScreenedCells" = field(repr=False)
     table: "SiloColumns"
-    written: "TableFormat"
+    written: TableFormat
 
     @property
     def number(self) -> int:
@@ -238,7 +239,7 @@ def hand_over() -> None:
 
 
 def read_records(
-    data: Path, schema: Path, screening: "Screening", written: "TableFormat", *, may_be_empty: bool = False
+    data: Path, schema: Path, screening: "Screening", written: TableFormat = _ANY, *, may_be_empty: bool = False
 ) -> Records:
     """Read and screen the table by its public schema."""
     from dpadmm.datasets.reading import read_file
