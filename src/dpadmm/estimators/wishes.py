@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from dpadmm import checks
 from dpadmm.algorithms.method import by_name, plannable
-from dpadmm.checks import shown
+from dpadmm.checks import nearest, shown
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.engines.bought import BoughtProfile
@@ -228,7 +228,8 @@ def method_name(algorithm: Any) -> str | None:
             f"Run it from Python with run_private, or choose 'auto' or one of {', '.join(known)}."
         )
     if not isinstance(algorithm, str) or algorithm not in known:
-        raise InputError(f"algorithm must be 'auto' or one of {', '.join(known)}, got {shown(algorithm)}.")
+        meant = nearest(algorithm, known)
+        raise InputError(f"algorithm must be 'auto' or one of {', '.join(known)}, got {shown(algorithm)}.{meant}")
     return algorithm
 
 
@@ -238,8 +239,10 @@ def network_of(topology: Any, n_silos: int) -> Network | None:
         return None
     if isinstance(topology, str):
         if topology not in _TOPOLOGIES:
+            known = ["auto", *_TOPOLOGIES]
             raise InputError(
-                f"topology must be 'auto', {', '.join(map(repr, _TOPOLOGIES))} or a graph, got {shown(topology)}."
+                f"topology must be {', '.join(map(repr, known))} or a graph, got {shown(topology)}."
+                f"{nearest(topology, known)}"
             )
         if n_silos < 2:
             raise InputError(
