@@ -15,6 +15,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 import httpx
 
 from dpadmm.datasets import Numeric, Schema, Screening, ThresholdLabel
+from dpadmm.datasets.table_format import TableFormat
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import read_federation, write_federation
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
@@ -228,11 +229,15 @@ def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
     schema = Schema((Numeric("column1", 0, 120), Numeric("column2", 0, 10)), ThresholdLabel("column3", 0))
     invitation = replace(world.invitation("north"), schema=schema.to_json())
     rules = OwnRules(
-        data=tmp_path / "bare.csv", budget_epsilon=1.0, screening=screening, has_header=False, least_noise=0.25
+        data=tmp_path / "bare.csv",
+        budget_epsilon=1.0,
+        screening=screening,
+        written=TableFormat(has_header=False),
+        least_noise=0.25,
     )
     make_silo(invitation, tmp_path / "north", rules)
     policy = Silo(tmp_path / "north").policy
-    assert (policy.screening, policy.has_header, policy.least_noise) == (screening, False, 0.25)
+    assert (policy.screening, policy.written.has_header, policy.least_noise) == (screening, False, 0.25)
     assert (policy.colluders, policy.records_per_person, policy.silos_per_person) == (0, 3, 2)
     assert "noisy-gradients" in policy.methods
     plain = replace(invitation, view="eavesdropper", colluders=None)

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, print_notes
 
 if TYPE_CHECKING:
+    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.engines.federation.agreement import Agreement
     from dpadmm.engines.federation.policy import Policy
     from dpadmm.engines.federation.silo import Silo
@@ -32,12 +34,11 @@ def add_to_coordinator(app: typer.Typer) -> None:
     app.command("rotate-key")(rotate_coordinator_key)
 
 
+@options.reads_tables
 def new_data(
     directory: SiloDirectory,
-    data: Annotated[Path, typer.Option(help="The private table as it is now: CSV or Parquet.")],
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help=f"Whether a CSV file names its columns. {_AS_BEFORE}")
-    ] = None,
+    written: "TableFormat",
+    data: Annotated[Path, typer.Option(help="The private table as it is now.")],
     missing: Annotated[
         Literal["error", "fill", "blank"] | None, typer.Option(help=f"An empty cell. {_AS_BEFORE}")
     ] = None,
@@ -51,7 +52,8 @@ def new_data(
 ) -> None:
     """Go on with a table that has changed: a new version of the data, under the same key, ledger and budget.
 
-    What was spent on earlier versions still counts. End the silo's process first. Interrupted, give the command again.
+    It is read as the earlier table was, unless an option says otherwise. What was spent on earlier versions still
+    counts. End the silo's process first. Interrupted, give the command again.
 
     Example: dpadmm silo new-data clinic --data patients-2027.csv
     """
@@ -72,7 +74,7 @@ def new_data(
             policy = replace(
                 policy,
                 data=str(data.resolve()),
-                has_header=policy.has_header if header is None else header,
+                written=_read_next(written, policy.written, data),
                 screening=Screening.of(
                     missing or now.missing.value, unlisted or now.unlisted.value, out_of_range or now.out_of_range.value
                 ),
@@ -80,6 +82,13 @@ def new_data(
             change = change_data(files, policy, may_close=abandon)
         print_notes(change.notes)
         typer.echo(_data_words(change, policy, files.entry))
+
+
+def _read_next(said: "TableFormat", earlier: "TableFormat", data: Path) -> "TableFormat":
+    """Return how a new table is read: as the earlier one, where nothing else is said and it is of the same kind."""
+    from dpadmm.datasets.table_format import is_text_file
+
+    return said.over(earlier if is_text_file(data) else earlier.stored())
 
 
 def rotate_silo_key(directory: SiloDirectory, forget: Forget = False, abandon: Abandon = False) -> None:

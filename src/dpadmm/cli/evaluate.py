@@ -15,6 +15,7 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from dpadmm.cli.training import Books, TaskWords
     from dpadmm.datasets.cells import Screened
+    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.datasets.tables import SiloTable
     from dpadmm.reporting.measurement import Measurement
     from dpadmm.reporting.model import ReleasedModel
@@ -33,9 +34,11 @@ DECLARATIONS = {
 }
 
 
+@options.reads_tables
 def evaluate(
     model: options.ModelFile,
     files: options.Files,
+    written: "TableFormat",
     public: Annotated[
         str | None,
         typer.Option(metavar="WHY", help="Declare these data public, and say why; the figure is exact and free."),
@@ -54,7 +57,6 @@ def evaluate(
     ] = None,
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
     split_by: options.SplitBy = None,
-    header: options.Header = True,
     view: Annotated[
         Literal["eavesdropper", "aggregate"],
         typer.Option(help="With --epsilon: from whom; aggregate sums the silos' parts under masks, one file a silo."),
@@ -94,7 +96,7 @@ def evaluate(
         if record:
             check_writable(model, may_replace=True)
         check_apart({"MODEL": model if record else None}, files, ledger)
-        tables = read_silos(files, split_by, has_header=header)
+        tables = read_silos(files, split_by, written)
         policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:
             _check_apart(saved, tables, ledger)

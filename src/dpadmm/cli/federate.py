@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import click
 
     from dpadmm.datasets.schema import Schema, Screening
+    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.engines.federation.coordinator import Progress
     from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
     from dpadmm.engines.federation.outcome import FederationOutcome
@@ -27,7 +28,7 @@ class DealtTable(NamedTuple):
     data: Path | None
     schema: Path | None
     by: str | None
-    has_header: bool
+    written: "TableFormat"
     screening: "Screening"
 
 
@@ -86,7 +87,9 @@ def draft(
 
 
 @app.command()
+@options.reads_tables
 def run(
+    written: "TableFormat",
     federation: Annotated[
         Path | None, typer.Argument(metavar="FEDERATION.toml", help="The terms that all silos have approved.")
     ] = None,
@@ -102,7 +105,6 @@ def run(
         typer.Option(help="Rehearsal: its schema. Federation: the approved one, for --out and --page."),
     ] = None,
     by: Annotated[str | None, typer.Option(help="Rehearsal: column that says whose row it is.")] = None,
-    header: options.Header = True,
     rounds: Annotated[int, typer.Option(help="Rehearsal: rounds of P-ADMM.")] = 10,
     epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
     missing: options.MissingWord = "error",
@@ -133,7 +135,7 @@ def run(
                 check_writable(place, may_replace=force)
         if local is not None:
             screening = Screening.of(missing, unlisted, out_of_range)
-            outcome, public = _rehearse(local, DealtTable(data, schema, by, header, screening), rounds, epsilon)
+            outcome, public = _rehearse(local, DealtTable(data, schema, by, written, screening), rounds, epsilon)
         else:
             if study is not None:
                 federation, schema = _study_terms(study, coordinator, is_asked=not yes)
@@ -214,7 +216,7 @@ def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tu
     from dpadmm.privacy.calibration import Target
 
     tables, public = rehearsal_tables(
-        silos, table.data, table.schema, table.by, has_header=table.has_header, screening=table.screening
+        silos, table.data, table.schema, table.by, written=table.written, screening=table.screening
     )
     policy = partial(rehearsal_policy, screening=table.screening)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: nobody is protected.")

@@ -7,24 +7,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import cell, clear_failures, print_json, print_line, print_notes, print_warning, say_elsewhere
+from dpadmm.cli.terminal import (
+    cell,
+    clear_failures,
+    print_json,
+    print_line,
+    print_notes,
+    print_reading,
+    print_warning,
+    say_elsewhere,
+)
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.cli.training import Training
+    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.reporting.model import ReleasedModel
 
 _OUTPUT, _PRIVACY = "Output", "Privacy"
 
 
+@options.reads_tables
 def fit(
     files: options.Files,
     epsilon: options.Epsilon,
     delta: options.Delta,
+    written: "TableFormat",
     schema: options.SchemaFile = None,
     target: Annotated[str | None, typer.Option(help="Column to predict; must be the schema's label.")] = None,
     split_by: options.SplitBy = None,
-    header: options.Header = True,
     out: Annotated[Path, typer.Option(help="Model file to write, .json or .npz.", rich_help_panel=_OUTPUT)] = Path(
         "model.json"
     ),
@@ -75,7 +86,7 @@ def fit(
     with clear_failures():
         from dpadmm.cli.training import Books, TaskWords, Training, protection_of
         from dpadmm.datasets.schema import Screening
-        from dpadmm.datasets.tables import read_silos
+        from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.planning.task import ProfileRule
         from dpadmm.privacy.protection import Unit
         from dpadmm.reporting.files import check_apart, check_writable
@@ -94,9 +105,12 @@ def fit(
             nominal_records=nominal_records,
         )
         filled = _schema(schema, target, files)
+        check_split(split_by, filled)
         if report is not None:
             check_writable(report, may_replace=force)
-        tables = read_silos(files, split_by, has_header=header)
+        tables = read_silos(files, split_by, written)
+        if not json:
+            print_reading({each.where: each.written for each in tables.values()})
         if split_by is not None and words.protection.unit is Unit.RECORD:
             typer.echo(
                 f"The {len(tables)} values of {split_by!r} become the public names of the silos, in model, report "

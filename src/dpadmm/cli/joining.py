@@ -9,6 +9,7 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line, print_notes, print_warning
 
 if TYPE_CHECKING:
+    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.engines.federation.agreement import Agreement
     from dpadmm.engines.federation.silo import Silo
     from dpadmm.operations.invitations import Invitation
@@ -90,12 +91,14 @@ def invite(
         )
 
 
+@options.reads_tables
 def join(
+    written: "TableFormat",
     invitation: Annotated[Path, typer.Argument(metavar="INVITE", help="The invitation that the coordinator sent.")],
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="The silo's directory; by default its name, here.")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="The private table, CSV or Parquet; for a new silo.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The private table; for a new silo.")] = None,
     budget_epsilon: Annotated[
         float | None, typer.Option(help="Most epsilon that may ever be spent on these data; asked for if left out.")
     ] = None,
@@ -103,7 +106,6 @@ def join(
     trust_coordinator: Annotated[
         bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
     ] = False,
-    header: options.Header = True,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -132,18 +134,20 @@ def join(
         _show_study(asked)
         if not (place / "policy.toml").exists():
             rules = OwnRules(
-                data=data or Path(typer.prompt("The private table, CSV or Parquet")),
+                data=data or Path(typer.prompt("The private table (text, Parquet, Arrow or Excel)")),
                 budget_epsilon=typer.prompt(
                     "Most epsilon that may ever be spent on these data", type=float, default=asked.epsilon
                 )
                 if budget_epsilon is None
                 else budget_epsilon,
                 screening=Screening.of(missing, unlisted, out_of_range),
-                has_header=header,
+                written=written,
                 least_noise=least_noise,
                 trusts_coordinator=trust_coordinator,
             )
-            print_notes(make_silo(asked, place, rules).notes)
+            records = make_silo(asked, place, rules)
+            print_notes(records.notes)
+            print_line(f"{rules.data} is read, now and when served, as: {records.written.describe()}.")
             print_line(f"Made {place}: keys, ledger, policy.toml with its rules, schema.json with the public bounds.")
         elif data is not None or budget_epsilon is not None:
             print_line(f"{place} is there already: its own table, budget and rules hold, not those given here.")

@@ -9,6 +9,7 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures
 
 if TYPE_CHECKING:
+    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.privacy.ledger import KeptProfile, Ledger, LedgerStatement, RunSpending
 
 app = typer.Typer(help="Read, check and export a privacy ledger; change its budget.", no_args_is_help=True)
@@ -96,12 +97,13 @@ def verify(file: File, expected_head: Head = None) -> None:
 
 
 @app.command()
+@options.reads_tables
 def migrate(
     file: Annotated[Path, typer.Argument(metavar="EARLIER", help="A ledger of an earlier format; it stays as it is.")],
     out: Annotated[Path, typer.Argument(metavar="NEW", help="The new ledger to write.")],
     tables: options.Files,
+    written: "TableFormat",
     split_by: options.SplitBy = None,
-    header: options.Header = True,
     silos_per_person: Annotated[
         int | None,
         typer.Option(help="Most silos with the same person. Default: as the earlier ledger assumed."),
@@ -121,7 +123,7 @@ def migrate(
         from dpadmm.privacy.ledger import Ledger
         from dpadmm.privacy.ledger import migrate as carry_over
 
-        data = ledger_data(read_silos(tables, split_by, has_header=header))
+        data = ledger_data(read_silos(tables, split_by, written))
         carry_over(file, out, data, silos_per_person=silos_per_person)
         with Ledger.open(out) as ledger:
             said = ledger.statement()

@@ -1,14 +1,21 @@
 """Options that several commands share: strings at the edge."""
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-_CELLS, _PRIVACY, _MODEL, _OUTPUT = "Awkward cells", "Privacy", "Model", "Output"
+_CELLS, _PRIVACY, _MODEL, _OUTPUT, _TABLES = "Awkward cells", "Privacy", "Model", "Output", "How tables are written"
 
 Files = Annotated[
-    list[Path], typer.Argument(metavar="FILE...", help="CSV or Parquet tables, one per silo (or one with --split-by).")
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="Tables, one per silo (or one with --split-by): CSV and other text, Parquet, Arrow, Excel.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel=_OUTPUT)]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget of this run, > 0.", rich_help_panel=_PRIVACY)]
@@ -71,13 +78,6 @@ SilosPerPerson = Annotated[
 SplitBy = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Make a silo of each value of this column of the one file.")
 ]
-Header = Annotated[
-    bool,
-    typer.Option(
-        "--header/--no-header",
-        help="Whether the first line of a CSV file names the columns. Without: column1, column2, ... from the left.",
-    ),
-]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model of `dpadmm fit`, of `dpadmm federate` or of an estimator.")
 ]
@@ -131,3 +131,40 @@ OutOfRangeWord = Annotated[
     Literal["clip", "error"],
     typer.Option(help="A number outside its bounds: move it to the nearest bound; refuse.", rich_help_panel=_CELLS),
 ]
+
+
+def _option(default: Any, kind: Any, *names: str, **words: Any) -> inspect.Parameter:
+    annotation = Annotated[kind, typer.Option(*names, rich_help_panel=_TABLES, **words)]
+    name = names[0].removeprefix("--").split("/")[0].replace("-", "_")
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_HEADER = "Whether the first line names the columns. Without: column1, column2, ... from the left."
+_WRITTEN = (
+    _option(None, str | None, "--sep", help="Between cells of text: , ; | tab. Default: as the file shows."),
+    _option(None, str | None, "--decimal", help="Decimal mark of text, . or , (then dots between thousands)."),
+    _option(None, str | None, "--encoding", help="Of text, such as cp1252. Default: utf-8, or as its mark says."),
+    _option(None, list[str] | None, "--na-values", metavar="WORD", help="Stands for an empty cell; may be repeated."),
+    _option(None, bool | None, "--header/--no-header", help=_HEADER),
+)
+
+
+def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say how tables are written; it takes them as one value, `written`."""
+    given = inspect.signature(command)
+    own = [each for each in given.parameters.values() if each.name != "written"]
+
+    @wraps(command)
+    def with_options(**values: Any) -> None:
+        from dpadmm.cli.terminal import clear_failures
+
+        with clear_failures():
+            from dpadmm.datasets.table_format import TableFormat
+
+            written = TableFormat.of(**{each.name: values.pop(each.name) for each in _WRITTEN})
+        command(**values, written=written)
+
+    listed = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + list(_WRITTEN)
+    with_options.__signature__ = given.replace(parameters=listed)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {each.name: each.annotation for each in listed}
+    return with_options

@@ -13,13 +13,16 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.cli.training import TaskWords
+    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.planning.planner import UtilityPoint
     from dpadmm.planning.task import Task
 
 
+@options.reads_tables
 def plan(
     epsilon: options.Epsilon,
     delta: options.Delta,
+    written: "TableFormat",
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FILE...]", help="Tables, of which only the rows are counted; needs --schema."),
@@ -30,7 +33,6 @@ def plan(
     dimension: Annotated[int | None, typer.Option(help="Encoded features; instead of --schema.")] = None,
     schema: options.SchemaFile = None,
     split_by: options.SplitBy = None,
-    header: options.Header = True,
     predict: Annotated[
         Literal["classes", "number"], typer.Option(help="Without a schema: what the target is.")
     ] = "classes",
@@ -83,7 +85,12 @@ def plan(
         )
         if plot is not None:
             _check_plot(plot, force)
-        counts = _sizes(files or [], sizes, split_by, nominal_records, has_header=header)
+        if schema is not None and split_by is not None:
+            from dpadmm.datasets.schema import Schema
+            from dpadmm.datasets.tables import check_split
+
+            check_split(split_by, Schema.load(schema))
+        counts = _sizes(files or [], sizes, split_by, nominal_records, written)
         task = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
@@ -111,7 +118,7 @@ def _task(
 
 
 def _sizes(
-    files: list[Path], sizes: str | None, split_by: str | None, nominal: int | None, *, has_header: bool
+    files: list[Path], sizes: str | None, split_by: str | None, nominal: int | None, written: "TableFormat"
 ) -> tuple[int, ...]:
     from dpadmm.datasets.tables import read_silos
     from dpadmm.planning.task import nominal_sizes
@@ -123,7 +130,7 @@ def _sizes(
         raise InputError(f"--sizes must add up to --nominal-records {nominal}: with add-remove they are nominal, too.")
     if sizes is not None:
         return counts
-    tables = read_silos(files, split_by, has_header=has_header)
+    tables = read_silos(files, split_by, written)
     if nominal is not None:
         return nominal_sizes(nominal, len(tables))
     return tuple(len(table.frame) for table in tables.values())

@@ -1,19 +1,34 @@
 """`dpadmm predict`: predictions of a saved model, in the words of the table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_failures
+from dpadmm.cli.terminal import clear_failures, print_reading
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpadmm.datasets.table_format import TableFormat
 
 
+@options.reads_tables
 def predict(
     model: options.ModelFile,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows to predict, CSV or Parquet.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Rows to predict: CSV or other text, Parquet, Arrow, Excel.")
+    ],
+    written: "TableFormat",
     out: Annotated[Path | None, typer.Option(help="CSV file to write; else they are printed.")] = None,
-    header: options.Header = True,
+    id_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--id", metavar="COLUMN", help="Write this column beside the predictions, as it is; may be repeated."
+        ),
+    ] = None,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -22,14 +37,17 @@ def predict(
 ) -> None:
     """Predict the label of every row. The label's column is not needed and not read.
 
-    Predictions follow from the released model, so they cost the training records nothing.
+    Predictions follow from the released model, so they cost the training records nothing. They stand in the order of
+    the rows; with --id they also say whose they are.
+
+    Example: dpadmm predict model.json new.csv --id patient --out predictions.csv
     """
     with clear_failures():
         import pandas as pd
 
         from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.datasets.reading import read_file
         from dpadmm.datasets.schema import Screening
-        from dpadmm.datasets.tables import read_table
         from dpadmm.reporting.files import check_apart, check_writable, write_file
         from dpadmm.reporting.model import ReleasedModel
 
@@ -38,12 +56,20 @@ def predict(
         if out is not None:
             check_writable(out, may_replace=force)
         policies = Screening.of(missing, unlisted, out_of_range)
-        scores = released.scores(read_table(file, has_header=header), where=str(file), screening=policies)
-        table = pd.DataFrame({released.schema.label.name: released.answers(scores)})
+        label, own = released.schema.label, id_columns or []
+        read = read_file(file, written)
+        if not json:
+            print_reading({str(file): read.written})
+        kept = _kept(file, read.written, own)
+        scores = released.scores(read.frame, where=str(file), screening=policies)
+        table = pd.DataFrame({label.name: released.answers(scores)})
         if released.has_probabilities:
-            chances, classes = released.probabilities(scores), released.schema.label.classes
+            chances, classes = released.probabilities(scores), label.classes
             names = ["probability"] if len(classes) == 2 else [f"probability of {name}" for name in classes]
             table[names] = chances[:, -len(names) :]
+        if set(own) & set(table.columns):
+            raise InputError("--id names a column that the predictions have as well: rename it in the file.")
+        table = pd.concat([kept, table], axis=1)
         text = table.to_csv(index=False)
         if out is not None:
             write_file(out, text.encode())
@@ -55,3 +81,21 @@ def predict(
             typer.echo(text, nl=False)
         else:
             print_line(f"Wrote {len(table)} predictions to {out}.")
+
+
+def _kept(file: Path, written: "TableFormat", names: "Sequence[str]") -> Any:
+    """Return the columns that say whose a row is, as they stand in the file: an identifier is no number."""
+    from dataclasses import replace
+
+    import pandas as pd
+
+    from dpadmm.datasets.reading import read_file
+    from dpadmm.datasets.tables import lacks
+
+    if not names:
+        return pd.DataFrame()
+    is_text = written.sep is not None
+    frame = read_file(file, replace(written, decimal="." if is_text else None, na_values=())).frame
+    if any(name not in frame.columns for name in names):
+        raise InputError(f"{lacks(str(file), names, frame.columns)} Give --id the name of a column.")
+    return frame[list(names)].astype("string")

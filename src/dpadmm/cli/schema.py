@@ -2,21 +2,28 @@
 
 from json import dumps, loads
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_failures, print_notes
+from dpadmm.cli.terminal import clear_failures, print_notes, print_reading
 from dpadmm.errors import InputError, without_controls
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dpadmm.datasets.table_format import TableFormat
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
 
 
 @app.command()
+@options.reads_tables
 def init(
     files: options.Files,
     target: Annotated[str, typer.Option(help="Column to predict.")],
+    written: "TableFormat",
     out: Annotated[Path | None, typer.Option(help="File to write; else the draft is printed.")] = None,
     predict: Annotated[
         Literal["classes", "number"], typer.Option(help="What the target is: one of two classes, or a number.")
@@ -25,7 +32,6 @@ def init(
         list[str] | None, typer.Option(metavar="COLUMN", help="Column not to learn from; may be repeated.")
     ] = None,
     split_by: options.SplitBy = None,
-    header: options.Header = True,
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -46,14 +52,16 @@ def init(
         check_apart({"--out": out}, files)
         if out is not None:
             check_writable(out, may_replace=force)
-        tables = {str(file): column_types(file, has_header=header) for file in files}
+        found = {str(file): column_types(file, written) for file in files}
+        if not json:
+            print_reading({file: each.written for file, each in found.items()})
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
-        types = _common(tables, apart, has_header=header)
+        types = _common({file: each.types for file, each in found.items()}, apart, has_header=written.is_headed)
         draft = draft_schema(types, target, is_number=predict == "number")
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
-        if header:
+        if written.is_headed:
             typer.echo(
-                f"The names of the {len(types)} columns in the draft are those of the file(s): of CSV, the first line. "
+                f"The names of the {len(types)} columns in the draft are those of the files: of text, the first line. "
                 "See that it is a header and no record before you pass the draft on.",
                 err=True,
             )
@@ -77,14 +85,15 @@ def init(
 
 
 @app.command()
+@options.reads_tables
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.")],
+    written: "TableFormat",
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FILE...]", help="Tables to try it on; nothing leaves, nothing is spent."),
     ] = None,
     split_by: options.SplitBy = None,
-    header: options.Header = True,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -100,9 +109,12 @@ def check(
         if files:
             from dpadmm.cli.training import prepare
             from dpadmm.datasets.schema import Screening
-            from dpadmm.datasets.tables import read_silos
+            from dpadmm.datasets.tables import check_split, read_silos
 
-            tables = read_silos(files, split_by, has_header=header)
+            check_split(split_by, filled)
+            tables = read_silos(files, split_by, written)
+            if not json:
+                print_reading({each.where: each.written for each in tables.values()})
             # Values of a column may be names of people, so they are counted and not shown.
             names = None if split_by is None else [f"silo {i}" for i in range(1, len(tables) + 1)]
             prepared = prepare(filled, tables, Screening.of(missing, unlisted, out_of_range), names)
@@ -118,7 +130,7 @@ def check(
             print_line(f"{without_controls(name)}: {size} rows can be used.")
 
 
-def _common(tables: dict[str, dict[str, Any]], apart: set[str], *, has_header: bool) -> dict[str, Any]:
+def _common(tables: "Mapping[str, Mapping[str, Any]]", apart: set[str], *, has_header: bool) -> dict[str, Any]:
     """Return the columns that all files share, with a type that fits all of them."""
     from dpadmm.datasets.draft import ColumnType
     from dpadmm.datasets.tables import lacks, remedy

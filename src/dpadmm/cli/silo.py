@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dpadmm.cli import custody, joining, operations, options
-from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes
+from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line, print_notes
+
+if TYPE_CHECKING:
+    from dpadmm.datasets.table_format import TableFormat
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
@@ -15,9 +18,11 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The silo's direc
 
 
 @app.command()
+@options.reads_tables
 def init(
     directory: Directory,
-    data: Annotated[Path, typer.Option(help="The private table: CSV or Parquet.")],
+    written: "TableFormat",
+    data: Annotated[Path, typer.Option(help="The private table: CSV or other text, Parquet, Arrow, Excel.")],
     schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
     budget_epsilon: Annotated[float, typer.Option(help="Most epsilon that may ever be spent on these data, > 0.")],
     delta: Annotated[float, typer.Option(help="The delta of the budget, in [0, 1).")],
@@ -30,7 +35,6 @@ def init(
     trust_coordinator: Annotated[
         bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
     ] = False,
-    header: options.Header = True,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -65,11 +69,12 @@ def init(
             screening=Screening.of(missing, unlisted, out_of_range),
             records_per_person=records_per_person,
             relation=relation_of(neighbours),
-            has_header=header,
+            written=written,
             colluders=1 if colluders is None else colluders,
         )
         files = SiloFiles(directory)
         records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
+        print_line(f"{data} is read, now and when served, as: {records.written.describe()}.")
         print_notes(records.notes)
         entry = _write_entry(directory)
         typer.echo(

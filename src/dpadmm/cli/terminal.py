@@ -4,7 +4,7 @@ import json
 import os
 import select
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from dpadmm.errors import DpadmmError, raise_alone, without_controls
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from dpadmm.datasets.table_format import TableFormat
 
 EXIT_CODE = 2
 """Exit code: refused, with a message of ours."""
@@ -157,6 +159,15 @@ def print_notes(notes: Iterable[str]) -> None:
     """Tell the data's holder what was done with awkward cells."""
     for note in notes:
         typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
+
+
+def print_reading(files: "Mapping[str, TableFormat]") -> None:
+    """Tell the data's holder how text files were read; others say it themselves."""
+    found = {where: written.describe() for where, written in files.items() if written.sep is not None}
+    if len(set(found.values())) == 1:
+        found = {", ".join(found): next(iter(found.values()))}
+    for where, words in found.items():
+        typer.echo(without_controls(f"{where} read as: {words}"), err=True)
 
 
 def say_elsewhere(wanted: Path, place: Path) -> None:

@@ -56,7 +56,7 @@ def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
 
 def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
     """Return the tables as the silos that a ledger is made for: every column, used or not."""
-    return tuple(SiloColumns.of_frame(silo, table.frame) for silo, table in tables.items())
+    return tuple(SiloColumns.of_frame(silo, table.known) for silo, table in tables.items())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ day is its date. So the same table is encoded alike from CSV, from Parquet and f
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
@@ -40,6 +40,8 @@ EMPTY_WORDS = frozenset(
 _TRUTH = {"true": 1.0, "false": 0.0}
 _LARGEST_EXACT = 2**53  # beyond it a column with an empty cell cannot hold every whole number
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_PLAIN = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
+_MANY = 200  # distinct cells from which on loading the compiled reader pays
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,66 @@ class ScreenedCells:
         return Screened(self.rows(encoding), self.labels, self.blank, self.notes)
 
 
+@dataclass(frozen=True)
+class _Distinct:
+    """The cells of a column, equal ones once: row r holds `cells[places[r]]`, nothing where that is -1."""
+
+    cells: Any  # an array: a list of so many texts would cost more than to read them
+    places: Codes
+    absent: Mask
+    is_text: bool = False
+
+    @classmethod
+    def of(cls, column: "pd.Series") -> "_Distinct":
+        """Return the cells of one column.
+
+        Equal cells of one type say the same. Where types are mixed, 1 equals True and says something else, so that one
+        person's cell would change how another's is read: there every cell stands by itself.
+        """
+        import pandas as pd  # slow to load, and plans read no cells
+
+        absent, kind = column.isna().to_numpy(dtype=bool), column.dtype
+        if isinstance(kind, pd.CategoricalDtype):
+            return cls(kind.categories, column.cat.codes.to_numpy(dtype=np.intp), absent)
+        is_text = pd.api.types.infer_dtype(column, skipna=True) == "string"
+        if is_text or kind.kind in "biufmM":
+            places, cells = pd.factorize(column)
+            return cls(cells, places, absent, is_text)
+        return cls(column.array, np.where(absent, -1, np.arange(len(column))), absent)
+
+    def texts(self, where: Mask | None = None) -> list[str]:
+        """Return what each of the cells says, or those that are asked for."""
+        return written((self.cells if where is None else self.cells[where]).astype(object).tolist())
+
+    def numbers(self) -> Floats:
+        """Return the number that each of the cells is, NaN where it is none."""
+        found, rest = np.full(len(self.cells), np.nan), np.ones(len(self.cells), dtype=bool)
+        if self.is_text and len(self.cells) > _MANY:
+            rest = _read_plain_numbers(self.cells, found)
+        found[rest] = [_number_of(cell) for cell in self.cells[rest].astype(object).tolist()]
+        return found
+
+    def by_row(self, found: NDArray[Any], otherwise: Any) -> NDArray[Any]:
+        """Return for every row what was found of its cell."""
+        return np.append(found, np.array([otherwise], dtype=found.dtype))[self.places]  # -1 is the last
+
+
+def _read_plain_numbers(texts: Any, found: Floats) -> Mask:
+    """Write those numbers that a compiled reader reads as Python does; return which texts are left to read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        cells = pa.array(texts, from_pandas=True)
+    except (UnicodeEncodeError, pa.ArrowInvalid):  # text that is no Unicode
+        return np.ones(len(found), dtype=bool)
+    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    is_plain = pc.match_substring_regex(cells, _PLAIN)
+    where = is_plain.to_numpy(zero_copy_only=False)
+    found[where] = cells.filter(is_plain).cast(pa.float64()).to_numpy()
+    return ~where
+
+
 def numbers_of(cells: "pd.Series") -> Floats:
     """Return cells of any kind as floats, NaN where a cell is no real number (dates are none either).
 
@@ -106,8 +168,25 @@ def numbers_of(cells: "pd.Series") -> Floats:
     """
     if cells.dtype.kind in "biuf":
         return np.asarray(cells.astype(float).to_numpy())
-    # Cell by cell: pandas reads a column as a whole, and one person's cell would change how another's is read.
-    return np.array([_number_of(cell) for cell in cells.astype(object)], dtype=float)
+    found = _Distinct.of(cells)
+    return found.by_row(found.numbers(), np.nan)
+
+
+def is_empty(cells: "pd.Series") -> Mask:
+    """Return which cells are absent or say so.
+
+    >>> import pandas as pd
+    >>> is_empty(pd.Series([None, " NA", "a"])).tolist()
+    [True, True, False]
+    """
+    found = _Distinct.of(cells)
+    return found.absent | found.by_row(_are_words(found.texts()), True)
+
+
+def _are_words(texts: Sequence[str], listed: Collection[str] = ()) -> Mask:
+    """Return which texts stand for an empty cell; a listed category does not."""
+    words = EMPTY_WORDS.difference(listed)
+    return np.array([text in words for text in texts], dtype=bool)
 
 
 def _number_of(cell: Any) -> float:
@@ -122,11 +201,6 @@ def _number_of(cell: Any) -> float:
         return math.nan
 
 
-def _texts(cells: "pd.Series") -> list[str]:
-    """Return the cells as they are written, without the spaces around them; midnight is the day alone."""
-    return [_text_of(cell).strip().removesuffix(" 00:00:00") for cell in cells.astype(object).tolist()]
-
-
 def _text_of(cell: Any) -> str:
     """Return what a cell says, whatever the others are: an empty one makes a whole column of 1 one of 1.0."""
     if isinstance(cell, str | bool) or not isinstance(cell, Real | Decimal | complex):
@@ -137,17 +211,16 @@ def _text_of(cell: Any) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < _LARGEST_EXACT else repr(number)
 
 
-def _empty(cells: "pd.Series", listed: frozenset[str] = frozenset()) -> Mask:
-    absent = cells.isna().to_numpy(dtype=bool)
-    if cells.dtype.kind in "biufmMc":
-        return absent
-    words = EMPTY_WORDS - listed
-    return absent | np.array([text in words for text in _texts(cells)], dtype=bool)
-
-
 def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -> Cells:
     """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
-    missing, numbers = _empty(cells), numbers_of(cells)
+    if cells.dtype.kind in "biuf":
+        missing, numbers = cells.isna().to_numpy(dtype=bool), numbers_of(cells)
+    else:
+        found = _Distinct.of(cells)
+        each = found.numbers()
+        is_word = np.isnan(each)  # as is every word for an empty cell
+        is_word[is_word] = _are_words(found.texts(is_word))
+        missing, numbers = found.absent | found.by_row(is_word, True), found.by_row(each, np.nan)
     strange = ~np.isfinite(numbers) & ~missing
     numbers = np.where(missing | strange, usual, numbers)
     none = np.zeros(len(numbers), dtype=bool)
@@ -157,17 +230,27 @@ def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -
 
 def listed_cells(cells: "pd.Series", categories: Sequence[Category | float]) -> Cells:
     """Return the position of every cell in `categories`, by its text or else by its number."""
-    import pandas as pd  # slow to load, and plans read no cells
+    import pandas as pd
 
-    listed = pd.Series(categories, dtype=object)
-    by_text = {text: place for place, text in reversed(list(enumerate(_texts(listed))))}
+    found, listed = _Distinct.of(cells), pd.Series(categories, dtype=object)
+    texts = found.texts()
+    by_text = {text: place for place, text in reversed(list(enumerate(written(categories))))}
     values = numbers_of(listed)
     by_number = {v: place for place, v in enumerate(values) if np.isfinite(v) and (values == v).sum() == 1}
-    missing = _empty(cells, frozenset(by_text))
-    codes = np.array([by_text.get(text, -1) for text in _texts(cells)], dtype=np.intp)
-    if by_number and (codes < 0).any():
-        loose = np.array([by_number.get(number, -1) for number in numbers_of(cells).tolist()], dtype=np.intp)
-        codes = np.where(codes < 0, loose, codes)
-    codes[missing] = -1
+    places = np.array([by_text.get(text, -1) for text in texts], dtype=np.intp)
+    if by_number and (places < 0).any():
+        loose = np.array([by_number.get(number, -1) for number in found.numbers().tolist()], dtype=np.intp)
+        places = np.where(places < 0, loose, places)
+    missing = found.absent | found.by_row(_are_words(texts, by_text), True)
+    codes = np.where(missing, -1, found.by_row(places, -1))
     none = np.zeros(len(codes), dtype=bool)
     return Cells(codes, np.ones(len(codes)), missing, (codes < 0) & ~missing, none, none)
+
+
+def written(values: Sequence[Any]) -> list[str]:
+    """Return what listed values say, as the text of a cell is read.
+
+    >>> written([" F", 1.0, "01"])
+    ['F', '1', '01']
+    """
+    return [_text_of(value).strip().removesuffix(" 00:00:00") for value in values]

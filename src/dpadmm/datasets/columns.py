@@ -129,7 +129,7 @@ class Numeric:
 
     def __post_init__(self) -> None:
         """Refuse empty or endless ranges."""
-        _check_name("A column", self.name)
+        _check_name("A column", self)
         _check_bounds(self)
         if self.typical is not None:
             typical = checks.finite(f"typical of {self.name!r}", self.typical)
@@ -202,7 +202,7 @@ class Categorical:
 
     def __post_init__(self) -> None:
         """Refuse empty, repeated or mixed lists."""
-        _check_name("A column", self.name)
+        _check_name("A column", self)
         object.__setattr__(self, "categories", _checked_categories(self.name, self.categories))
 
     @property
@@ -256,7 +256,7 @@ class BinaryLabel:
 
     def __post_init__(self) -> None:
         """Refuse empty or overlapping classes."""
-        _check_name("A label", self.name)
+        _check_name("A label", self)
         positive = _checked_categories(f"{self.name} (positive)", self.positive)
         negative = _checked_categories(f"{self.name} (negative)", self.negative)
         _checked_categories(f"{self.name} (positive and negative)", positive + negative)
@@ -299,7 +299,7 @@ class ThresholdLabel:
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are no numbers."""
-        _check_name("A label", self.name)
+        _check_name("A label", self)
         object.__setattr__(self, "threshold", checks.finite(f"threshold of {self.name!r}", self.threshold))
 
     @property
@@ -342,7 +342,7 @@ class RealLabel:
 
     def __post_init__(self) -> None:
         """Refuse empty or endless ranges."""
-        _check_name("A label", self.name)
+        _check_name("A label", self)
         _check_bounds(self)
 
     @property
@@ -371,9 +371,11 @@ def record_of(part: Column | Label) -> dict[str, Any]:
     return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}  # type: ignore[union-attr]
 
 
-def _check_name(what: str, name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise InputError(f"{what} must have a name (non-empty text), got {shown(name)}.")
+def _check_name(what: str, part: Column | Label) -> None:
+    """Take the spaces around a name away, as is done with those of a table; refuse what is none."""
+    if not isinstance(part.name, str) or not part.name.strip():
+        raise InputError(f"{what} must have a name (non-empty text), got {shown(part.name)}.")
+    object.__setattr__(part, "name", part.name.strip())
 
 
 def _check_bounds(part: Numeric | RealLabel) -> None:
@@ -389,13 +391,14 @@ def _check_bounds(part: Numeric | RealLabel) -> None:
 
 
 def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
-    """Return the categories as a tuple if they are distinct and all text or all whole numbers."""
+    """Return the categories, without spaces around, if they are distinct and all text or all whole numbers."""
     if isinstance(categories, str) or not isinstance(categories, Sequence) or len(categories) == 0:
         raise InputError(f"{name!r}: categories must be a non-empty list, got {shown(categories)}.")
     whole = all(isinstance(c, Integral) and not isinstance(c, bool) for c in categories)
     if not whole and not all(isinstance(c, str) for c in categories):
         found = ", ".join(sorted({type(c).__name__ for c in categories}))
         raise InputError(f"{name!r}: categories must be all text or all whole numbers, got {found}.")
-    if len(set(categories)) < len(categories):
+    stripped = tuple(int(c) if whole else str(c).strip() for c in categories)
+    if len(set(stripped)) < len(stripped):
         raise InputError(f"{name!r}: categories must be distinct, got {shown(list(categories))}.")
-    return tuple(int(c) if whole else str(c) for c in categories)
+    return stripped

@@ -3,8 +3,10 @@
 Bounds and categories are never read off the data: the largest value of a private column is somebody's value.
 """
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpadmm.datasets.cells import numbers_of
+from dpadmm.datasets.cells import is_empty, numbers_of
 from dpadmm.datasets.encoding import CONSTANT
-from dpadmm.datasets.schema import ASKED, FORMAT, MARK, VERSION
-from dpadmm.datasets.tables import NO_HEADER, UNNAMED, is_csv, read_table
+from dpadmm.datasets.reading import NO_HEADER, UNNAMED, checked_names, may_lack_header, read_file
+from dpadmm.datasets.schema import ASKED, FORMAT, MARK, VERSION, Schema, unfilled
+from dpadmm.datasets.table_format import TableFormat
 from dpadmm.errors import InputError
 
 
@@ -28,36 +31,113 @@ class ColumnType(Enum):
     OTHER = "other"
 
 
+_ANY = TableFormat()
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})[a-z]*[ ,./-]+\d.*", re.IGNORECASE)
 _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}
 
 
-def column_types(path: Path, *, has_header: bool = True) -> dict[str, ColumnType]:
-    """Return the names of the columns and the types of their cells; refuse names that look like a record."""
-    frame = read_table(path, has_header=has_header)
-    if has_header:
-        _check_header(path, list(frame.columns), frame)
-    type_of = _text_type if is_csv(path) else _stored_type
+def column_types(path: Path, written: TableFormat = _ANY) -> "ColumnTypes":
+    """Return what the columns of a file are called and hold; refuse names that look like a record."""
+    read = read_file(path, written)
+    if written.is_headed:
+        _check_header(str(path), read.frame)
+    type_of = _told_type if may_lack_header(path) else _stored_type
+    return ColumnTypes(_types(read.frame, type_of), read.written)
+
+
+@dataclass(frozen=True)
+class ColumnTypes:
+    """The names of a file's columns with the types of their cells, and how the file was read."""
+
+    types: Mapping[str, ColumnType]
+    written: TableFormat
+
+
+def _types(frame: pd.DataFrame, type_of: Callable[[pd.Series], ColumnType]) -> dict[str, ColumnType]:
     return {str(name): type_of(frame[name]) for name in frame.columns}
 
 
-def _check_header(path: Path, names: Sequence[str], frame: pd.DataFrame) -> None:
+def draft_of(frame: pd.DataFrame, target: str, *, is_number: bool = False, leave_out: Sequence[str] = ()) -> "Draft":
+    """Return the draft for a data frame, from the names and types of its columns; see `Schema.draft`."""
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"A draft is made from a pandas DataFrame, got {type(frame).__name__}.")
+    named = frame.set_axis(checked_names("The table", frame.columns), axis=1)
+    _check_header("The table", named)
+    types = {name: kind for name, kind in _types(named, _stored_type).items() if name not in leave_out}
+    return Draft(draft_schema(types, target, is_number=is_number))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A schema with placeholders, as a JSON record."""
+
+    record: Mapping[str, Any]
+
+    @property
+    def to_fill_in(self) -> tuple[str, ...]:
+        """What is still to be filled in, one sentence each."""
+        return unfilled(self.record)
+
+    def to_json(self) -> str:
+        """Return it as JSON text, to be filled in by hand."""
+        return json.dumps(self.record, indent=2, ensure_ascii=False)
+
+    def save(self, path: str | Path) -> None:
+        """Write it as a JSON file."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    def filled(self, known: Mapping[str, Any]) -> Schema:
+        """Return the schema, with what is publicly known about each column and the label, by name.
+
+        A pair (lower, upper) for a number, a list of categories, and for a label with two classes what is yes and what
+        is no. Columns that are not named are left out.
+
+        >>> draft = draft_of(pd.DataFrame({"age": [41, 50], "town": ["A", "B"], "sick": ["yes", "no"]}), "sick")
+        >>> print(draft.filled({"age": (0, 120), "sick": ("yes", "no")}).describe())
+        age: a number from 0 to 120
+        label sick: +1 for ['yes'], -1 for ['no']
+        row norm at most 1
+        """
+        parts = {part["name"]: part for part in (*self.record["columns"], self.record["label"])}
+        strange = [name for name in known if name not in parts]
+        if strange:
+            raise InputError(f"The draft has no column {', '.join(map(repr, strange))}. Name those that it has.")
+        made = {name: _filled(part, known[name]) for name, part in parts.items() if name in known}
+        label = made.pop(self.record["label"]["name"], self.record["label"])
+        return Schema.from_json(json.dumps({**self.record, "label": label, "columns": list(made.values())}))
+
+
+def _filled(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
+    """Return the record of one column or label with what is known about it."""
+    values = list(known) if isinstance(known, Sequence) and not isinstance(known, str) else [known]
+    if part["kind"] == "categorical":
+        return {**part, "categories": values}
+    keys = ("positive", "negative") if part["kind"] == "binary" else ("lower", "upper")
+    if len(values) != 2:
+        raise InputError(f"{part['name']!r} needs a pair ({', '.join(keys)}), got {len(values)} value(s).")
+    if part["kind"] == "binary":
+        values = [list(each) if isinstance(each, list | tuple) else [each] for each in values]
+    return {**part, **dict(zip(keys, values, strict=True))}
+
+
+def _check_header(where: str, frame: pd.DataFrame) -> None:
     """Refuse names that look like a record, before they are written to where names are public.
 
     What begins with a digit, numbers, dates, empty names and names that are also values of their own column are no
     names. A record of rare words alone cannot be told from a header, so whoever writes names down also asks for one
     that the user knows.
     """
+    names = list(frame.columns)
     strange = [name for place, name in enumerate(names) if _is_value(name, frame.iloc[:, place])]
     if strange:
         values = "look like values (numbers, dates, what begins with a digit, nothing, or values of the same column)."
-        if not is_csv(path):
+        if not may_lack_header(where):
             raise InputError(
-                f"{path}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
+                f"{where}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
             )
         raise InputError(
-            f"{path}: {len(strange)} of the {len(names)} names in the first line {values} {NO_HEADER} If it is a "
+            f"{where}: {len(strange)} of the {len(names)} names in the first line {values} {NO_HEADER} If it is a "
             "header, give these columns other names."
         )
 
@@ -91,10 +171,10 @@ def _stored_type(cells: pd.Series) -> ColumnType:
     return _TYPES.get(kind.kind, ColumnType.TEXT if is_text else ColumnType.OTHER)
 
 
-def _text_type(cells: pd.Series) -> ColumnType:
-    """Return what all cells of a CSV column say that are not empty."""
-    there = cells.dropna()
-    if len(there) and there.str.strip().str.lower().isin(["true", "false"]).all():
+def _told_type(cells: pd.Series) -> ColumnType:
+    """Return what all cells of a text file or a sheet say that are not empty."""
+    there = cells[~is_empty(cells)]
+    if len(there) and there.astype(str).str.strip().str.lower().isin(["true", "false"]).all():
         return ColumnType.BOOLEAN
     return ColumnType.TEXT if np.isnan(numbers_of(there)).any() else ColumnType.NUMBER
 

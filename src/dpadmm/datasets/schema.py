@@ -3,11 +3,11 @@
 import hashlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpadmm import checks
 from dpadmm.checks import shown
@@ -24,6 +24,11 @@ from dpadmm.datasets.columns import (
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpadmm.datasets.draft import Draft
 
 FORMAT = "dpadmm-schema"
 VERSION = 1
@@ -163,6 +168,17 @@ class Schema:
         ]
         label = _build(f"{origin}, label", record["label"], _LABELS)
         return cls(tuple(columns), label, record["row_norm"], record.get("constant"))
+
+    @staticmethod
+    def draft(frame: "pd.DataFrame", target: str, *, is_number: bool = False, leave_out: Sequence[str] = ()) -> "Draft":
+        """Return a draft of a schema from the names and types of a table's columns; no cell is used.
+
+        Fill it in from public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether
+        it is a number, not one of two classes. leave_out: columns not to learn from.
+        """
+        from dpadmm.datasets.draft import draft_of  # it knows schemas
+
+        return draft_of(frame, target, is_number=is_number, leave_out=leave_out)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as a JSON file."""

@@ -1,17 +1,12 @@
 """Users' tables, from the file to encoded rows: the one door for the command line, a silo and the estimators.
 
-`read_table` reads CSV and Parquet; `encode_table` screens and encodes. All policies for awkward cells treat a row by
-itself and keep the number of rows, so a private table may be screened without a privacy cost: the encoded row of one
-person never depends on another's, and nobody learns who had an empty cell from a count.
-
-The first line of a CSV file without a header is somebody's record, and the readers' own complaints quote cells. So
-messages name file, row and column, never a name or a value that was found there: messages travel to logs.
+`read_table` reads a file; `encode_table` screens and encodes. All policies for awkward cells treat a row by itself and
+keep the number of rows, so a private table may be screened without a privacy cost: the encoded row of one person never
+depends on another's, and nobody learns who had an empty cell from a count. Messages quote neither cells nor the names
+that a file gives its columns, which may be a record.
 """
 
-import re
-import warnings
-import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,51 +15,28 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask, Screened, ScreenedCells
+from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask, Screened, ScreenedCells, is_empty
 from dpadmm.datasets.columns import Column, Label
 from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.reading import NO_HEADER, may_lack_header, read_file
 from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
-from dpadmm.errors import InputError, raise_alone
+from dpadmm.datasets.table_format import TableFormat, is_text_file
+from dpadmm.errors import InputError
 
-CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-PARQUET = (".parquet", ".pq")
-NO_HEADER = "If the first line is a record and no header, say --no-header: the columns are then column1, column2, ..."
-"""What to do about a CSV file without a header."""
-
-UNNAMED = "unnamed column "
-"""How the columns of a file without a name are called, before their number."""
-
-_BAD_FILE = (OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, zlib.error)
-_LINE = re.compile(r"(?:line|row) (\d+)")
-
+_ANY = TableFormat()
 _MOST_FINDINGS = 8
 
 
-def read_table(path: Path, *, has_header: bool = True) -> pd.DataFrame:
-    """Read one file. CSV cells stay text (empty ones missing), so that what they mean is the schema's to say.
-
-    Without a header, the columns of a CSV file are called column1, column2, ... from left to right.
-    """
-    if not path.is_file():
-        raise InputError(f"{path} is not there or not a file. Give the path of a CSV or Parquet file.")
-    name = path.name.lower()
-    if name.endswith(CSV):
-        frame = _read_csv(path, "\t" if ".tsv" in name else ",", has_header)
-    elif name.endswith(PARQUET):
-        if not has_header:
-            raise InputError(f"--no-header is for CSV files; {path} is Parquet, which has names of its own.")
-        frame = _read_parquet(path)
-    else:
-        raise InputError(f"{path} must end in {', '.join(CSV + PARQUET)}. Save the table in one of these formats.")
-    frame.columns = _checked_names(path, frame.columns)
-    return frame
+def read_table(path: Path, written: TableFormat = _ANY) -> pd.DataFrame:
+    """Return the cells of one file, see `reading.read_file`."""
+    return read_file(path, written).frame
 
 
 def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: bool = True) -> dict[str, pd.DataFrame]:
     """Return one table per value of a column, in the order of their names; the index still counts the whole table."""
     if column not in frame.columns:
         raise InputError(f"{lacks(where, [column], frame.columns)} {remedy(has_header)}")
-    empty = np.flatnonzero(frame[column].isna().to_numpy()) + 1
+    empty = np.flatnonzero(is_empty(frame[column])) + 1
     if len(empty):
         raise InputError(
             f"{where}, row {empty[0]}, column {column!r}: the cell is empty in {len(empty)} row(s), so their silo "
@@ -76,25 +48,54 @@ def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: boo
 
 @dataclass(frozen=True)
 class SiloTable:
-    """The rows of one silo; their index counts the rows of the file they came from, which `where` names."""
+    """The rows of one silo; their index counts the rows of the file they came from, which `where` names.
+
+    written: how that file was read.
+    """
 
     frame: pd.DataFrame = field(repr=False)
     where: str
+    written: TableFormat = _ANY
+
+    @property
+    def known(self) -> pd.DataFrame:
+        """The cells as a ledger knows them, see `known_cells`."""
+        return known_cells(self.frame, self.where)
 
 
-def read_silos(files: Sequence[Path], split_by: str | None, *, has_header: bool = True) -> dict[str, SiloTable]:
+def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
+    """Return the cells by which a ledger knows a table: in text files, words for an empty cell are as nothing at all.
+
+    So a table stays the same data when a schema lists one of these words as a category, and in Python, where pandas
+    reads them as empty.
+    """
+    return frame.where(~frame.isin(EMPTY_WORDS)) if is_text_file(where) else frame
+
+
+def check_split(split_by: str | None, schema: Schema | None) -> None:
+    """Refuse to split by a column that the schema uses: within a silo all rows would have the same value."""
+    if split_by is not None and schema is not None and split_by in (*schema.column_names, schema.label.name):
+        raise InputError(
+            f"--split-by {split_by!r} is a column of the schema as well. A column says which silo a row is in, or "
+            "something about the row: take it out of the schema (`dpadmm schema init --split-by` drafts one without), "
+            "or split by another."
+        )
+
+
+def read_silos(files: Sequence[Path], split_by: str | None, written: TableFormat = _ANY) -> dict[str, SiloTable]:
     """Return one table per silo: a file each, or one file split by the values of a column, which are public names."""
     if not files:
         raise InputError("At least one file is needed: one per silo, or one with --split-by COLUMN.")
-    if split_by is None:
-        names = _names(files)
-        tables = (SiloTable(read_table(file, has_header=has_header), str(file)) for file in files)
-        return dict(zip(names, tables, strict=True))
-    if len(files) != 1:
+    if split_by is not None and len(files) != 1:
         raise InputError(f"--split-by takes one file, got {len(files)}. Without it, each file is a silo.")
-    frame = read_table(files[0], has_header=has_header)
-    parts = split_table(frame, split_by, str(files[0]), has_header=has_header)
-    return {name: SiloTable(part.drop(columns=split_by), str(files[0])) for name, part in parts.items()}
+    names = _names(files)
+    read = [read_file(file, written) for file in files]
+    if split_by is None:
+        tables = (SiloTable(each.frame, str(file), each.written) for each, file in zip(read, files, strict=True))
+        return dict(zip(names, tables, strict=True))
+    (whole,), where = read, str(files[0])
+    parts = split_table(whole.frame, split_by, where, has_header=written.is_headed)
+    return {name: SiloTable(part.drop(columns=split_by), where, whole.written) for name, part in parts.items()}
 
 
 def _names(files: Sequence[Path]) -> list[str]:
@@ -125,11 +126,6 @@ def remedy(has_header: bool) -> str:
     return "With --no-header the columns are called column1, column2, ... from left to right: use these names."
 
 
-def is_csv(path: str | Path) -> bool:
-    """Return whether a file's name says that it is CSV, so that it may lack a header."""
-    return str(path).lower().endswith(CSV)
-
-
 def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str:
     """Say what to do where a table lacks columns of a schema; whether it was read without a header, its names tell."""
     if list(found) == numbered_names(len(found)):
@@ -137,79 +133,7 @@ def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str
             f"With --no-header the columns are column1, column2, ...; the schema wants {', '.join(map(repr, wanted))}: "
             "write a header line with such names into the file, and leave --no-header out."
         )
-    return f"Rename them in the file, or correct the schema.{' ' + NO_HEADER if is_csv(where) else ''}"
-
-
-def _checked_names(path: Path, found: Sequence[Any]) -> list[str]:
-    """Return the names as text; columns without a name, such as a stored index, are numbered."""
-    names = [str(name).strip() or f"{UNNAMED}{place}" for place, name in enumerate(found, start=1)]
-    if len(set(names)) < len(names):
-        raise InputError(
-            f"{path} has {len(names)} columns but {len(set(names))} different names: some columns are called the same. "
-            f"Rename all but one of each.{' ' + NO_HEADER if is_csv(path) else ''}"
-        )
-    return names
-
-
-def _read_csv(path: Path, separator: str, has_header: bool) -> pd.DataFrame:
-    common: dict[str, Any] = {"sep": separator, "skipinitialspace": True, "index_col": False, "encoding": "utf-8-sig"}
-    first = _quietly(
-        path, "CSV", lambda: pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **common)
-    )
-    names = list(first.iloc[0]) if has_header else numbered_names(first.shape[1])
-    if first.shape[1] == 1 and ";" in str(first.iloc[0, 0]):
-        raise InputError(f"{path} looks separated by semicolons. Save it with commas, or as .tsv with tabs.")
-    return _quietly(
-        path,
-        "CSV",
-        lambda: pd.read_csv(
-            path,
-            header=0 if has_header else None,
-            names=_checked_names(path, names),
-            dtype=str,
-            keep_default_na=False,
-            na_values=list(EMPTY_WORDS),
-            **common,
-        ),
-    )
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    frame = _quietly(path, "Parquet", lambda: pd.read_parquet(path))
-    return frame.reset_index(drop=True)
-
-
-def _quietly(path: Path, kind: str, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """Read; a complaint of the reader becomes one of ours, since its own may quote cells."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # it would drop cells of rows that are too long
-            return read()
-    except InputError:
-        raise
-    except UnicodeDecodeError:
-        raise_alone(InputError(f"{path} is not UTF-8 text. Save it as {kind} with UTF-8 encoding."))
-    except pd.errors.EmptyDataError:
-        raise_alone(InputError(f"{path} is empty. It needs a header line and at least one row."))
-    except MemoryError:
-        raise
-    except (pd.errors.ParserError, pd.errors.ParserWarning, *_BAD_FILE) as problem:
-        raise_alone(InputError(f"{path} cannot be read as {kind}: {_reason(problem, kind)}"))
-
-
-def _reason(problem: Exception, kind: str) -> str:
-    """Return what went wrong, in words that hold nothing of the file but the number of a line."""
-    if isinstance(problem, OSError) and problem.strerror:
-        return f"{problem.strerror}."
-    if kind == "Parquet":
-        return "it is damaged, of another format, or holds types that pandas does not know. Write it again."
-    line = _LINE.search(str(problem))
-    where = f"near line {line[1]}" if line else "somewhere"
-    return (
-        f"{where}, a row has more cells than the first line, a quotation mark is not closed, or the file is damaged. "
-        "Give every row as many cells as the first line, and put text with commas in quotation marks."
-    )
+    return f"Rename them in the file, or correct the schema.{' ' + NO_HEADER if may_lack_header(where) else ''}"
 
 
 _STRICT = Screening()
@@ -281,7 +205,7 @@ def screen_cells(
 
     `may_be_empty`: a table without rows will do, since nobody may learn how many there are.
     """
-    _check_columns([*(each.name for each in columns), *([label.name] if label else [])], frame, where)
+    frame = _named(frame, [*(each.name for each in columns), *([label.name] if label else [])], where)
     if len(frame) == 0 and not may_be_empty:
         raise InputError(f"{where} has a header but no rows. Leave it out, or give it at least one record.")
     findings = _Findings(where, _row_numbers(frame))
@@ -309,21 +233,28 @@ def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(frame.index if whole else np.arange(len(frame)), dtype=np.int64) + 1
 
 
-def _check_columns(needed: Sequence[str], frame: pd.DataFrame, where: str) -> None:
+def _named(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.DataFrame:
+    """Return the table with its names as a schema has them, without the spaces around; refuse one that lacks some."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"{where} must be a pandas DataFrame, got {type(frame).__name__}.")
-    if any(name not in frame.columns for name in needed):
-        raise InputError(f"{lacks(where, needed, frame.columns)} {names_remedy(where, needed, frame.columns)}")
-    twice = [name for name in needed if (frame.columns == name).sum() > 1]
-    if twice:
-        raise InputError(f"{where} has more than one column named {', '.join(map(repr, twice))}. Rename all but one.")
+    names = [name.strip() if isinstance(name, str) else name for name in frame.columns]
+    if any(name not in names for name in needed):
+        raise InputError(f"{lacks(where, needed, names)} {names_remedy(where, needed, names)}")
+    if len(set(names)) < len(names):
+        twice = [name for name in needed if names.count(name) > 1]
+        called = f"more than one column named {', '.join(map(repr, twice))}" if twice else "columns of the same name"
+        raise InputError(f"{where} has {called}. Rename all but one of each.")
+    return frame.set_axis(names, axis=1)
 
 
 def _apply(column: Column | Label, found: Cells, screening: Screening, findings: _Findings, *, is_label: bool) -> Mask:
     """Apply the policies to one column; return the rows to blank."""
     blank, name = np.zeros(len(found.missing), dtype=bool), column.name
     if found.strange.any():
-        remedy = "Write numbers with a decimal point and without units, or declare the column categorical."
+        remedy = (
+            "Write numbers with a decimal point and without units; if a word such as ? stands for an empty cell, say "
+            "--na-values '?'; if decimals follow a comma, --decimal ,; or declare the column categorical."
+        )
         findings.fault(name, found.strange, "the cell is not a finite number", remedy)
     if found.missing.any():
         if screening.missing is EmptyCells.ERROR:

@@ -93,7 +93,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         row_norm and classes are refused beside it. Tables are read, screened and encoded as by `dpadmm fit`.
     missing: "error", "fill" or "blank"; unlisted: "error", "zero" or "blank"; out_of_range: "clip" or "error". What to
         do with awkward cells of a table with a schema, see `Screening`; also for predictions.
-    feature_bounds: public (low, high), numbers or one per feature; features are clipped to them, centred and scaled.
+    feature_bounds: public (low, high), numbers or one per feature, or {column: (low, high)} for a DataFrame; features
+        are clipped to them, centred and scaled.
     row_norm: public bound on the norm of a row; longer rows are shortened. With feature_bounds it settles the encoding:
         features are scaled to -1..1 and nothing is counted. With neither, rows are divided by sqrt(d) and shortened to
         norm 1, with a warning: bounds are never read off the data.

@@ -3,7 +3,7 @@
 Everything here is done before anything is computed, drawn or recorded.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,7 +122,7 @@ class StatedColumns:
 
         Bounds alone leave the encoding to the plan; with a norm, features are scaled to -1..1 and rows shortened to it.
         """
-        bounds, norm = estimator.feature_bounds, estimator.row_norm
+        bounds, norm = bounds_in_order(estimator), estimator.row_norm
         own, sides = None, {}
         if bounds is None or norm is not None:
             own = RowEncoding.of_numbers(n_features, bounds, norm, has_intercept)
@@ -199,7 +199,7 @@ class TrainingRows:
         parts = [
             screen_cells(schema.columns, schema.label, table.iloc[part], "X", rules.screening) for part in layout.rows
         ]
-        places = list(table.columns)
+        places = [str(name).strip() for name in table.columns]
         sources = tuple(f"X[{places.index(name)}]" for name in schema.column_names)  # as `ledger_data` has them
         return cls(
             schema,
@@ -259,6 +259,26 @@ def column_names(estimator: Any) -> Sequence[str]:
         if not any(map(is_like_a_value, names)):
             return names
     return numbered_names(int(estimator.n_features_in_))
+
+
+def bounds_in_order(estimator: Any) -> Any:
+    """Return an estimator's feature_bounds; those that are given by the names of columns, in the order of X."""
+    bounds = estimator.feature_bounds
+    if not isinstance(bounds, Mapping):
+        return bounds
+    names = list(getattr(estimator, "feature_names_in_", ()))
+    if not names:
+        raise InputError(
+            "feature_bounds by name need columns with names: give X as a DataFrame, or a pair (low, high)."
+        )
+    if set(bounds) != set(names):  # counted: names of columns may be a record
+        raise InputError(
+            f"feature_bounds name {len(set(bounds) - set(names))} columns that X does not have, and leave out "
+            f"{len(set(names) - set(bounds))} of its {len(names)}. Give every column of X its (low, high)."
+        )
+    with told_as("feature_bounds by name must be a pair (low, high) of numbers for every column."):
+        pairs = [(float(low), float(high)) for low, high in (bounds[name] for name in names)]
+    return [low for low, _ in pairs], [high for _, high in pairs]
 
 
 def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:

@@ -76,10 +76,12 @@ def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataCha
     which command to give again.
     """
     records = policy_records(policy, files.schema)
+    policy = replace(policy, written=records.written)
     with closing(Silo(files.directory)) as silo, Ledger.open(files.ledger(policy.noise)) as ledger:
         silo.settle()
         is_new = not ledger.is_newest([records.table])
-        is_read_otherwise = replace(silo.policy, data=policy.data) != policy
+        before = replace(silo.policy, data=policy.data, written=silo.policy.written.over(policy.written))
+        is_read_otherwise = before != policy
         closed = _close(silo, NEW_DATA, may_close=may_close) if is_new or is_read_otherwise else ()
         ledger.add_version([records.table])
         SiloEntry.told_by(files, policy, silo.public_key, records.number).save(files.entry)

@@ -4,11 +4,12 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from dpadmm.datasets.schema import Screening
+from dpadmm.datasets.table_format import TableFormat
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.entry import SiloEntry
@@ -40,7 +41,7 @@ class OwnRules:
     data: Path
     budget_epsilon: float
     screening: Screening
-    has_header: bool = True
+    written: TableFormat = field(default_factory=TableFormat)
     least_noise: float = 0.0
     trusts_coordinator: bool = False
 
@@ -72,14 +73,13 @@ def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Recor
         relation=invitation.protection.relation,
         records_per_person=invitation.records_per_person,
         silos_per_person=invitation.silos_per_person,
-        has_header=rules.has_header,
         colluders=invitation.protection.n_colluders if view is View.AGGREGATE else 1,
     )
     with _draft_of(directory) as (made, schema):
         schema.write_text(invitation.schema, encoding="utf-8")
-        drafted = replace(policy, schema=str(schema))
+        drafted = replace(policy, schema=str(schema), written=rules.written)
         records = made.create(drafted, rules.budget_epsilon, invitation.delta, is_summed=view is View.AGGREGATE)
-        policy.save(made.policy)
+        replace(policy, written=records.written).save(made.policy)
     return records
 
 

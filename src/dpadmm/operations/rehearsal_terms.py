@@ -9,6 +9,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.datasets.schema import Screening
+from dpadmm.datasets.table_format import TableFormat
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges
 from dpadmm.engines.federation.columns import profile_terms
 from dpadmm.engines.federation.policy import Policy
@@ -24,7 +25,8 @@ DELTA = 1e-5
 
 _DEAL_SEED = 20_241
 
-_STRICT = Screening()
+_ANY, _STRICT = TableFormat(), Screening()
+_AS_DEALT = TableFormat(sep=",", decimal=".", encoding="utf-8", has_header=True)
 
 
 def rehearsal_tables(
@@ -33,7 +35,7 @@ def rehearsal_tables(
     schema: Path | None,
     by: str | None,
     *,
-    has_header: bool = True,
+    written: TableFormat = _ANY,
     screening: Screening = _STRICT,
 ) -> "tuple[dict[str, pd.DataFrame], Schema]":
     """Return one table per silo: the user's, dealt by a column or at random; or breast cancer, from scikit-learn.
@@ -53,10 +55,10 @@ def rehearsal_tables(
     else:
         if schema is None:
             raise InputError("A table needs its public schema: --schema FILE.")
-        frame, public = read_table(data, has_header=has_header), Schema.load(schema)
+        frame, public = read_table(data, written), Schema.load(schema)
         encode_table(public, frame, str(data), screening)
     if by is not None:
-        tables = split_table(frame, by, "The table", has_header=has_header)
+        tables = split_table(frame, by, "The table", has_header=written.is_headed)
     else:
         order = np.random.default_rng(_DEAL_SEED).permutation(len(frame))
         tables = {f"silo-{i}": frame.iloc[rows] for i, rows in enumerate(np.array_split(order, silos))}
@@ -107,4 +109,11 @@ def p_admm_terms(
 
 def rehearsal_policy(name: str, data: Path, schema: Path, screening: Screening = _STRICT) -> Policy:
     """Return a policy for a rehearsal's silo; awkward cells are refused unless `screening` says otherwise."""
-    return Policy(name=name, data=str(data), schema=str(schema), noise=NoiseOrigin.TEST, screening=screening)
+    return Policy(
+        name=name,
+        data=str(data),
+        schema=str(schema),
+        noise=NoiseOrigin.TEST,
+        screening=screening,
+        written=_AS_DEALT,
+    )

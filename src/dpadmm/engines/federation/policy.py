@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dpadmm import checks
 from dpadmm.algorithms.registry import METHODS
 from dpadmm.datasets.schema import Screening
+from dpadmm.datasets.table_format import TableFormat
 from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
@@ -49,7 +50,7 @@ class Policy:
     ----------
     name: the silo's name in every agreement. data, schema: its files.
     screening: what is done with awkward cells; in the file, a line each for missing, unlisted and out_of_range.
-    has_header: whether the first line of a CSV table names its columns; else they are column1, column2, ...
+    written: how the table is written; in the file, a line each for sep, decimal, encoding, na_values and has_header.
     methods: what may run. least_noise: least ratio of noise to sensitivity of any single release, >= 0.
     coordinators: public keys that may ask; empty: whoever the approved terms name.
     trusts_coordinator: whether bare messages may go to the coordinator (noise is then the coordinator's).
@@ -72,7 +73,7 @@ class Policy:
     relation: Relation = Relation.REPLACE_ONE
     records_per_person: int = 1
     silos_per_person: int = 1
-    has_header: bool = True
+    written: TableFormat = field(default_factory=TableFormat)
     colluders: int = 1
 
     def __post_init__(self) -> None:
@@ -81,9 +82,10 @@ class Policy:
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
         checks.count("colluders", self.colluders, least=0)
-        for flag in ("trusts_coordinator", "has_header"):
-            if not isinstance(getattr(self, flag), bool):  # the text "false" would count as true
-                raise InputError(f"{flag} must be true or false, without quotes; got {getattr(self, flag)!r}.")
+        if not isinstance(self.trusts_coordinator, bool):  # the text "false" would count as true
+            raise InputError(
+                f"trusts_coordinator must be true or false, without quotes; got {self.trusts_coordinator!r}."
+            )
         for listed in ("methods", "coordinators"):
             if not all(isinstance(one, str) and len(one) > 1 for one in getattr(self, listed)):
                 raise InputError(f"{listed} must be a list of names, got {getattr(self, listed)!r}.")
@@ -94,6 +96,8 @@ class Policy:
         """Write the policy as TOML, for people to read and edit."""
         plain = asdict(self) | {"noise": self.noise.value, "relation": self.relation.value}
         plain |= {name: policy.value for name, policy in plain.pop("screening").items()}
+        del plain["written"]
+        plain |= self.written.record()
         durable.save_toml(path, plain)
 
     @classmethod
@@ -104,8 +108,10 @@ class Policy:
             if plain.pop("drops_incomplete", False) is not False:
                 raise InputError(_DROPS.format(path=path))
             words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
+            written = TableFormat.taken_from(plain)
             values = plain | {
                 "screening": Screening.of(**words),
+                "written": written,
                 "methods": tuple(plain["methods"]),
                 "coordinators": tuple(plain["coordinators"]),
                 "noise": NoiseOrigin(plain["noise"]),

@@ -5,7 +5,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpadmm.datasets.cells import ScreenedCells
     from dpadmm.datasets.encoding import RowEncoding
     from dpadmm.datasets.schema import Schema, Screening
+    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
@@ -133,7 +134,7 @@ class SiloFiles:
         Ledger.create(self.ledger(policy.noise), [records.table], budget, protection=protection).close()
         own = "INSERT INTO identity VALUES (?)", (SigningKey.create(self.key).public,)
         durable.create(self.state, APPLICATION, _TABLES + identity.TABLE, own)
-        policy.save(self.policy)
+        replace(policy, written=records.written).save(self.policy)  # so that it is read alike from now on
         return records
 
 
@@ -141,12 +142,13 @@ class SiloFiles:
 class Records:
     """The private table of a silo: its cells by the public schema, and the columns by which the ledger knows it.
 
-    Rows are encoded when it is known how (`columns.encoding_of`).
+    Rows are encoded when it is known how (`columns.encoding_of`). written: how the file was read.
     """
 
     schema: "Schema"
     cells: "ScreenedCells" = field(repr=False)
     table: "SiloColumns"
+    written: "TableFormat"
 
     @property
     def number(self) -> int:
@@ -206,7 +208,7 @@ def schema_digest(path: Path) -> str:
 def policy_records(policy: Policy, schema: Path) -> Records:
     """Read the table of a silo by its owner's rules; one of a secret size may be empty."""
     may_be_empty = not policy.relation.has_public_sizes
-    return read_records(Path(policy.data), schema, policy.screening, policy.has_header, may_be_empty=may_be_empty)
+    return read_records(Path(policy.data), schema, policy.screening, policy.written, may_be_empty=may_be_empty)
 
 
 def records_apart(policy: Policy, schema: Path) -> Records:
@@ -236,14 +238,15 @@ def hand_over() -> None:
 
 
 def read_records(
-    data: Path, schema: Path, screening: "Screening", has_header: bool = True, *, may_be_empty: bool = False
+    data: Path, schema: Path, screening: "Screening", written: "TableFormat", *, may_be_empty: bool = False
 ) -> Records:
     """Read and screen the table by its public schema."""
+    from dpadmm.datasets.reading import read_file
     from dpadmm.datasets.schema import Schema
-    from dpadmm.datasets.tables import read_table, screen_cells
+    from dpadmm.datasets.tables import known_cells, screen_cells
     from dpadmm.privacy.ledger import SiloColumns
 
     public = Schema.load(schema)
-    frame = read_table(data, has_header=has_header)
-    cells = screen_cells(public.columns, public.label, frame, str(data), screening, may_be_empty=may_be_empty)
-    return Records(public, cells, SiloColumns.of_frame("this silo", frame))
+    read = read_file(data, written)
+    cells = screen_cells(public.columns, public.label, read.frame, str(data), screening, may_be_empty=may_be_empty)
+    return Records(public, cells, SiloColumns.of_frame("this silo", known_cells(read.frame, data)), read.written)

@@ -1,0 +1,205 @@
+"""Files of tables: text in any dialect, Parquet, Arrow and Excel, each cell as it stands there.
+
+The first line of a text file without a header is somebody's record, and the readers' own complaints quote cells. So
+messages name file, row and column, never a name or a value that was found there: messages travel to logs.
+"""
+
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpadmm.datasets.cells import listed_cells
+from dpadmm.datasets.schema import numbered_names
+from dpadmm.datasets.table_format import TEXT_FILES, TableFormat, decimal_of, is_text_file, settled, with_point
+from dpadmm.errors import InputError, raise_alone
+
+NO_HEADER = "If the first line is a record and no header, say --no-header: the columns are then column1, column2, ..."
+"""What to do about a file without a header."""
+
+UNNAMED = "unnamed column "
+"""How the columns of a file without a name are called, before their number."""
+
+EXCEL = (".xlsx", ".xlsm")
+"""How the names of Excel files end."""
+
+_PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
+_BAD_FILE = (
+    *(OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, AttributeError),
+    *(zlib.error, zipfile.BadZipFile, SyntaxError, pd.errors.ParserError, pd.errors.ParserWarning),
+)
+_LINE = re.compile(r"(?:line|row) (\d+)")
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """What a file holds, and how it was read. Cells of text files are text, so that what they mean is the schema's to
+    say; missing where nothing stands.
+    """
+
+    frame: pd.DataFrame = field(repr=False)
+    written: TableFormat
+
+
+def read_file(path: Path, asked: TableFormat) -> ReadTable:
+    """Read one file. Columns without a header are called column1, column2, ... from left to right."""
+    if not path.is_file():
+        raise InputError(f"{path} is not there or not a file. Give the path of a CSV, Parquet, Arrow or Excel file.")
+    name, written = path.name.lower(), asked
+    if is_text_file(name):
+        frame, written = _read_text(path, asked)
+    elif name.endswith((*_PARQUET, *_ARROW, *EXCEL)):
+        _check_stored(path, asked)
+        frame = _read_excel(path, asked.is_headed) if name.endswith(EXCEL) else _read_stored(path)
+    else:
+        endings = ", ".join((*TEXT_FILES[:4], *_PARQUET, *_ARROW, *EXCEL))
+        raise InputError(f"{path} must end in {endings} (or .csv.gz). Save the table in one of these formats.")
+    frame.columns = checked_names(str(path), frame.columns)
+    for place in range(frame.shape[1]) if asked.na_values else ():
+        cells = frame.iloc[:, place]
+        is_empty = listed_cells(cells, asked.na_values).codes >= 0
+        if is_empty.any():
+            frame.isetitem(place, cells.astype(object).mask(is_empty))
+    return ReadTable(frame, written)
+
+
+def checked_names(where: str, found: Sequence[Any]) -> list[str]:
+    """Return the names as text; columns without a name, such as a stored index, are numbered."""
+    names = [str(name).strip() or f"{UNNAMED}{place}" for place, name in enumerate(found, start=1)]
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"{where} has {len(names)} columns but {len(set(names))} different names: some columns are called the "
+            f"same. Rename all but one of each.{' ' + NO_HEADER if may_lack_header(where) else ''}"
+        )
+    return names
+
+
+def may_lack_header(path: str | Path) -> bool:
+    """Return whether the first line of such a file may be a record."""
+    return is_text_file(path) or str(path).lower().endswith(EXCEL)
+
+
+def _check_stored(path: Path, asked: TableFormat) -> None:
+    """Refuse words about text for a file that knows its cells."""
+    words = {"--sep": asked.sep, "--decimal": asked.decimal, "--encoding": asked.encoding}
+    given = [option for option, value in words.items() if value is not None]
+    if not asked.is_headed and not may_lack_header(path):
+        given.append("--no-header")
+    if given:
+        raise InputError(f"{', '.join(given)}: for text files such as CSV; {path} has cells and names of its own.")
+
+
+def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableFormat]:
+    """Return a text file's cells, numbers with a decimal point, and how they were written."""
+    written = _quietly(path, "text", lambda: settled(path, asked))
+    common: dict[str, Any] = {
+        "sep": written.sep,
+        "encoding": "utf-8-sig" if written.encoding == "utf-8" else written.encoding,
+        "skipinitialspace": True,
+        "index_col": False,
+        "dtype": str,
+        "keep_default_na": False,
+    }
+    first = _quietly(path, "text", lambda: pd.read_csv(path, header=None, nrows=1, **common))
+    names = list(first.iloc[0]) if written.is_headed else numbered_names(first.shape[1])
+    frame = _quietly(
+        path,
+        "text",
+        lambda: pd.read_csv(
+            path,
+            header=0 if written.is_headed else None,
+            names=checked_names(str(path), names),
+            na_values=[""],
+            **common,
+        ),
+    )
+    if written.decimal is None:  # semicolons leave the comma to decimals, other files have a point unless told
+        columns = [frame[name].dropna().unique() for name in frame.columns] if written.sep == ";" else ()
+        written = replace(written, decimal=decimal_of(path, columns))
+    return frame.apply(_with_points) if written.decimal == "," else frame, written
+
+
+def _with_points(cells: pd.Series) -> pd.Series:
+    places, texts = pd.factorize(cells)
+    found = np.array([*map(with_point, texts), None], dtype=object)
+    return pd.Series(found[places], index=cells.index, dtype=cells.dtype)
+
+
+def _read_stored(path: Path) -> pd.DataFrame:
+    is_parquet = path.name.lower().endswith(_PARQUET)
+    kind, read = ("Parquet", pd.read_parquet) if is_parquet else ("Arrow", _read_arrow)
+    return _quietly(path, kind, lambda: read(path)).reset_index(drop=True)
+
+
+def _read_arrow(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file:
+        try:
+            table = pa.ipc.open_file(file).read_all()
+        except pa.ArrowInvalid:  # written as a stream
+            file.seek(0)
+            table = pa.ipc.open_stream(file).read_all()
+        return table.to_pandas()
+
+
+def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
+    """Return the one sheet that holds something; names are taken from its first row, as they stand there."""
+    words: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
+    try:
+        sheets = _quietly(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **words))
+    except ImportError:
+        raise_alone(
+            InputError("Excel files need the extra `excel` of this package, dpadmm[excel], which is not installed.")
+        )
+    full = [sheet for sheet in sheets.values() if sheet.size]
+    if len(full) != 1:
+        raise InputError(f"{path} has {len(full)} sheets that hold something. Save the one with the table by itself.")
+    if not has_header:
+        return full[0].set_axis(numbered_names(full[0].shape[1]), axis=1)
+    names = full[0].iloc[0].map(lambda name: "" if pd.isna(name) else name)
+    return full[0].iloc[1:].reset_index(drop=True).set_axis(checked_names(str(path), names), axis=1)
+
+
+def _quietly(path: Path, kind: str, read: Callable[[], Any]) -> Any:
+    """Read; a complaint of the reader becomes one of ours, since its own may quote cells."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # it would drop cells of rows that are too long
+            return read()
+    except (InputError, ImportError, MemoryError):
+        raise
+    except UnicodeError:
+        raise_alone(
+            InputError(
+                f"{path} is not text in the encoding it is read with, UTF-8 unless stated. Say --encoding, for "
+                "instance --encoding cp1252 (Windows, western Europe), or save it with UTF-8 encoding."
+            )
+        )
+    except pd.errors.EmptyDataError:
+        raise_alone(InputError(f"{path} is empty. It needs a header line and at least one row."))
+    except _BAD_FILE as problem:
+        raise_alone(InputError(f"{path} cannot be read as {kind}: {_reason(problem, kind)}"))
+
+
+def _reason(problem: BaseException, kind: str) -> str:
+    """Return what went wrong, in words that hold nothing of the file but the number of a line."""
+    if isinstance(problem, OSError) and problem.strerror:
+        return f"{problem.strerror}."
+    if kind != "text":
+        return "it is damaged, of another format, or holds types that pandas does not know. Write it again."
+    line = _LINE.search(str(problem))
+    where = f"near line {line[1]}" if line else "somewhere"
+    return (
+        f"{where}, a row has more cells than the first line, a quotation mark is not closed, or the file is damaged. "
+        "Give every row as many cells as the first line, put text that holds the separator in quotation marks, or say "
+        "what separates cells with --sep."
+    )
