@@ -22,14 +22,16 @@ def plan(
     delta: options.Delta,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Tables, of which only the rows are counted; needs --schema."),
+        typer.Argument(metavar="[FILE...]", help="Tables, of which only rows or persons are counted; needs --schema."),
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(help="Records of each silo, such as 228,171,113,57; instead of files.")
+        str | None,
+        typer.Option(help="Records of each silo (--unit person: persons), such as 228,171,113,57; instead of files."),
     ] = None,
     dimension: Annotated[int | None, typer.Option(help="Encoded features; instead of --schema.")] = None,
     schema: options.SchemaFile = None,
     split_by: options.SplitBy = None,
+    person: options.PersonColumn = None,
     header: options.Header = True,
     predict: Annotated[
         Literal["classes", "number"], typer.Option(help="Without a schema: what the target is.")
@@ -66,13 +68,15 @@ def plan(
     Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.training import TaskWords, protection_of
+        from dpadmm.cli.training import TaskWords, check_person, protection_of, unit_of
         from dpadmm.planning.task import ProfileRule
 
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=protection_of(None, unit, view, records_per_person, silos_per_person, colluders, neighbours),
+            protection=protection_of(
+                None, unit_of(unit, person), view, records_per_person, silos_per_person, colluders, neighbours
+            ),
             loss=loss,
             method=method,
             topology=topology,
@@ -83,7 +87,11 @@ def plan(
         )
         if plot is not None:
             _check_plot(plot, force)
-        counts = _sizes(files or [], sizes, split_by, nominal_records, has_header=header)
+        if sizes is None:
+            check_person(person, None, words.protection, None, split_by)
+        elif person is not None:
+            raise InputError("--person names a column of the tables; with --sizes of persons, say --unit person.")
+        counts = _sizes(files or [], sizes, split_by, person, nominal_records, has_header=header)
         task = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
@@ -111,8 +119,15 @@ def _task(
 
 
 def _sizes(
-    files: list[Path], sizes: str | None, split_by: str | None, nominal: int | None, *, has_header: bool
+    files: list[Path],
+    sizes: str | None,
+    split_by: str | None,
+    person: str | None,
+    nominal: int | None,
+    *,
+    has_header: bool,
 ) -> tuple[int, ...]:
+    from dpadmm.cli.training import persons_of
     from dpadmm.datasets.tables import read_silos
     from dpadmm.planning.task import nominal_sizes
 
@@ -126,6 +141,8 @@ def _sizes(
     tables = read_silos(files, split_by, has_header=has_header)
     if nominal is not None:
         return nominal_sizes(nominal, len(tables))
+    if person is not None:
+        return tuple(own.people.persons for own in persons_of(tables, person).rows())
     return tuple(len(table.frame) for table in tables.values())
 
 

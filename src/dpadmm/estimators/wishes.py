@@ -183,9 +183,12 @@ def protection_from(
     """Return the protection that words and numbers name; None stands for the usual one, which is the ledger's."""
     seen_by = usual.view if view is None else checks.member("view", view, View)
     counted = usual.colluders if seen_by is usual.view else None
+    hidden = usual.unit if unit is None else checks.member("unit", unit, Unit)
+    if records is None and hidden is Unit.PERSON:
+        records = 1  # however many rows they are, they count one together
     return replace(
         usual,
-        unit=usual.unit if unit is None else checks.member("unit", unit, Unit),
+        unit=hidden,
         relation=usual.relation if neighbours is None else relation_of(neighbours),
         view=seen_by,
         colluders=counted if colluders is None else checks.count("colluders", colluders, least=0),
