@@ -1,4 +1,4 @@
-"""docs/quickstart.md is run as one session: files are written, commands run, and what is printed there is printed.
+"""docs/quickstart.md and docs/persons.md are run as one session each: what they write, run and print is checked.
 
 A command followed by a line that starts with `Error:` must be refused with exit code 2; every other one must succeed.
 Each line shown after a command must begin a line of its output, list marks aside.
@@ -8,7 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
+DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(python|console|json)(?: title=\"(.+?)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -29,18 +29,35 @@ def check_step(cli, command: str, shown: list[str]) -> None:
         assert any(each.startswith(line) for each in printed), f"{command}\n{line}\n{result.output}"
 
 
-def test_the_session(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run_page(cli, page: Path, place: Path) -> tuple[int, dict[str, object]]:
+    """Run all blocks of a page, in order, in a folder; return how many commands there were, and Python's names."""
     ran, names = 0, dict[str, object]()
-    for language, title, content in BLOCK.findall(PAGE.read_text()):
+    for language, title, content in BLOCK.findall(page.read_text()):
         if language == "json":
-            (tmp_path / title).write_text(content)
+            (place / title).write_text(content)
         elif language == "python":
-            exec(compile(content, f"{PAGE.name}: {content[:30]!r}", "exec"), names)
+            exec(compile(content, f"{page.name}: {content[:30]!r}", "exec"), names)
         else:
             for command, shown in steps(content):
                 check_step(cli, command, shown)
                 ran += 1
+    return ran, names
+
+
+def test_several_visits_of_a_patient(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran, names = run_page(cli, DOCS / "persons.md", tmp_path)
+    assert ran <= 6  # from the file to its report in fewer still
+    report = (tmp_path / "report.html").read_text()
+    assert "every person with all their rows" in report
+    assert str(len(names["rows"])) not in report  # how many rows there are is secret
+    assert names["model"].privacy_.certified <= 1.0
+    assert not (tmp_path / "other.json").exists()
+
+
+def test_the_session(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran, _ = run_page(cli, DOCS / "quickstart.md", tmp_path)
     assert ran >= 10
     assert "<svg" in (tmp_path / "report.html").read_text()
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 601
