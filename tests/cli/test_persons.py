@@ -50,19 +50,10 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
         assert book.protection.unit.value == "person"
     planned = cli.ask("plan", *words(clinics, "--person", "patient", "--no-curve"))
     assert planned["task"]["sizes"] == [150, 100]
-    assert (
-        planned["noise_std"]
-        == cli.ask(
-            *("plan", "--sizes", "150,100", "--schema", str(clinics / "schema.json"), "--unit", "person"),
-            *("--epsilon", "2", "--delta", "1e-5", "--no-curve"),
-        )["noise_std"]
-    )
+    sizes = ("--sizes", "150,100", "--schema", str(clinics / "schema.json"), "--unit", "person", "--no-curve")
+    assert planned["noise_std"] == cli.ask("plan", *sizes, "--epsilon", "2", "--delta", "1e-5")["noise_std"]
     again = cli.run("fit", *asked, "--out", str(clinics / "again.json"))
     assert again.exit_code == 0, again.output
-    other = cli.run(
-        "fit", *words(clinics, "--person", "age", "--ledger", str(ledger)), "--out", str(clinics / "o.json")
-    )
-    assert "is a column of the schema" in other.output
 
 
 def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinics):

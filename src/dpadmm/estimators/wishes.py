@@ -106,7 +106,7 @@ class Wishes:
         )
         if protection.unit is Unit.PERSON and not has_persons:
             raise InputError(
-                "A person is to be protected with all their rows: say whose each row is, fit(..., persons=...)."
+                "The unit 'person' protects people with all their rows: say whose each row is, fit(..., persons=...)."
             )
         return cls(
             target=Target(
