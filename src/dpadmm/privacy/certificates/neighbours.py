@@ -125,7 +125,7 @@ class LocalFunction:
         if self.is_of_persons:
             raise InputError(
                 f"{theorem} is proved for single records, not for a person with several rows. Use noisy-gradients, "
-                "p-admm or another method whose units name a person (`dpadmm algorithms`)."
+                "p-admm or another method that is certified for persons, or one row per person."
             )
 
     @property
