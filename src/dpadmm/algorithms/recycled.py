@@ -25,7 +25,7 @@ from dpadmm.algorithms.decentralised import (
     revealed_gradient,
     zeros,
 )
-from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.algorithms.p_admm import gaussian_broadcasts
 from dpadmm.noise.promises import Promise
 from dpadmm.problems import neighbours
@@ -58,6 +58,7 @@ class RecycledPADMM(GraphMethod):
         topology=Topology.GRAPH,
         certificate="C1",
         noised="the broadcast model",
+        units=ROWS,
         free=frozenset({"gamma"}),
     )
 

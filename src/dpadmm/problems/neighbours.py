@@ -12,6 +12,7 @@ import numpy as np
 
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
+from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
@@ -26,6 +27,7 @@ NEARLY_OPPOSITE = "two badly misclassified records, nearly opposite (logistic)"
 HINGE = "two records below the margin, nearly opposite (smoothed hinge)"
 HIDDEN = "high curvature, hidden state (smoothed hinge)"
 USER = "a user who pulls the other way"
+PERSON = "a person with three rows, with one row in the other world, pulled to opposite sides (saturated Huber)"
 ADDED = "the only record of a silo, there or not (saturated Huber; add-or-remove)"
 
 FAR = 1e4
@@ -56,6 +58,29 @@ def saturated(
         return Problem.of(EmpiricalRisk(silos, Huber(1.0), mu=mu), weighting)
 
     return world(1.0), world(-1.0)
+
+
+def person(n_agents: int = 2, others: int = 1, rows: int = 3) -> Pair:
+    """Return Huber regressions in one dimension: agent 0's first person has `rows` rows that pull to FAR in P.
+
+    In Q the person has one, which pulls to -FAR. All rows of a person count one together, so the gradient moves by
+    exactly `2G/(others + 1)`, everywhere: a weight of 1 for each of them would move it further. Agent 0 has `others`
+    silent persons beside this one, the other agents ordinary ones, two rows each.
+    """
+
+    def world(sign: float, number: int) -> Problem:
+        mine = np.concatenate([np.ones((number, 1)), np.zeros((others, 1))])
+        theirs, pulls = np.ones((2 * others + 2, 1)), np.linspace(-1.0, 1.0, 2 * others + 2)
+        whose = np.concatenate([np.zeros(number), 1 + np.arange(others)]).astype(np.intp)
+        silos = Silos.from_parts(
+            [mine, *[theirs] * (n_agents - 1)],
+            [sign * FAR * mine[:, 0], *[pulls] * (n_agents - 1)],
+            row_norm=1.0,
+            people=[PersonRows.of(each).people for each in (whose, *[np.arange(len(pulls)) // 2] * (n_agents - 1))],
+        )
+        return Problem.of(EmpiricalRisk(silos, Huber(1.0)), Weighting.EQUAL)
+
+    return world(1.0, rows), world(-1.0, 1)
 
 
 def added(nominal: int = 2) -> Pair:

@@ -82,15 +82,15 @@ class ReleasedModel:
 
     @property
     def records(self) -> int:
-        """Number of records of all silos together; nominal where the true one is secret."""
+        """Number of records, or persons, of all silos together; nominal where the true one is secret."""
         return sum(silo.records for silo in self.silos)
 
     @property
     def records_words(self) -> str:
-        """How many records there are, as far as that is public."""
+        """How many records, or persons, there are, as far as that is public."""
         if self.guarantee.protected.relation.has_public_sizes:
-            return f"{self.records} records"
-        return f"a secret number of records (nominally {self.records})"
+            return f"{self.records} {self.guarantee.protected.counted}"
+        return f"a secret number of {self.guarantee.protected.counted} (nominally {self.records})"
 
     @property
     def has_ledgers_of_silos(self) -> bool:

@@ -17,14 +17,17 @@ _NARROW = 8
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def csr_slope_sum(indptr, indices, data, shifts, first, last, w, line, is_logistic):  # type: ignore[no-untyped-def]
-    """Return sum over rows first..last of slope(a'w - shift) a, for all columns of w (d, R) in one pass.
+def csr_slope_sum(  # type: ignore[no-untyped-def]
+    indptr, indices, data, shifts, weights, first, last, w, line, is_logistic
+):
+    """Return sum over rows first..last of weight slope(a'w - shift) a, for all columns of w (d, R) in one pass.
 
+    weights: one for every row, or none at all, where all of them are 1.
     Columns go in tiles, so that a tile of w and of the sum stays in the first cache; a column has the same bits in
     any tile, whatever its neighbours.
     """
     out = np.empty_like(w)
-    matrix = (indptr, indices, data, shifts, first, last)
+    matrix = (indptr, indices, data, shifts, weights, first, last)
     column = 0
     while column < w.shape[1]:
         if w.shape[1] - column > _NARROW:
@@ -37,7 +40,7 @@ def csr_slope_sum(indptr, indices, data, shifts, first, last, w, line, is_logist
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[no-untyped-def]
     """Do the columns from `column` on, as many as the tile is wide; return how many. Missing ones count as zeros."""
-    indptr, indices, data, shifts, first, last = matrix
+    indptr, indices, data, shifts, weights, first, last = matrix
     d, width = w.shape[0], len(tile)
     filled = min(width, w.shape[1] - column)
     point, total = np.zeros(d * width), np.zeros(d * width)
@@ -56,6 +59,9 @@ def _csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[
             logistic_slopes(t[: (stop - start) * width], line[2])
         else:
             line_slopes(t[: (stop - start) * width], line[0], line[1], line[2], line[3])
+        if weights.size > 0:
+            for q in range((stop - start) * width):
+                t[q] *= weights[start + q // width]
         for row in range(start, stop):
             lanes.add_row(tile, data, indices, indptr[row], indptr[row + 1], t, (row - start) * width, total)
     for j in range(d):
