@@ -85,7 +85,7 @@ def evaluate(
         from dpadmm.cli.training import Books, TaskWords, protection_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import read_silos
-        from dpadmm.estimators.metrics import check_sizes
+        from dpadmm.estimators.noisy_sums import check_sizes
         from dpadmm.reporting.files import check_apart, check_writable, encode
         from dpadmm.reporting.model import ReleasedModel
 

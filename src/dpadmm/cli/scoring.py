@@ -13,7 +13,8 @@ from dpadmm.datasets.cells import Screened
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import SiloTable
 from dpadmm.errors import InputError
-from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
+from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
+from dpadmm.estimators.noisy_sums import ScoresRowsAlone
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Ints, Matrix
