@@ -161,7 +161,7 @@ def buy(rows: ScoredRows, asked: Asked, X: Any, y: Any, on: str = "") -> Private
     label = rows.model.schema.label
     negative, positive = map(str, label.classes)
     return PrivateEvaluation(
-        model=rows.model.digest,
+        model=rows.model.run,
         label=label.name,
         classes=(negative, positive),
         records=n,

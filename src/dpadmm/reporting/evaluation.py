@@ -26,7 +26,7 @@ class PrivateEvaluation:
     counts: as they were released, block by block: negatives and positives of the first group, of the second, ...; last
     the records that were blanked, if `has_blank`. limit: of the grid of scores. has_probabilities: scores are log-odds.
     by, groups: the public column by whose values records are told apart, and these values; none if they are not.
-    model: digest of the model. on: which records these were, in words.
+    model: the run that trained the model. on: which records these were, in words.
     """
 
     model: str
