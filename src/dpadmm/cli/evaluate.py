@@ -118,11 +118,11 @@ def evaluate(
             return
         _check_basis(public, declare, epsilon, delta, ledger, budget)
         saved, evaluation, paths = ReleasedModel.load(model), None, files or []
-        asked.check(saved, is_private=public is None, may_replace=force)
         if record:
             check_writable(model, may_replace=True)
         outputs = {"MODEL": model if record else None, "--plot": plot, "--out": out}
         check_apart(outputs, paths if record else [*paths, model], ledger)
+        asked.check(saved, is_private=public is None, may_replace=force)
         tables = read_silos(paths, split_by, has_header=header)
         policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:
