@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 import centred
 import dpadmm
+import evaluation
 import experiment
 import federation
 import joining
@@ -33,6 +34,7 @@ PARTS = {
     "federation": federation,
     "joining": joining,
     "starts": starts,
+    "evaluation": evaluation,
 }
 
 

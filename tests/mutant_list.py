@@ -24,6 +24,7 @@ PRODUCT = ("--product", "--epsilon", "8", "--runs", "120")
 BOOKS = "an audit spends nothing, so it keeps no books"
 WIRE = "an audit runs in one process, without silos' services"
 SHORT = "noise of a short seed has the law of good noise: an audit would have to guess the seed"
+EVALUATED = "evaluations are one release each, which tests compare with C10"
 TINY = "what an attacker gains is below a thousandth of epsilon"
 
 CERTIFICATES = (
@@ -450,6 +451,51 @@ ESTIMATORS = (
         "",
         ("estimators/test_metrics.py",),
         "metrics are one release each, which tests compare with C10",
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation counts one of its four histograms",
+        "estimators/evaluation.py",
+        "histograms=len(RESOLUTIONS),",
+        "histograms=1,",
+        ("estimators/test_evaluation.py",),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation counts one record of a person who has several",
+        "estimators/evaluation.py",
+        "records_per_person=asked.protection.records_per_person,",
+        "records_per_person=1,",
+        ("estimators/test_evaluation.py",),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation counts records of later groups in the first group as well",
+        "reporting/score_bins.py",
+        "where, what = blocks[kept], places[kept]",
+        "where, what = np.append(blocks[kept], blocks[blocks > 1] % 2), np.append(places[kept], places[blocks > 1])",
+        ("estimators/test_evaluation.py",),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation draws one noise for all of its counts",
+        "estimators/noisy_sums.py",
+        "noisy = noise.total(_SLOT, 1, parts[:, :, None])",
+        "noisy = noise.total(_SLOT, 1, parts[:, :1, None]) + (parts - parts[:, :1]).sum(axis=0)[None, :, None]",
+        ("estimators/test_evaluation.py",),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation is drawn and not recorded",
+        "estimators/noisy_sums.py",
+        '            ledger.reserve([release], run=run, algorithm="metric", origin=Origin.SECURE)\n',
+        "",
+        ("estimators/test_evaluation.py",),
+        EVALUATED,
     ),
     Mutant(
         "estimators",

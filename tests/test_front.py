@@ -76,6 +76,24 @@ def test_a_run_is_recorded_before_it_is_drawn_and_refused_when_nothing_is_left(t
         dpadmm.run("p-admm", _PARTS, ledger=place, seed=1, **_STATED)
 
 
+def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A ledger lists silos by name: eleven of them, or a mapping in another order, must not be mixed up."""
+    place = tmp_path / "a.ledger"
+    sizes = {f"s{i}": 20 + i for i in (3, 1, 2)}
+    silos = {name: (_X[:size], np.sign(_X[:size, 0])) for name, size in sizes.items()}
+    rows = [silos[name] for name in sorted(silos)]
+    X, y = np.vstack([x for x, _ in rows]), np.concatenate([y for _, y in rows])
+    groups = np.repeat(sorted(silos), [sizes[name] for name in sorted(silos)])
+    dpadmm.Ledger.create(place, dpadmm.ledger_data(X, y, groups), dpadmm.Budget(epsilon=1.1, delta=1e-5)).close()
+    done = dpadmm.run("p-admm", silos, ledger=place, **_STATED)
+    assert done.course.setting.problem.functions.sizes.tolist() == [21, 22, 23]
+    many = dpadmm.run("p-admm", [_PARTS[0]] * 11, seed=0, **_STATED)
+    assert list(many.course.setting.problem.functions.silos.names) == [f"silo {i:02}" for i in range(11)]
+    unsorted = Silos.from_parts([x for x, _ in _PARTS], [y for _, y in _PARTS], 1.0, names=["b", "a", "c"])
+    with pytest.raises(InputError, match="order of their names"):
+        dpadmm.run("p-admm", unsorted, ledger=place, **_STATED)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

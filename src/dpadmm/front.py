@@ -17,6 +17,7 @@ from dpadmm.engines.private import Course, RunSetting, run_course
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import opened
+from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.wishes import network_of, protection_from, protection_of
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.secure import SecureSampler
@@ -86,14 +87,14 @@ def run(
     ----------
     method: a name that `dpadmm algorithms` lists.
     silos: one pair (X, y) per silo, in a list or by name. Every row of X has norm at most `row_norm`, a public promise;
-        y is -1 or +1 for the classification losses.
+        y is -1 or +1 for the classification losses. A list's silos are called "silo 0", "silo 1", ...
     loss: logistic, smoothed-hinge, huber, ... or a loss. mu: ridge of every silo's function, (mu/2) ||w||^2.
     rounds, **numbers: the method's own, for instance rounds=40, eta=0.01 for p-admm. Left out, the planner chooses all
         of them from public facts, the loss's cap and a ridge included.
     topology: auto (every silo with every other one), ring, path, star, complete, or a networkx graph.
     unit, view: who is protected from whom; as for the estimators.
     ledger: where the cost is recorded before noise is drawn, made with `ledger_data(X, y, groups)` of all silos' rows,
-        in order. seed: simulated noise; the result is not a private release.
+        groups being the silos' names. seed: simulated noise; the result is not a private release.
 
     >>> import numpy as np
     >>> import dpadmm
@@ -116,8 +117,7 @@ def run(
     if seed is not None and ledger is not None:
         raise InputError("seed makes the noise reproducible: no release, nothing to record. Leave seed or ledger out.")
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
-    groups = np.repeat(held.names, held.sizes)
-    with opened(ledger, dense(held.features) if ledger is not None else None, held.labels, groups) as book:
+    with opened(ledger, *(_known(held) if ledger is not None else (None, None, Owners(None)))) as book:
         done = run_course(course, [problem], sampler, label=method, ledgers=book, engine=LocalEngine())[0]
     return RunResult(
         model=done.run.model(course.output)[:, 0],
@@ -138,12 +138,22 @@ def _silos(given: Any, row_norm: float) -> Silos:
     """Return what was given as silos; arrays are stacked, and rows that break the promise about their norm refused."""
     if isinstance(given, Silos):
         return given
-    named = given.items() if isinstance(given, Mapping) else [(f"silo {i}", pair) for i, pair in enumerate(given)]
-    pairs = dict(named)
+    if isinstance(given, Mapping):
+        pairs = {str(name): given[name] for name in sorted(given, key=str)}
+    else:
+        digits = len(str(len(given) - 1))
+        pairs = {f"silo {i:0{digits}}": pair for i, pair in enumerate(given)}
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs.values()):
         raise InputError("silos must be one pair (X, y) of arrays per silo: [(X1, y1), (X2, y2)].")
     tables, labels = zip(*pairs.values(), strict=True) if pairs else ((), ())
-    return Silos.from_parts(tables, labels, row_norm, names=[str(name) for name in pairs])
+    return Silos.from_parts(tables, labels, row_norm, names=list(pairs))
+
+
+def _known(silos: Silos) -> tuple[Any, Any, Owners]:
+    """Return rows, labels and silos as a ledger knows them, which lists silos by their names."""
+    if list(silos.names) != sorted(set(silos.names)):
+        raise InputError("A ledger lists silos in the order of their names: give silos with names in that order.")
+    return dense(silos.features), silos.labels, Owners(np.repeat(silos.names, silos.sizes))
 
 
 def _method(name: Any) -> type[Method]:
