@@ -66,6 +66,15 @@ CERTIFICATES = (
     ),
     Mutant(
         "certificates",
+        "C1: every silo counts the records of the first",
+        "algorithms/method.py",
+        "n_records=int(problem.functions.sizes[agent])",
+        "n_records=int(problem.functions.sizes[0])",
+        ("audit/test_checks.py", "-k", "everything and p-admm"),
+        ("p-admm", *FEW),
+    ),
+    Mutant(
+        "certificates",
         "C1: of persons, the first rows of the table are kept",
         "problems/persons.py",
         "kept = np.flatnonzero(place < most)",
@@ -81,6 +90,15 @@ CERTIFICATES = (
         "pass",
         ("algorithms/test_persons.py", "-k", "single_rows"),
         "an audit attacks what the library would release, and this is refused",
+    ),
+    Mutant(
+        "certificates",
+        "C1: every silo counts the weight of the first",
+        "algorithms/method.py",
+        "problem, weight = self.problem, float(self.problem.weights[agent])",
+        "problem, weight = self.problem, float(self.problem.weights[0])",
+        ("algorithms/test_p_admm.py", "-k", "transcript"),
+        ("p-admm", *FEW),
     ),
     Mutant(
         "certificates",
@@ -177,6 +195,15 @@ NOISE = (
     ),
     Mutant(
         "noise",
+        "every silo gets the noise that the first one needs",
+        "noise/draws.py",
+        "np.array([distribution.scale for distribution in distributions])",
+        "np.array([distributions[0].scale for _ in distributions])",
+        ("audit/test_checks.py", "-k", "everything and p-admm"),
+        ("p-admm", *FEW),
+    ),
+    Mutant(
+        "noise",
         "even rounds use the noise of the round before (simulated)",
         "noise/simulated.py",
         "return np.array([draw.round, low, high]",
@@ -212,7 +239,7 @@ NOISE = (
         "noisy = sample(whole.ravel().tolist(), group.ratio)",
         "noisy = sample(whole.ravel().tolist(), min(each.ratio for each in groups))",
         ("noise/test_secure.py",),
-        "fits of `--product` are on silos of the same size",
+        PRODUCT,
     ),
     Mutant(
         "noise",

@@ -59,7 +59,7 @@ class DPGD(GradientMethod):
         """A Huber regression, and a margin loss."""
         method = cls(step=0.1)
         return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
         )
 

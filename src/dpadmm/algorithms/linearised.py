@@ -95,7 +95,7 @@ class LinearisedADMM(ConsensusADMM):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """The linearisation is taken at a noisy model."""
-        return (WorstCase(neighbours.PULLED, cls(rho=1.0, step=0.5), neighbours.saturated(2, records=2), 5),)
+        return (WorstCase(neighbours.PULLED, cls(rho=1.0, step=0.5), neighbours.saturated(2, records=2, at=1), 5),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""

@@ -122,7 +122,7 @@ class NoisyGradients(Method):
         user = neighbours.saturated(3, records=2, changed=2)
         added = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
         return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
             WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
             WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),

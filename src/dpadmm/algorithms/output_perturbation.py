@@ -106,7 +106,7 @@ class OutputPerturbation(Method):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Gaussian noise, and pure."""
-        pair, pure = neighbours.saturated(2, records=2, mu=0.1), cls(Family.SPHERICAL)
+        pair, pure = neighbours.saturated(2, records=2, mu=0.1, at=1), cls(Family.SPHERICAL)
         return (
             WorstCase(neighbours.PULLED, cls(), pair, 1),
             WorstCase(f"{neighbours.PULLED}, pure", pure, pair, 1),

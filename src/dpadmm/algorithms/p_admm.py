@@ -12,6 +12,8 @@ the place where the next solve starts, which its tolerance covers: C7.)
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+import numpy as np
+
 from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.decentralised import DecentralisedADMM, edge_penalty
 from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
@@ -54,10 +56,11 @@ class PADMM(DecentralisedADMM):
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """One round, and twenty at the end of a path, under a ridge; margin losses far from their margins; a person."""
+        """One round; twenty at the end of a path, under a ridge, of silos of all sizes; margin losses; a person."""
         method, firm = cls(eta=0.5), cls(eta=5.0)
         hinge = neighbours.misclassified(SmoothedHinge(), 4, 1e3)
-        first, second = (replace(world, regulariser=Ridge(1.0)) for world in neighbours.saturated(3, records=3))
+        uneven, weights = neighbours.saturated(3, records=3, at=2), np.array([0.25, 0.5, 1.0])
+        first, second = (replace(world, regulariser=Ridge(1.0), weights=weights) for world in uneven)
         return (
             WorstCase(neighbours.SMALLEST, method, neighbours.saturated(), 1),
             WorstCase(f"{neighbours.PULLED}, 20 rounds", method, (first, second), 20),

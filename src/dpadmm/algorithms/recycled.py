@@ -106,7 +106,7 @@ class RecycledPADMM(GraphMethod):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Free steps in between."""
-        return (WorstCase(neighbours.PULLED, cls(eta=0.5), neighbours.saturated(records=2), 6),)
+        return (WorstCase(neighbours.PULLED, cls(eta=0.5), neighbours.saturated(records=2, at=1), 6),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and odd round."""

@@ -236,7 +236,7 @@ def run_course(
     if is_secure:
         _check_batches(course.algorithm, planned)
         _load_kernels()
-        engine = replace(engine, recording=Recording(every=0))
+        engine = replace(engine, recording=Recording(every=0), is_release=True)
     everything = course.beside_profile(planned, is_secure)
     books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes), setting.protection)
     if books and not is_secure:

@@ -131,14 +131,16 @@ def inverse_times(inverses, slopes, weights, pull, lin, centre, defects, first, 
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _rank_one_error(d, sigma, w, bound, square, shift, size, move):  # type: ignore[no-untyped-def]
+def _rank_one_error(d, sigma, w, bound, square, shift, size, move, high):  # type: ignore[no-untyped-def]
     """Bound the gradient that rounding leaves: d eps times the sizes of the terms that cancel in it.
 
     `size` bounds v and the forces behind it, `move` is the step along the record, so ||x|| <= size + move ||a||.
+    A label so far out that the slope is held at `high` is not rounded at all.
     """
     length = np.sqrt(square)
     reach = 2.0 * size + move * length
-    return 4.0 * (d + 8) * 2.220446049250313e-16 * ((sigma + w * bound * square) * reach + w * length * abs(shift))
+    shift = min(abs(shift), length * size + high * (1.0 + w * bound * square / sigma))
+    return 4.0 * (d + 8) * 2.220446049250313e-16 * ((sigma + w * bound * square) * reach + w * length * shift)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -167,7 +169,7 @@ def rank_one_prox_one(  # type: ignore[no-untyped-def]
         lanes.add_scaled(lanes.EIGHT, move, a, here, whole, x)
         for j in range(here + whole, here + d):
             x[j] += move * a[j]
-        norms[i, 0] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(move))
+        norms[i, 0] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(move), line[3])
         if is_logistic:
             end = start - w * squares[i] / sigma * slope
             norms[i, 0] += w * np.sqrt(squares[i]) * logistic_gap(end, slope, line[2])
@@ -205,7 +207,7 @@ def rank_one_prox(  # type: ignore[no-untyped-def]
             gap = logistic_gap(t[r] - step * slope, slope, line[2]) if is_logistic else 0.0
             t[r] = -slope * w / sigma
             size = np.sqrt(norms[i, r])
-            norms[i, r] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(t[r]))
+            norms[i, r] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(t[r]), line[3])
             norms[i, r] += w * np.sqrt(squares[i]) * gap
         for j in range(d):
             a = rows[i, j]

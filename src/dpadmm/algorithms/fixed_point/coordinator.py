@@ -139,7 +139,7 @@ class CoordinatorADMM(Method):
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Blocks are hidden, and remember."""
         method = cls(gamma=1.0)
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE)
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
         user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
         return (
             WorstCase(neighbours.PULLED, method, pulled, 1),
