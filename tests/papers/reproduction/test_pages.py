@@ -16,6 +16,7 @@ from dpadmm.papers.reproduction.runner import named
 from dpadmm.papers.reproduction.table import NO_RUN, Reading, Rows, chosen
 from dpadmm.papers.scoreboard import adult as board
 from dpadmm.papers.scoreboard.entries import ENTRIES, RoundKind, Sight, entry_of
+from dpadmm.papers.scoreboard.measured import AT_LIMIT, BARE
 from dpadmm.papers.scoreboard.page import LIMIT, MARKS, PLANNED
 from dpadmm.papers.scoreboard.rows import TRAIN
 from dpadmm.papers.scoreboard.standings import duels, duels_in_words, ranking
@@ -130,7 +131,7 @@ def losses(**values):
         for epsilon, runs in budgets.items():
             facts = {"panel": entry.sight.name, "curve": entry.name, "reading": Reading.CERTIFIED, "epsilon": epsilon}
             rows.add(**facts, x=epsilon, metric=TRAIN, values=runs)
-    rows.fact(panel="", curve=board.BARE, reading=Reading.NON_PRIVATE, epsilon=np.inf, x=1, metric=TRAIN, value=0.3)
+    rows.fact(panel="", curve=BARE, reading=Reading.NON_PRIVATE, epsilon=np.inf, x=1, metric=TRAIN, value=0.3)
     return rows.table()
 
 
@@ -170,12 +171,12 @@ def test_limits_are_marked_and_named_at_the_setting(full):
     """At toy size nothing is searched; a batch of 64 is half of what the silos have at most."""
     file = full / "scoreboard" / "adult" / "adult.parquet"
     table = pd.read_parquet(file)
-    sides = table["metric"].str.startswith(board.LIMIT) & (table["run"] == NO_RUN)
+    sides = table["metric"].str.startswith(AT_LIMIT) & (table["run"] == NO_RUN)
     table.loc[sides, "value"] = 0.0
     table.to_parquet(file)
     assert LIMIT not in "".join(lines_of(scoreboard(full), "dp-sgd"))
     assert LIMIT not in readme_block(full)
-    table.loc[sides & (table["metric"] == f"{board.LIMIT}batch"), "value"] = 1.0
+    table.loc[sides & (table["metric"] == f"{AT_LIMIT}batch"), "value"] = 1.0
     table.to_parquet(file)
     for line in lines_of(scoreboard(full), "dp-sgd"):
         assert line.count(LIMIT) == 2  # at the loss and at the setting

@@ -8,9 +8,10 @@ import pytest
 from dpadmm import PrivateLogisticRegression
 from dpadmm.papers.reproduction.figure import Order, Size
 from dpadmm.papers.scoreboard import planned
-from dpadmm.papers.scoreboard.adult import GROUPS, optimum
+from dpadmm.papers.scoreboard.adult import GROUPS
 from dpadmm.papers.scoreboard.bout import Bout, Choice
 from dpadmm.papers.scoreboard.entries import BATCH, ENTRIES, RIDGES, Sight, entry_of
+from dpadmm.papers.scoreboard.measured import optimum
 from dpadmm.papers.scoreboard.rows import DELTA, SILOS, board
 from dpadmm.privacy.curves import m_of
 

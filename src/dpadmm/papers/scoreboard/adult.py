@@ -1,35 +1,17 @@
 """The scoreboard on Adult: training loss, test loss and test error of every method at equal certified epsilon."""
 
-import time
 from functools import partial
 from typing import Any
 
-import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit
-
-from dpadmm.papers.race.adult import AdultData
-from dpadmm.papers.reproduction.figure import Figure, Finding, Order, Part, Verdict
+from dpadmm.papers.reproduction.figure import Figure, Finding, Part, Verdict
 from dpadmm.papers.reproduction.style import COLOURS, MARKERS, canvas, finish, headline
-from dpadmm.papers.reproduction.table import Reading, Rows, Table, chosen, mean_at, means
-from dpadmm.papers.scoreboard.bout import PRICE, TUNING_RUNS, Bout
+from dpadmm.papers.reproduction.table import Reading, Table, chosen, mean_at, means
+from dpadmm.papers.scoreboard.bout import PRICE, TUNING_RUNS
 from dpadmm.papers.scoreboard.entries import ENTRIES, MOST_ROUNDS, Sight
+from dpadmm.papers.scoreboard.measured import BARE, compute, compute_reference
 from dpadmm.papers.scoreboard.planned import compute_planned, planned_name
-from dpadmm.papers.scoreboard.rows import (
-    CERTIFIED_EPS,
-    DELTA,
-    EPSILONS,
-    ERROR,
-    PROFILE_SHARE,
-    RUNS,
-    SECONDS,
-    SILOS,
-    TEST,
-    TRAIN,
-    board,
-)
+from dpadmm.papers.scoreboard.rows import DELTA, EPSILONS, PROFILE_SHARE, RUNS, SILOS, TRAIN
 from dpadmm.papers.scoreboard.standings import TIE, competitors, duels_in_words, standings
-from dpadmm.problems.arrays import Floats
 
 SECONDS_OF = {
     "p-admm": 60.0, "p-admm-recycled": 37.0, "dp-dgd": 54.0, "linearised-admm": 28.0, "ps-admm": 100.0, "dp-gd": 20.0,
@@ -38,69 +20,6 @@ SECONDS_OF = {
     "consensus-gaussian": 38.0, "noisy-gradients": 30.0,
 }  # fmt: skip
 """Rough processor time of each method's part."""
-IS_TAIL = "tail average"
-BARE = "non-private"
-LIMIT = "limit: "
-"""Before the name of a number that was chosen: 1 or -1 where the search could not go on above or below it."""
-
-
-def compute(number: int, order: Order) -> Table:
-    """One method: search settings for each budget, then run with fresh noise."""
-    data = board(order)
-    bout = Bout(ENTRIES[number], data, order)
-    rows = Rows(data.train.label)
-    for epsilon, choice in bout.tuned(order.pick(EPSILONS, EPSILONS[3:4])).items():
-        begin = time.process_time()
-        batch = bout.run(choice.values, choice.rounds, [epsilon], order.runs_of(RUNS), order.seed)
-        seconds = (time.process_time() - begin) / order.runs_of(RUNS)
-        if batch is None:
-            continue
-        model = batch.run.tail_average if choice.is_tail else batch.run.estimate
-        facts: dict[str, Any] = {
-            "panel": bout.entry.sight.name, "curve": bout.entry.name, "reading": Reading.CERTIFIED, "epsilon": epsilon,
-            "x": epsilon,
-        }  # fmt: skip
-        for metric, values in _scores(data.train, data.test, model).items():
-            rows.add(**facts, metric=metric, values=values)
-        single = {CERTIFIED_EPS: bout.cost(batch.trials[0].plan), IS_TAIL: choice.is_tail, SECONDS: seconds}
-        single |= bout.numbers(choice) | {LIMIT + name: side for name, side in bout.limits(choice).items()}
-        for metric, value in single.items():
-            rows.fact(**facts, metric=metric, value=float(value))
-    return rows.table()
-
-
-def _scores(train: AdultData, test: AdultData, model: Floats) -> dict[str, Floats]:
-    return {TRAIN: train.loss(model), TEST: test.loss(model), ERROR: test.error(model)}
-
-
-def compute_reference(order: Order) -> Table:
-    """The model with the least training loss, and the model 0."""
-    data = board(order)
-    best = optimum(data.train)
-    rows = Rows(data.train.label)
-    for curve, model in ((BARE, best), ("the model 0", np.zeros_like(best))):
-        for epsilon in order.pick(EPSILONS, EPSILONS[3:4]):
-            for metric, values in _scores(data.train, data.test, model[:, None]).items():
-                rows.fact(
-                    panel="", curve=curve, reading=Reading.NON_PRIVATE, epsilon=float("inf"), x=epsilon, metric=metric,
-                    value=float(values[0]),
-                )  # fmt: skip
-    return rows.table()
-
-
-def optimum(train: AdultData) -> Floats:
-    """Return the model with the least training loss, without ridge and without noise."""
-    features, labels = train.data.features, train.data.labels
-
-    def loss(model: Floats) -> tuple[float, Floats]:
-        margins = labels * (features @ model)
-        slopes = -labels * expit(-margins)
-        return float(np.logaddexp(0.0, -margins).mean()), np.asarray(features.T @ slopes) / len(labels)
-
-    start = np.zeros(train.data.dimension)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "gtol": 1e-7})
-    return np.asarray(found.x)
-
 
 # Every method has a colour and a marker of its own; with a trusted coordinator it keeps those it has without.
 PALETTE = (*COLOURS, "#1B2A6B", "#66A61E", "#B2182B", "#00A6A6", "#E7298A", "#4D4D00")

@@ -6,6 +6,7 @@ from dpadmm.papers.reproduction.figure import Figure
 from dpadmm.papers.reproduction.table import Reading, Table, chosen, mean_at
 from dpadmm.papers.scoreboard import adult, star
 from dpadmm.papers.scoreboard.entries import RoundKind, Sight, entry_of
+from dpadmm.papers.scoreboard.measured import AT_LIMIT, BARE, IS_TAIL
 from dpadmm.papers.scoreboard.planned import METHOD, planned_name
 from dpadmm.papers.scoreboard.rows import DELTA, ERROR, ROUND_COUNT, SECONDS, SILOS, TRAIN
 from dpadmm.papers.scoreboard.standings import duels_in_words, ranking
@@ -57,7 +58,7 @@ def readme_block(table: Table) -> str:
         for shown, name in ((PLANNED, planned_name(sight)), *((name, name) for name in _leaders(table, sight))):
             cells = [_loss_cell(table, name, epsilon, digits=3) for epsilon in budgets]
             lines.append(f"| {shown} | {sight.name.lower()} | {' | '.join(cells)} |")
-    bare = mean_at(table, metric=TRAIN, curve=adult.BARE)
+    bare = mean_at(table, metric=TRAIN, curve=BARE)
     mark = f" {LIMIT} a setting at a limit of its search." if any(LIMIT in line for line in lines) else ""
     lines += [
         f"| non-private | | {' | '.join([f'{bare:.3f}'] * len(budgets))} |",
@@ -100,7 +101,7 @@ def _loss_cell(table: Table, name: str, epsilon: float, digits: int) -> str:
     value = mean_at(rows, metric=TRAIN)
     if value != value:
         return "-"
-    is_limit = bool((rows["metric"].str.startswith(adult.LIMIT) & (rows["value"] != 0)).any())
+    is_limit = bool((rows["metric"].str.startswith(AT_LIMIT) & (rows["value"] != 0)).any())
     return (f"{value:.{digits}f}" if value < 10 else f"{value:.3g}") + (LIMIT if is_limit else "")
 
 
@@ -109,10 +110,10 @@ def _setting_cell(table: Table, name: str, epsilon: float) -> str:
     rows, entry = chosen(table, curve=name, epsilon=epsilon), entry_of(name)
     words = []
     for knob in (*entry.knobs, entry.rounds):
-        side = mean_at(rows, metric=adult.LIMIT + knob.name)
+        side = mean_at(rows, metric=AT_LIMIT + knob.name)
         mark = f"{LIMIT} ({knob.limit_in_words(side)})" if side else ""
         words.append(f"{knob.name} {mean_at(rows, metric=knob.name):g}{mark}")
-    return ", ".join([*words, "tail average" if mean_at(rows, metric=adult.IS_TAIL) > 0 else "last iterate"])
+    return ", ".join([*words, "tail average" if mean_at(rows, metric=IS_TAIL) > 0 else "last iterate"])
 
 
 def _planned_cell(table: Table, name: str, epsilon: float) -> str:
@@ -137,8 +138,8 @@ def _adult_rows(table: Table, sight: Sight) -> list[str]:
         lines.append(
             _adult_row(table, name, name, entry_of(name).sight, _setting_cell(table, name, at) if has_numbers else "-")
         )
-    bare = mean_at(table, metric=TRAIN, curve=adult.BARE)
-    error = mean_at(table, metric=ERROR, curve=adult.BARE)
+    bare = mean_at(table, metric=TRAIN, curve=BARE)
+    error = mean_at(table, metric=ERROR, curve=BARE)
     lines.append("| non-private | | " + " | ".join([f"{bare:.4f}"] * len(budgets)) + f" | {error:.4f} | - | - |")
     return lines
 

@@ -29,7 +29,7 @@ EPSILONS = (0.1, 0.5, 1.0, 5.0, 10.0)
 DELTA = 1e-5
 ERROR, CERTIFIED_EPS, ROUND_COUNT, PENALTY = "relative error of the release", "certified eps", "rounds", "rho"
 SECONDS, IS_LIMIT = "processor seconds a run", "limit: rounds"
-MOST_ROUNDS = 8192
+MOST_ROUNDS = 4096
 GAIN = 0.02
 """Part of the error that twice the rounds must save to be chosen."""
 
