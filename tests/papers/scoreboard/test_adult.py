@@ -1,18 +1,19 @@
 """The scoreboard on Adult at toy size: who is on it, without a ridge, within the budget, and the product untuned."""
 
-import inspect
-
 import numpy as np
 import pytest
 
 from dpadmm import PrivateLogisticRegression
+from dpadmm.estimators import SimulatedNoiseWarning
+from dpadmm.noise import SimulatedSampler
 from dpadmm.papers.reproduction.figure import Order, Size
-from dpadmm.papers.scoreboard import planned
 from dpadmm.papers.scoreboard.adult import GROUPS
 from dpadmm.papers.scoreboard.bout import Bout, Choice
 from dpadmm.papers.scoreboard.entries import BATCH, ENTRIES, RIDGES, Sight, entry_of
 from dpadmm.papers.scoreboard.measured import optimum
-from dpadmm.papers.scoreboard.rows import DELTA, SILOS, board
+from dpadmm.papers.scoreboard.planned import Read, default_plan, row_losses
+from dpadmm.papers.scoreboard.rows import DELTA, PUBLIC, SILOS, board
+from dpadmm.planning.plan import carry_out
 from dpadmm.privacy.curves import m_of
 
 TOY = Order(Size.TOY)
@@ -73,24 +74,19 @@ def test_batches_end_with_the_records_of_a_silo_and_the_choice_says_so():
 
 
 @pytest.mark.parametrize("sight", Sight)
-def test_the_product_is_fitted_by_its_defaults(monkeypatch, sight):
-    """Whatever is not a public fact stays as the estimator has it."""
-    asked = {}
-
-    class Fitted:
-        def fit(self, *rows, groups):
-            asked["groups"] = groups
-            return self
-
-    def recorded(*positional, **named):
-        asked.update(inspect.signature(PrivateLogisticRegression).bind(*positional, **named).arguments)
-        return Fitted()
-
-    monkeypatch.setattr(planned, "PrivateLogisticRegression", recorded)
-    data = board(TOY)
-    planned.fitted(data, sight, 0.5, 3)
-    assert set(asked) == {"epsilon", "delta", "schema", "view", "random_state", "groups"}
-    assert (asked["epsilon"], asked["delta"]) == (0.5, DELTA)
-    assert asked["view"] == {Sight.MESSAGES: "eavesdropper", Sight.RELEASE: "public"}[sight]
+def test_the_product_is_what_an_estimator_gives_that_is_told_no_more(sight):
+    """Epsilon, delta, schema and view, and the seed of the noise: the same plan, and the same loss of every row."""
+    data, view = board(TOY), {Sight.MESSAGES: "eavesdropper", Sight.RELEASE: "public"}[sight]
+    asked = PrivateLogisticRegression(5.0, DELTA, schema=PUBLIC, view=view, random_state=3)
+    labels = data.train_table[PUBLIC.label.name]
+    with pytest.warns(SimulatedNoiseWarning):
+        model = asked.fit(data.train_table, labels, groups=data.silo_of_train)
+    read = Read.of(data)
+    made = default_plan(read.silos.sizes, sight, 5.0)
+    assert made.as_json() == model.plan_.as_json()
+    done = carry_out(made, read.silos, SimulatedSampler(3), progress=False)
+    positive = model.predict_proba(data.train_table)[:, 1]
+    right = np.where(data.train.data.labels > 0, positive, 1 - positive)
+    np.testing.assert_allclose(row_losses(done, read.train), -np.log(right), rtol=1e-6)
     silos = data.train.silos(SILOS)
-    assert [np.sum(asked["groups"] == silo) for silo in range(SILOS)] == silos.sizes.tolist()
+    assert read.silos.sizes == tuple(silos.sizes.tolist())

@@ -33,10 +33,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib", "
 PIXELS_PER_INCH = 110
 _HERE = "dpadmm.papers"
 _DRAWING = ("style", "output", "pages")
-_ROOMS = (
-    "algorithms", "datasets", "estimators", "networks", "noise", "planning", "privacy", "problems", "reporting",
-    "solvers",
-)  # fmt: skip
+_ROOMS = ("algorithms", "datasets", "networks", "noise", "planning", "privacy", "problems", "solvers")
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:

@@ -55,15 +55,15 @@ class RoundKind(Enum):
     OTHER = "neither"
 
 
-_ONE_ROUND, _NO_MORE_ROUNDS = "one round", f"no more than {MOST_ROUNDS} rounds are tried"
 _ALL_RECORDS = "as many records as there are"
 
 
-def _rounds(*first: int) -> Knob:
-    return Knob("rounds", 8, first, 1, MOST_ROUNDS, (_ONE_ROUND, _NO_MORE_ROUNDS), is_work=True)
+def _rounds(*first: int, most: int = MOST_ROUNDS) -> Knob:
+    return Knob("rounds", 8, first, 1, most, ("one round", f"no more than {most} rounds are tried"), is_work=True)
 
 
 FEW, SOME, MANY = _rounds(0, 2), _rounds(2, 4), _rounds(4, 6)
+LOOPS = _rounds(0, 2, most=64)  # a round has ten inner steps
 ONCE = Knob("rounds", 1, least=1, most=1)
 ETA, RHO = (Knob(name, 2e-3, (-2, 0, 2)) for name in ("eta", "rho"))
 GAMMA = Knob("gamma", 128.0, (-2, 0, 2))
@@ -172,7 +172,7 @@ ENTRIES: tuple[ScoreboardEntry, ...] = (
     ScoreboardEntry(RADMM, _ADMM, (ETA,), lambda eta: RADMM(eta, gamma=0.2 * eta), FEW, equal),
     ScoreboardEntry(DPDGD, _GRADIENT, (STEP,), _dp_dgd, MANY, equal, Family.GAUSSIAN),
     ScoreboardEntry(LinearisedADMM, _ADMM, (STEP,), lambda step: LinearisedADMM(1e-3, step=step), MANY, equal),
-    ScoreboardEntry(PSADMM, _ADMM, (RHO, INNER_STEP, BATCH), _ps_admm, FEW, equal),
+    ScoreboardEntry(PSADMM, _ADMM, (RHO, INNER_STEP, BATCH), _ps_admm, LOOPS, equal),
     ScoreboardEntry(DPGD, _GRADIENT, (STEP,), DPGD, MANY, average),
     ScoreboardEntry(DPSGD, _GRADIENT, (STEP, BATCH), _dp_sgd, MANY, average),
     ScoreboardEntry(FederatedADMM, _ADMM, (GAMMA,), FederatedADMM, SOME, average),
