@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 import centred
 import dpadmm
+import evaluation
 import experiment
 import federation
 import joining
@@ -35,6 +36,7 @@ PARTS = {
     "joining": joining,
     "screening": screening,
     "starts": starts,
+    "evaluation": evaluation,
 }
 
 

@@ -13,7 +13,7 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("do
 # Long commands that have tests, or runs, of their own; those of pip are in test_install.py.
 ELSEWHERE = ("make ", "pre-commit ", "pip ")
 # These pages are one session each, run from top to bottom in tests/cli: test_documentation.py, test_quickstart.py.
-SESSIONS = ("command-line.md", "quickstart.md", "tables.md")
+SESSIONS = ("command-line.md", "persons.md", "quickstart.md", "tables.md")
 ROOMS = ("src", "tests", "examples", "benchmarks")
 
 

@@ -718,7 +718,7 @@ def misplaced() -> dict[str, Any]:
 
 SETTINGS = (
     *("epsilon", "delta", "alpha", "l1_ratio", "fit_intercept", "feature_bounds", "row_norm", "unit", "view"),
-    *("algorithm", "topology", "max_records_per_person", "max_silos_per_person", "random_state"),
+    *("algorithm", "topology", "max_records_per_person", "max_silos_per_person", "keep", "random_state"),
 )
 OWN_SETTINGS = (
     (PrivateLogisticRegression, "classes"),
@@ -738,7 +738,10 @@ def test_data_given_as_a_setting_are_not_shown(book: Ledger, name: str) -> None:
         target = T if kind is PrivateLinearRegression else Y
         heard = heard_from(lambda k=kind, o={**ledger, setting: value}, t=target: build(k, **o).fit(X, t))
         assert marks_in(heard) == [], (kind.__name__, setting)
-    heard = heard_from(lambda: build(PrivateLogisticRegression, ledger=book).fit(X, Y, groups=value))
+    for whose in ("groups", "persons"):
+        heard = heard_from(lambda w=whose: build(PrivateLogisticRegression, ledger=book).fit(X, Y, **{w: value}))
+        assert marks_in(heard) == []
+    heard = heard_from(lambda: build(PrivateLogisticRegression).fit(X, Y, persons=value))
     assert marks_in(heard) == []
     for setting in ("epsilon", "delta", "silo_epsilon"):
         assert marks_in(heard_from(lambda s=setting: Budget(**{"epsilon": 1.0, "delta": 1e-6, s: value}))) == []

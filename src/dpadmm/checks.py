@@ -1,6 +1,8 @@
 """Checks of plain numbers and words at the door; each raises `InputError` and returns the value it checked."""
 
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import Enum
 from numbers import Real
 from typing import Any, TypeVar
@@ -43,6 +45,16 @@ def _digits(value: Real) -> str:
         return f"{value!r:.{_LONGEST}}"
     except ValueError:
         return f"{type(value).__name__} of thousands of digits"
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """Return the question whether a similar word was meant, to be put after an error; nothing where none is similar.
+
+    >>> nearest("p_admm", ["p-admm", "r-admm"]), nearest("lasso", ["ring", "star"])
+    (" Did you mean 'p-admm'?", '')
+    """
+    found = get_close_matches(word, list(known), n=1) if isinstance(word, str) else []
+    return f" Did you mean {found[0]!r}?" if found else ""
 
 
 def finite(name: str, value: object) -> float:
@@ -99,5 +111,6 @@ def member(name: str, value: Any, kind: type[Word]) -> Word:
         return value
     known = {each.value: each for each in kind}
     if not isinstance(value, str) or value not in known:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {shown(value)}.")
+        listed = ", ".join(map(repr, known))
+        raise InputError(f"{name} must be one of {listed}, got {shown(value)}.{nearest(value, known)}")
     return known[value]

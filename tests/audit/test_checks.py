@@ -135,9 +135,10 @@ class TestBrokenBuilds:
     def test_sizes_that_are_used_again(self):
         """Signs alone are fresh: whoever knows a size knows the noise up to its sign."""
         rng = np.random.default_rng(0)
+        first, _, other = (release.level for release in TWENTY.plan(STANDARD).through(1))
 
-        def resigned(draw, noise):  # both ends of the path have noise of the same scale
-            last = np.abs(noise[:1]) * rng.choice([-1.0, 1.0], noise[:1].shape)
+        def resigned(draw, noise):
+            last = np.abs(noise[:1]) * rng.choice([-1.0, 1.0], noise[:1].shape) * (other / first)
             return np.concatenate([noise[:-1], last])
 
         assert found(TWENTY, sampler=Altered(resigned)) == {Check.INDEPENDENCE}

@@ -99,14 +99,14 @@ def test_a_plan_for_another_number_of_columns(monkeypatch):
 
 def test_every_record_counted_twice(monkeypatch):
     right = ProfileForm.counts
-    monkeypatch.setattr(ProfileForm, "counts", lambda form, cells, blank: 2 * right(form, cells, blank))
+    monkeypatch.setattr(ProfileForm, "counts", lambda *rows: 2 * right(*rows))
     assert is_caught(attacked(HEADLINE))
 
 
 def test_categories_counted_in_full(monkeypatch):
     right = ProfileForm.counts
     whole = np.where(ProfileForm(SCHEMA.columns).weights < 1, 2.0, 1.0)
-    monkeypatch.setattr(ProfileForm, "counts", lambda form, cells, blank: whole * right(form, cells, blank))
+    monkeypatch.setattr(ProfileForm, "counts", lambda *rows: whole * right(*rows))
     assert is_caught(attacked(HEADLINE, runs=40_000))
 
 
@@ -114,7 +114,7 @@ def test_the_anchor_counted_in_two_bins(monkeypatch):
     """A value of 0 in the bin of its own and in the interval beside it."""
     right = ProfileForm.counts
 
-    def twice(form, cells, blank):
+    def twice(form, cells, blank, row_weights=None):
         extra = []
         for bins, found in zip(form.bins, cells, strict=True):
             again = np.zeros(bins.number)
@@ -133,7 +133,7 @@ def test_missing_cells_in_an_extra_column(monkeypatch):
     """Missing cells are counted as the value that stands for them, and once more in a column about missing cells."""
     right = ProfileForm.counts
 
-    def beside(form, cells, blank):
+    def beside(form, cells, blank, row_weights=None):
         filled = [replace(one, missing=np.zeros_like(one.missing), codes=np.maximum(one.codes, 0)) for one in cells]
         flags = [[np.sum(~one.missing), np.sum(one.missing)] for one in cells]
         return np.concatenate([right(form, filled, blank), np.concatenate(flags).astype(float)])
@@ -145,7 +145,7 @@ def test_missing_cells_in_an_extra_column(monkeypatch):
 def test_cumulative_counts(monkeypatch):
     """A record in every bin up to its own."""
     right = ProfileForm.counts
-    monkeypatch.setattr(ProfileForm, "counts", lambda form, cells, blank: np.cumsum(right(form, cells, blank)))
+    monkeypatch.setattr(ProfileForm, "counts", lambda *rows: np.cumsum(right(*rows)))
     assert is_caught(attacked(SUBJECTS[1]))
 
 
@@ -153,6 +153,13 @@ def test_users_whose_rows_all_count(monkeypatch):
     right = RawSilos.counts
     monkeypatch.setattr(RawSilos, "counts", lambda rows, *, per_user: right(rows, per_user=False))
     assert is_caught(attacked(SUBJECTS[4]))
+
+
+def test_persons_whose_rows_all_count(monkeypatch):
+    """The weights of a person's rows forgotten in the profile: three rows are three counts."""
+    right = ProfileForm.counts
+    monkeypatch.setattr(ProfileForm, "counts", lambda form, cells, blank, row_weights: right(form, cells, blank))
+    assert is_caught(attacked(SUBJECTS[5]))
 
 
 def test_one_noise_that_is_meant_for_one_silo():

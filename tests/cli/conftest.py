@@ -222,7 +222,7 @@ class Programs:
     def end(process: "Process", how: int) -> int:
         """Send a signal; return the exit code."""
         process.popen.send_signal(how)
-        return process.popen.wait(30)
+        return process.popen.wait(120)
 
     def stop(self) -> None:
         """End all that was started."""

@@ -184,3 +184,77 @@ def test_what_the_ledger_assumes_is_not_asked_again(cli, study, tmp_path):
     with Ledger.open(ledger) as book:
         assert (book.protection.silos_per_person, book.protection.records_per_person) == (2, 3)
         assert len(book.statement().silos) == 2
+
+
+SPEND = ("--epsilon", "1", "--delta", "1e-5")
+
+
+def test_an_evaluation_is_bought_once_and_asked_again_for_nothing(cli, study, copy):
+    model, ledger = copy
+    plot, kept = model.with_name("curves.png"), model.with_name("model.evaluation.json")
+    said = cli.ask("evaluate", str(model), *study.files, *SPEND, "--ledger", str(ledger), "--plot", str(plot))
+    assert said["evaluation"] == str(kept)
+    assert plot.read_bytes()[:4] == b"\x89PNG"
+    figures = said["figures"]
+    low, high = figures["roc_auc"]["noise_interval"]
+    assert low <= figures["roc_auc"]["value"] <= high
+    assert figures["confusion"]["accuracy"]["value"] == said["value"]
+    assert {each["score"] for each in said["others"]} == {"AUC", "log-loss"}
+    assert figures["calibration"][0]["low"] == 0.0
+    books = ledger.read_bytes()
+    again = cli.ask("evaluate", str(model), "--from", str(kept), "--threshold", "0.3")
+    assert ledger.read_bytes() == books
+    assert again["epsilon"] == 0.0
+    assert again["figures"]["roc_auc"] == figures["roc_auc"]
+    assert again["figures"]["confusion"]["threshold"] == 0.3
+    assert again["figures"]["confusion"]["accuracy"] != figures["confusion"]["accuracy"]
+    assert cli.run("report", str(model)).exit_code == 0
+    assert "With it: AUC" in model.with_suffix(".html").read_text()
+
+
+def test_groups_are_paid_for_together_and_the_table_fits_80_columns(cli, study, copy, monkeypatch):
+    model, _ = copy
+    monkeypatch.chdir(model.parent)
+    words = ("evaluate", "model.json", *study.files, "--epsilon", "9", "--delta", "1e-5", "--by", "sex")
+    said = cli.ask(*words)
+    assert said["epsilon"] <= 9.0
+    assert set(said["figures"]["groups"]) == {"F", "M"}
+    shown = cli.run(*words).stdout
+    assert "Kept in model.evaluation-2.json" in shown
+    for part in ("sex = F", "sex = M", "AUC", "log-loss", "precision at 0.5", "true positives", "mean 0."):
+        assert part in shown
+    assert max(map(len, shown.splitlines()[:-1])) <= 80  # the last line tells where a ledger is to be had
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (f"{' '.join(SPEND)} --by age", "whose values the schema lists (sex)"),
+        (f"{' '.join(SPEND)} --plot curves.gif", ".svg or .png"),
+        (f"{' '.join(SPEND)} --out model.json --no-record", "is a file that this command reads"),
+        (f"{' '.join(SPEND)} --out new.txt", "must end in .json"),
+        (f"{' '.join(SPEND)} --threshold 1", "--threshold"),
+        ("--public test --declare published --by sex", "bought with --epsilon"),
+        ("--from other.json", "leave data, budgets"),
+    ],
+)
+def test_questions_that_have_no_answer_are_refused_before_anything_is_spent(
+    cli, study, copy, monkeypatch, words, message
+):
+    model, _ = copy
+    monkeypatch.chdir(model.parent)
+    before = {each.name: each.read_bytes() for each in model.parent.iterdir()}
+    result = cli.run("evaluate", "model.json", *study.files, *words.split())
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert {each.name: each.read_bytes() for each in model.parent.iterdir()} == before
+
+
+def test_an_evaluation_of_another_model_is_refused(cli, study, copy):
+    model, _ = copy
+    said = cli.ask("evaluate", str(model), *study.files, *SPEND)
+    made = ReleasedModel.load(model)
+    replace(made, run="another").save(model)
+    refused = cli.run("evaluate", str(model), "--from", said["evaluation"])
+    assert refused.exit_code == 2
+    assert "another model" in refused.stderr

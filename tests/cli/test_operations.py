@@ -128,7 +128,7 @@ def test_a_screen_that_is_watched_ends_with_ctrl_c(federation, programs, words):
     while b"Serving   NO" not in shown:
         shown += os.read(ours, 65536)
     watching.send_signal(signal.SIGINT)
-    assert watching.wait(30) == 0
+    assert watching.wait(120) == 0
     os.close(ours)
 
 

@@ -1,5 +1,5 @@
-"""docs/quickstart.md and docs/tables.md are run as one session each: files are written, commands run, and what is
-printed there is printed.
+"""docs/quickstart.md, docs/tables.md and docs/persons.md are run as one session each: files are written, commands run,
+and what is printed there is printed.
 
 A command followed by a line that starts with `Error:` must be refused with exit code 2; every other one must succeed.
 Each line shown after a command must begin a line of its output, list marks aside.
@@ -30,8 +30,8 @@ def check_step(cli, command: str, shown: list[str]) -> None:
         assert any(each.startswith(line) for each in printed), f"{command}\n{line}\n{result.output}"
 
 
-def run_session(cli, page: str) -> list[str]:
-    """Run a page from top to bottom, here; return its commands."""
+def run_session(cli, page: str) -> tuple[list[str], dict[str, object]]:
+    """Run a page from top to bottom, here; return its commands, and Python's names."""
     ran, names = [], dict[str, object]()
     for language, title, content in BLOCK.findall(page):
         if language == "json":
@@ -42,12 +42,23 @@ def run_session(cli, page: str) -> list[str]:
             for command, shown in steps(content):
                 check_step(cli, command, shown)
                 ran.append(command)
-    return ran
+    return ran, names
+
+
+def test_several_visits_of_a_patient(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran, names = run_session(cli, (DOCS / "persons.md").read_text())
+    assert len(ran) <= 6  # from the file to its report in fewer still
+    report = (tmp_path / "report.html").read_text()
+    assert "every person with all their rows" in report
+    assert not re.search(rf"(?<![\d.]){len(names['rows'])}(?![\d.])", report)  # how many rows there are is secret
+    assert names["model"].privacy_.certified <= 1.0
+    assert not (tmp_path / "other.json").exists()
 
 
 def test_the_session(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert len(run_session(cli, (DOCS / "quickstart.md").read_text())) >= 10
+    assert len(run_session(cli, (DOCS / "quickstart.md").read_text())[0]) >= 10
     assert "<svg" in (tmp_path / "report.html").read_text()
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 601
     assert not (tmp_path / "another.json").exists()
@@ -58,7 +69,7 @@ def test_three_kinds_of_table_go_from_file_to_report_in_six_commands(cli, tmp_pa
     page = (DOCS / "tables.md").read_text()
     if "--person" not in cli.run("fit", "--help").stdout:  # visits are then counted one by one
         page = page.replace("--person patient", "--records-per-person 4")
-    ran = run_session(cli, page)
+    ran, _ = run_session(cli, page)
     for kind, end in (("accounts", "csv"), ("heart", "data"), ("visits", "csv")):
         own = [command for command in ran if f"{kind}.{end}" in command]
         assert 3 <= len(own) <= 6

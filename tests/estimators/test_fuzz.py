@@ -38,6 +38,7 @@ BAD = {
     "topology": ("mesh", 7, "ring", [(0, 1)]),  # a ring needs silos
     "max_records_per_person": (0, -1, 1.5, "1", np.nan),
     "max_silos_per_person": (0, 2, 1.5, "1"),  # two silos, but there is one
+    "keep": (0, -1, 1.5, "2", [1], 2),  # the last needs persons
     "ledger": (5, object(), ["a"]),
     "random_state": (-1, 1.5, "seed", True, np.random.default_rng(0)),
 }

@@ -33,6 +33,7 @@ from dpadmm.estimators import (
     private_accuracy,
 )
 from dpadmm.estimators.data import TrainingRows, labelled
+from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.wishes import TableRules
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel
@@ -153,7 +154,7 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
     def estimator():
         model = PrivateLogisticRegression(1.0, 1e-5, schema=schema, **words)
         rules = TableRules.of(model.get_params(deep=False))
-        rows = TrainingRows.of_table(rules, labelled(model, table[["ward"]], table["sick"], "sick"), None)
+        rows = TrainingRows.of_table(rules, labelled(model, table[["ward"]], table["sick"], "sick"), Owners())
         [silos] = rows.raw.silos(encoding)
         return silos.features, rows.raw.labels[0][0]
 

@@ -426,7 +426,7 @@ def test_a_silo_that_waits_for_letters_is_not_disturbed(federation, waiting):
             assert not poll.done()
             assert federation.north.certificate.read_bytes() == certificate
             service.post._boxes[0].send(key, silo.key.seal(b"a letter"))
-            waiter.join(30)
+            waiter.join(120)
             assert letters == [silo.key.seal(b"a letter")]
 
 

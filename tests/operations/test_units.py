@@ -176,7 +176,7 @@ def test_the_program_starts_by_it(awkward, tmp_path):
 
         wait_until(lambda: "the coordinator cannot be reached" in process.tail(), 60.0, "the silo to dial")
         process.popen.send_signal(getattr(signal, told["KillSignal"][0]))
-        assert process.popen.wait(30) == 0
+        assert process.popen.wait(120) == 0
     assert "silo 'north' ends" in process.tail()
 
 

@@ -95,8 +95,10 @@ def test_csr_slope_sum(loss, columns):
     dense[6] = 1.0
     rows, shifts, w = sparse.csr_array(dense), rng.normal(size=700), rng.normal(size=(11, columns))
     parts = (rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data, shifts)
+    counted = rng.uniform(0.1, 1.0, 700)
     for first, last in ((3, 700), (0, 1), (5, 6), (17, 17)):
-        found = kernels.csr_slope_sum(*parts, first, last, w, loss.form.numbers, loss.form.is_logistic)
-        part = dense[first:last]
-        expected = part.T @ loss.slope(part @ w - shifts[first:last, None])
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+        for weights in (np.empty(0), counted):
+            found = kernels.csr_slope_sum(*parts, weights, first, last, w, loss.form.numbers, loss.form.is_logistic)
+            part = dense[first:last] if weights.size == 0 else weights[first:last, None] * dense[first:last]
+            expected = part.T @ loss.slope(dense[first:last] @ w - shifts[first:last, None])
+            np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)

@@ -84,7 +84,7 @@ def test_a_column_has_the_same_bits_in_any_batch(loss):
     """Tiles of sixteen and of four, filled or not: what is kept between solves rests on it."""
     rng = np.random.default_rng(2)
     rows = sparse.random_array((90, 13), density=0.5, rng=rng, format="csr")
-    task = (rows.indptr, rows.indices, rows.data, rng.normal(size=90), 3, 88)
+    task = (rows.indptr, rows.indices, rows.data, rng.normal(size=90), rng.uniform(0.2, 1.0, 90), 3, 88)
     form, w = loss.form, rng.normal(size=(13, 50))
     whole = kernels.csr_slope_sum(*task, w, form.numbers, form.is_logistic)
     for chosen in ([7], [49], range(4), range(30, 35), range(3, 12), range(17, 0, -1), rng.permutation(50)):

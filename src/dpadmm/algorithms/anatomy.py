@@ -24,6 +24,7 @@ from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.solvers.solution import Solution, Solver, Subproblem, prepare
+from dpadmm.solvers.watched import prepare_release
 
 MESSAGE = Slot("message")
 BROADCAST = Slot("broadcast")
@@ -49,14 +50,17 @@ class Agents:
     seats: Ints | None = None
 
     @classmethod
-    def of(cls, problem: Problem, network: Network | None, tolerance: float, threads: int) -> "Agents":
-        """Seat all agents of a problem."""
+    def of(
+        cls, problem: Problem, network: Network | None, tolerance: float, threads: int, *, is_release: bool = False
+    ) -> "Agents":
+        """Seat all agents of a problem; in a release, whether a solve fails must not depend on the records."""
+        prepared = prepare_release if is_release else prepare
         degrees = network.degrees if network is not None else np.zeros(problem.n_agents, dtype=np.int64)
         return cls(
             functions=problem.functions,
             weights=problem.weights,
             regulariser=problem.regulariser,
-            solver=prepare(problem.functions, problem.weights, tolerance, threads),
+            solver=prepared(problem.functions, problem.weights, tolerance, threads),
             index=np.arange(problem.n_agents),
             degrees=np.asarray(degrees),
             number=problem.n_agents,

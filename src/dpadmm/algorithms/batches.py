@@ -152,18 +152,23 @@ def _kernels() -> tuple[ModuleType, ModuleType]:
 def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
     if not isinstance(functions, EmpiricalRisk) or not functions.silos.is_sparse:
         return functions.gradient(x)
-    rows, shifts, offsets = functions.rows, functions.shifts, functions.silos.offsets
+    rows, shifts = functions.rows, functions.shifts
     passes, _ = _kernels()
     out = np.empty_like(x)
     for i in range(functions.n_agents):
-        part = slice(int(offsets[i]), int(offsets[i + 1]))
-        out[i] = passes.slope_sum(rows, shifts, part, x[i], functions.loss.form) / functions.sizes[i]
+        part = functions.part(i)
+        total = passes.slope_sum(rows, shifts, part, x[i], functions.loss.form, functions.silos.weights)
+        out[i] = total / functions.sizes[i]
     return out + functions.mu * x
 
 
 def _check_records(functions: LocalFunctions) -> None:
     if not isinstance(functions, EmpiricalRisk | PublicFunctions):
         raise InputError(f"{type(functions).__name__} has no records to draw batches from. Use an empirical risk.")
+    if isinstance(functions, EmpiricalRisk) and functions.has_people:
+        raise InputError(
+            "Batches draw rows one by one, not persons with all their rows. Use noisy-gradients or p-admm."
+        )
 
 
 def _sums(

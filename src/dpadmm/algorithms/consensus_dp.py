@@ -108,7 +108,7 @@ class ConsensusDPADMM(ConsensusADMM):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """The first broadcast, and three."""
-        method, pulled = cls(rho=1.0), neighbours.saturated(3, records=2)
+        method, pulled = cls(rho=1.0), neighbours.saturated(3, records=2, at=2)
         return (
             WorstCase(neighbours.PULLED, method, pulled, 1),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2), 1),
@@ -148,7 +148,7 @@ class GaussianConsensusADMM(ConsensusDPADMM):
         method = cls(rho=1.0)
         shifted = replace(method, neighbours=LinearTermsDiffer(1.0))
         return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(3, records=2), 1),
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(3, records=2, at=2), 1),
             WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
             WorstCase("an agent's linear term (quadratics)", shifted, neighbours.shifted_quadratics(), 5),
         )

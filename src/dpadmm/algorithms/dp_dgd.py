@@ -16,7 +16,7 @@ from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.decentralised import GraphMethod, zeros
 from dpadmm.algorithms.gradient_method import refuse_all_but_ridge
-from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -60,6 +60,7 @@ class DPDGD(GraphMethod):
         certificate="C9",
         noise=(Family.COORDINATE,),
         noised="the sent model",
+        units=ROWS,
         free=frozenset({"noise_decay", "degree", "mu"}),
         is_federated=False,
     )

@@ -12,7 +12,7 @@ import numpy as np
 from dpadmm.algorithms.anatomy import MESSAGE, Agents
 from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
-from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import full_gradient
 from dpadmm.problems import neighbours
@@ -38,6 +38,7 @@ class DPGD(GradientMethod):
         topology=Topology.STAR,
         certificate="C9",
         noised="a silo's gradient",
+        units=ROWS,
         free=frozenset({"step", "power", "mu"}),
         takes_any_regulariser=True,
         longest_step=1.9,
@@ -58,7 +59,7 @@ class DPGD(GradientMethod):
         """A Huber regression, and a margin loss."""
         method = cls(step=0.1)
         return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
         )
 

@@ -13,7 +13,7 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.consensus import ConsensusADMM, StarState
-from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -47,6 +47,7 @@ class LinearisedADMM(ConsensusADMM):
         topology=Topology.STAR,
         certificate="C9",
         noised="the sent model",
+        units=ROWS,
         free=frozenset({"mu"}),
         takes_any_regulariser=True,
         is_federated=False,
@@ -94,7 +95,7 @@ class LinearisedADMM(ConsensusADMM):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """The linearisation is taken at a noisy model."""
-        return (WorstCase(neighbours.PULLED, cls(rho=1.0, step=0.5), neighbours.saturated(2, records=2), 5),)
+        return (WorstCase(neighbours.PULLED, cls(rho=1.0, step=0.5), neighbours.saturated(2, records=2, at=1), 5),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""

@@ -111,7 +111,7 @@ class MADMM(GraphMethod):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Penalties that grow."""
-        return (WorstCase(neighbours.PULLED, cls(eta=50.0, growth=1.1), neighbours.saturated(records=2), 2),)
+        return (WorstCase(neighbours.PULLED, cls(eta=50.0, growth=1.1), neighbours.saturated(records=2, at=1), 2),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, each with its own penalty."""

@@ -100,11 +100,21 @@ class Setting:
             records_per_person=self.protection.records_per_person,
             silos_per_person=self.protection.silos_per_person,
             relation=self.protection.relation,
+            unit=row_unit(self.protection),
         )
 
     def degree(self, agent: int) -> int:
         """Return the number of an agent's neighbours."""
         return int(self.graph.degrees[agent])
+
+
+ROWS = frozenset({Unit.RECORD, Unit.PERSON})
+"""The units of methods that read rows through sums of gradients, whose bound a person with several rows keeps (C1)."""
+
+
+def row_unit(protection: Protection) -> Unit:
+    """Return what the bounds on rows are about: persons, where these are protected, else records."""
+    return Unit.PERSON if protection.unit is Unit.PERSON else Unit.RECORD
 
 
 class Private(Protocol):

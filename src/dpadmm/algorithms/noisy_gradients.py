@@ -15,7 +15,7 @@ from dpadmm import checks
 from dpadmm.algorithms.anatomy import BROADCAST, Agents, NoiseHook, Residuals
 from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.fixed_point.blocks import check_unit
-from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Method, Setting, Topology, WorstCase
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -42,7 +42,7 @@ class NoisyGradients(Method):
     ----------
     step: > 0; without noise it converges up to `1/(sum_i w_i L)`.
     momentum: part of the last movement that is repeated, in [0, 1); 0 is plain descent.
-    unit: whom the noise is calibrated for, record or user.
+    unit: whom the noise is calibrated for: record (or person, if the setting protects persons) or user.
 
     Guarantees: C9. A person moves the sum by at most `2 G w_i r/n_i` in each of their silos, which add up, and by half
     of that where records are added or removed and the n_i are nominal; Gaussian noise composes exactly (C0). Against
@@ -59,7 +59,7 @@ class NoisyGradients(Method):
         trusts_coordinator=True,
         is_sum=True,
         hides_alone=True,
-        units=frozenset({Unit.RECORD, Unit.USER}),
+        units=ROWS | {Unit.USER},
         relations=frozenset(Relation),
         takes_any_regulariser=True,
         longest_step=1.0,
@@ -117,15 +117,16 @@ class NoisyGradients(Method):
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A Huber regression, a margin loss, all of a user's records, and a record that is there or not."""
+        """A Huber regression, a margin loss, all of a user's records, a record that is there or not, and a person."""
         method = cls(step=0.1)
         user = neighbours.saturated(3, records=2, changed=2)
         added = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
         return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2), 5),
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
             WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
             WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
+            WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),
         )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:

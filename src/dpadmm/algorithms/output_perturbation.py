@@ -13,7 +13,7 @@ import numpy as np
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spread
 from dpadmm.algorithms.decentralised import zeros
 from dpadmm.algorithms.gradient_method import GradientState, refuse_all_but_ridge
-from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Method, Setting, Topology, WorstCase
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -46,6 +46,7 @@ class OutputPerturbation(Method):
         topology=Topology.ALONE,
         certificate="C9",
         noised="a silo's own solution",
+        units=ROWS,
         needs_ridge=True,
         is_federated=False,
     )
@@ -105,7 +106,7 @@ class OutputPerturbation(Method):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Gaussian noise, and pure."""
-        pair, pure = neighbours.saturated(2, records=2, mu=0.1), cls(Family.SPHERICAL)
+        pair, pure = neighbours.saturated(2, records=2, mu=0.1, at=1), cls(Family.SPHERICAL)
         return (
             WorstCase(neighbours.PULLED, cls(), pair, 1),
             WorstCase(f"{neighbours.PULLED}, pure", pure, pair, 1),

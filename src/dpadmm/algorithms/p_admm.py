@@ -12,12 +12,14 @@ the place where the next solve starts, which its tolerance covers: C7.)
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+import numpy as np
+
 from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.decentralised import DecentralisedADMM, edge_penalty
-from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates import p_admm
-from dpadmm.privacy.protection import Certificate
+from dpadmm.privacy.protection import Certificate, Protection, Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.regularisers import Ridge
@@ -43,6 +45,7 @@ class PADMM(DecentralisedADMM):
         topology=Topology.GRAPH,
         certificate="C1",
         noised="the broadcast model",
+        units=ROWS,
         why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
     )
 
@@ -53,15 +56,17 @@ class PADMM(DecentralisedADMM):
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """One round, and twenty at the end of a path, under a ridge; margin losses far from their margins."""
+        """One round; twenty at the end of a path, under a ridge, of silos of all sizes; margin losses; a person."""
         method, firm = cls(eta=0.5), cls(eta=5.0)
         hinge = neighbours.misclassified(SmoothedHinge(), 4, 1e3)
-        first, second = (replace(world, regulariser=Ridge(1.0)) for world in neighbours.saturated(3, records=3))
+        uneven, weights = neighbours.saturated(3, records=3, at=2), np.array([0.25, 0.5, 1.0])
+        first, second = (replace(world, regulariser=Ridge(1.0), weights=weights) for world in uneven)
         return (
             WorstCase(neighbours.SMALLEST, method, neighbours.saturated(), 1),
             WorstCase(f"{neighbours.PULLED}, 20 rounds", method, (first, second), 20),
             WorstCase(neighbours.NEARLY_OPPOSITE, firm, neighbours.misclassified(records=4, weight=1e3), 5),
             WorstCase(neighbours.HINGE, firm, hinge, 5),
+            WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),
         )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:

@@ -160,7 +160,7 @@ class RADMM(BareRADMM):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Two noisy iterations and two free ones."""
-        return (WorstCase(neighbours.PULLED, cls(eta=50.0), neighbours.saturated(records=2), 4),)
+        return (WorstCase(neighbours.PULLED, cls(eta=50.0), neighbours.saturated(records=2, at=1), 4),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and odd iteration."""

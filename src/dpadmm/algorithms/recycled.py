@@ -25,7 +25,7 @@ from dpadmm.algorithms.decentralised import (
     revealed_gradient,
     zeros,
 )
-from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.algorithms.p_admm import gaussian_broadcasts
 from dpadmm.noise.promises import Promise
 from dpadmm.problems import neighbours
@@ -58,6 +58,7 @@ class RecycledPADMM(GraphMethod):
         topology=Topology.GRAPH,
         certificate="C1",
         noised="the broadcast model",
+        units=ROWS,
         free=frozenset({"gamma"}),
     )
 
@@ -105,7 +106,7 @@ class RecycledPADMM(GraphMethod):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Free steps in between."""
-        return (WorstCase(neighbours.PULLED, cls(eta=0.5), neighbours.saturated(records=2), 6),)
+        return (WorstCase(neighbours.PULLED, cls(eta=0.5), neighbours.saturated(records=2, at=1), 6),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and odd round."""

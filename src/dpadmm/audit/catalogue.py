@@ -3,8 +3,9 @@ the column profile that may be released before it (`dpadmm.audit.column_profile`
 
 Most pairs are Huber regressions in one dimension with a record pulled to opposite sides (`neighbours.saturated`): every
 bound of the form `2G/n_i` is then reached exactly, and what the audit leaves unexplained is the bound's own slack. The
-attack of each view follows from who talks to whom, who is trusted, and the noise. Networks are paths. Agent 0, whose
-data differ, is at an end: it has the fewest neighbours to hold it.
+attack of each view follows from who talks to whom, who is trusted, and the noise. Networks are paths. The agent whose
+data differ is at an end, where the fewest neighbours hold it: the first one, or the last one, behind silos that hold
+more records, so that nothing passes which is true of the first silo alone.
 """
 
 from collections.abc import Mapping, Sequence

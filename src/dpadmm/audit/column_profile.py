@@ -6,7 +6,7 @@ attack that finds less than the certified epsilon lacks nothing but runs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Logistic
+from dpadmm.problems.persons import PersonRows, PersonWeights
 from dpadmm.problems.problem import Problem, PublicFunctions
 
 COLUMN_PROFILE = "column-profile"
@@ -104,12 +105,14 @@ class ProfileSubject(Subject):
 def profile_subjects() -> tuple[ProfileSubject, ...]:
     """Return the profile's subjects, the headline pair first."""
     spread, user = Protection(records_per_person=3, silos_per_person=2), Protection(unit=Unit.USER)
+    person = Protection(unit=Unit.PERSON, silos_per_person=2)
     return (
         _subject("one record, all of its cells missing in one world and none in the other", _EMPTY, _FULL),
         _subject("one record, on the edges of its bins in both worlds", _AT_ANCHORS, _AT_EDGES),
         _subject("three records of a person in each of two silos", 3 * _EMPTY, 3 * _FULL, spread),
         _subject("the same, behind one noise", 3 * _EMPTY, 3 * _FULL, spread, is_pooled=True),
         _subject("a user with one row in one world and four in the other", _EMPTY, 4 * _FULL, user),
+        _subject("a person in two silos, with one row in one world and three in the other", _EMPTY, 3 * _FULL, person),
         *_insider_subjects(),
     )
 
@@ -147,14 +150,23 @@ def _subject(
 def tables(mine: Rows, instead: Rows, protection: Protection, n_silos: int = 2) -> Worlds:
     """Return two worlds of so many silos that differ in one person, who is in as many of them as protected.
 
-    A record has others beside it; a user has a silo for itself.
+    A record and a person have others beside them; a user has a silo for itself.
     """
-    others = [] if protection.unit is Unit.USER else _OTHERS
+    others, silos = [] if protection.unit is Unit.USER else _OTHERS, protection.silos_per_person
 
     def world(rows: Rows) -> RawSilos:
-        return _read([rows + others if i < protection.silos_per_person else _OTHERS for i in range(n_silos)])
+        read = _read([rows + others if i < silos else _OTHERS for i in range(n_silos)])
+        if protection.unit is not Unit.PERSON:
+            return read
+        own = [len(rows) if i < silos else 1 for i in range(n_silos)]
+        return replace(read, people=[_first_is_one(part.number, k) for part, k in zip(read.parts, own, strict=True)])
 
     return world(mine), world(instead)
+
+
+def _first_is_one(rows: int, own: int) -> PersonWeights:
+    """Return the weights of rows of which the first `own` are one person's, and every other one somebody else's."""
+    return PersonRows.of(np.maximum(np.arange(rows) - own + 1, 0)).people
 
 
 def _read(silos: Sequence[Rows]) -> RawSilos:

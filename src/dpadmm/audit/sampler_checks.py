@@ -66,19 +66,21 @@ def check_rounding(sampler: Sampler | None = None, draws: int | None = None, see
 
 
 def check_sampler(sampler: Sampler | None = None, vectors: int | None = None) -> tuple[CheckOutcome, ...]:
-    """Return scale and independence of the noise of every family, drawn for many agents and three rounds."""
+    """Return scale and independence of the noise of every family, drawn for many agents and three rounds.
+
+    Every second agent asks for twice the noise: noise of another agent would not do.
+    """
     number = VECTORS if vectors is None else vectors
     chosen = SecureSampler() if sampler is None else sampler
     found: list[CheckOutcome] = []
     for family in (_gaussian, _laplace, _spherical):
         streams = []
         for k in (1, 2, 3):
-            release, agents = family(k), np.arange(number)
+            release, louder, agents = family(k, _STD), family(k, 2 * _STD), np.arange(number)
             draw = Draw(Slot("message"), k, Recipients.of(agents, 1))
-            sent = chosen.perturb(
-                np.zeros((number, _DIMENSION, 1)), [replace(release, agent=i) for i in range(number)], draw
-            )
-            noise = sent.values[:, :, 0].T
+            asked = [replace(louder if i % 2 else release, agent=i) for i in range(number)]
+            sent = chosen.perturb(np.zeros((number, _DIMENSION, 1)), asked, draw)
+            noise = sent.values[:, :, 0].T / np.where(agents % 2, 2.0, 1.0)
             streams.append(Stream(f"round {k}", noise, size_of(release, noise), np.zeros_like(noise)))
         found.extend(check_streams(streams, _METHOD, type(release).__name__))
     return tuple(found)
@@ -91,16 +93,16 @@ def _certificate(norm: Norm = Norm.L2) -> Certificate:
     return secure_grid(bare, grid=grid_for(_STD), dimension=_DIMENSION)
 
 
-def _gaussian(k: int) -> NoisyRelease:
-    return GaussianRelease(certificate=_certificate(), noise_std=_STD, agent=0, round=k)
+def _gaussian(k: int, scale: float) -> NoisyRelease:
+    return GaussianRelease(certificate=_certificate(), noise_std=scale, agent=0, round=k)
 
 
-def _laplace(k: int) -> NoisyRelease:
-    return CoordinateLaplaceRelease(certificate=_certificate(Norm.L1), scale=_STD, agent=0, round=k)
+def _laplace(k: int, scale: float) -> NoisyRelease:
+    return CoordinateLaplaceRelease(certificate=_certificate(Norm.L1), scale=scale, agent=0, round=k)
 
 
-def _spherical(k: int) -> NoisyRelease:
-    return SphericalLaplaceRelease(certificate=_certificate(), rate=1 / _STD, agent=0, round=k)
+def _spherical(k: int, scale: float) -> NoisyRelease:
+    return SphericalLaplaceRelease(certificate=_certificate(), rate=1 / scale, agent=0, round=k)
 
 
 def _log_p(noise: Floats, tooth: Floats) -> float:

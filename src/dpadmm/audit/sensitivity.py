@@ -28,7 +28,7 @@ from dpadmm.privacy.protection import Norm, Unit
 from dpadmm.privacy.records import NoisyRelease, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber
-from dpadmm.problems.neighbours import crossing
+from dpadmm.problems.neighbours import changed_agent, crossing
 from dpadmm.problems.problem import EmpiricalRisk
 
 SCRIPTS = 120
@@ -112,7 +112,8 @@ def _scripted(subject: Subject) -> Iterator[Subject]:
     is_huber = isinstance(like.functions, EmpiricalRisk) and isinstance(like.functions.loss, Huber)
     if is_huber and like.dimension == 1 and subject.protection.relation.has_public_sizes:
         is_user = Unit.USER in {release.certificate.unit for release in subject.plan(_USUAL)}
-        pair = crossing(like, int(like.functions.sizes[0]) if is_user else 1)
+        at = changed_agent(subject.worlds)
+        pair = crossing(like, int(like.functions.sizes[at]) if is_user else 1, at)
         with suppress(InputError):  # some are made for one dimension
             check_fit(subject.algorithm, pair[0], subject.network)
             yield replace(longer, worlds=pair)

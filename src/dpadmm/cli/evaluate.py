@@ -37,8 +37,11 @@ DECLARATIONS = {
 @options.reads_tables
 def evaluate(
     model: options.ModelFile,
-    files: options.Files,
     written: "TableFormat",
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE...]", help="Tables, one per silo (or one with --split-by)."),
+    ] = None,
     public: Annotated[
         str | None,
         typer.Option(metavar="WHY", help="Declare these data public, and say why; the figure is exact and free."),
@@ -49,7 +52,7 @@ def evaluate(
             help="With --public: no row was used for training, or all rows are published. Recorded in the model file."
         ),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Private data: spend this much on one noisy figure.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Private data: spend this much, once, on all figures.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon, in (0, 1).")] = None,
     ledger: Annotated[
         Path | None,
@@ -70,33 +73,59 @@ def evaluate(
     record: Annotated[
         bool, typer.Option("--record/--no-record", help="Keep the figure in the model file, for the report.")
     ] = True,
+    threshold: Annotated[
+        float | None, typer.Option(help="Predict the positive class above this probability (else above .5).")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Also by group: a column whose values the schema lists.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw ROC and calibration curves, .svg or .png.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where the evaluation that was bought is kept, .json; else beside the model, by a new name."),
+    ] = None,
+    earlier: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Ask what was bought before: reads no data, costs nothing."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the files of --plot and --out.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Measure a model: accuracy, or for a number R^2 (public data) and mean absolute error (private data).
+    """Measure a model. Two classes: AUC, log-loss, confusion, calibration; a number: R^2 or mean absolute error.
 
     A figure computed from private records is a release of its own. So either declare the data public (--public WHY), or
-    spend --epsilon and --delta on a noisy figure, recorded in --ledger. The training records may be measured by the
+    spend --epsilon and --delta, recorded in --ledger, once for all figures of two classes: noisy counts of scores,
+    which are kept in a file; whatever is asked of it later (--from) is free. Training records may be measured by the
     second way only, with their own ledger; so --public wants a declaration (--declare), which is recorded in the model
     file and its report. With the training data's --ledger beside it, their tables are recognised and refused.
 
-    Example: dpadmm evaluate model.json new.csv --public "released by the registry" --declare held-out
+    Example: dpadmm evaluate model.json new.csv --epsilon 0.2 --delta 1e-6 --ledger new.ledger --budget 1 --by sex
     """
     with clear_failures():
+        from dpadmm.cli.evaluation import Questions, bought, keep, measurement_of, show
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line
         from dpadmm.cli.training import Books, TaskWords, protection_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import read_silos
-        from dpadmm.estimators.metrics import check_sizes
+        from dpadmm.estimators.noisy_sums import check_sizes
         from dpadmm.reporting.files import check_apart, check_writable, encode
         from dpadmm.reporting.model import ReleasedModel
 
+        asked = Questions(threshold, by, plot, out)
+        if earlier is not None:
+            if files or (public, epsilon, delta, ledger, budget, by, out) != (None,) * 7:
+                raise InputError("--from asks what was bought already: leave data, budgets, --by and --out away.")
+            asked.ask_again(model, earlier, may_replace=force, is_json=json)
+            return
         _check_basis(public, declare, epsilon, delta, ledger, budget)
-        saved = ReleasedModel.load(model)
+        saved, evaluation, paths = ReleasedModel.load(model), None, files or []
         if record:
             check_writable(model, may_replace=True)
-        check_apart({"MODEL": model if record else None}, files, ledger)
-        tables = read_silos(files, split_by, written)
+        outputs = {"MODEL": model if record else None, "--plot": plot, "--out": out}
+        check_apart(outputs, paths if record else [*paths, model], ledger)
+        asked.check(saved, is_private=public is None, may_replace=force)
+        tables = read_silos(paths, split_by, written)
         policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:
             _check_apart(saved, tables, ledger)
@@ -107,19 +136,22 @@ def evaluate(
             books.check()
             protection = protection_of(ledger, None, view, records_per_person, silos_per_person, colluders)
             check_sizes(protection)
-            words = TaskWords(
-                epsilon=epsilon or 0.0,
-                delta=delta or 0.0,
-                protection=protection,
-            )
-            found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
+            words = TaskWords(epsilon=epsilon or 0.0, delta=delta or 0.0, protection=protection)
+            if asked.fit(saved):
+                evaluation = keep(bought(saved, tables, policies, words, books, by), model, asked)
+                found = measurement_of(evaluation.figures)
+            else:
+                found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
         place = replace(saved, measurements=(*saved.measurements, found)).save(model) if record else None
-        if json:
-            print_json({"command": "evaluate", "recorded_in": place and str(place)} | encode(found))
+        head = {"command": "evaluate", "recorded_in": place and str(place)} | encode(found)
+        if evaluation is not None:
+            show(evaluation, asked, head if json else None)
+        elif json:
+            print_json(head)
         else:
             print_line(_words(found))
-            if public is None and ledger is None:
-                print_line("No ledger: nothing remembers what these data have spent. Keep one with --ledger FILE.")
+        if public is None and ledger is None and not json:
+            print_line("No ledger: nothing remembers what these data have spent. Keep one with --ledger FILE.")
 
 
 def _check_basis(
@@ -195,6 +227,7 @@ def public_measurement(model: "ReleasedModel", rows: "Screened", why: str, apart
         time=now(),
         baseline=score.baseline,
         declaration=apart,
+        others=score.others,
     )
 
 
@@ -231,5 +264,6 @@ def _private(
 def _words(found: "Measurement") -> str:
     noise = f" +- {found.uncertainty:.4f} (noise)" if found.uncertainty else ""
     base = "" if found.baseline is None else f"; the best constant answer has {found.baseline:.4f}"
+    others = "".join(f"; {each}" for each in found.others)
     cost = f", cost epsilon {found.epsilon:.4g} at delta {found.delta:.3g}" if found.epsilon else ""
-    return f"{found.score} {found.value:.4f}{noise} on {found.records} records ({found.on}){base}{cost}."
+    return f"{found.score} {found.value:.4f}{noise} on {found.records} records ({found.on}){base}{others}{cost}."

@@ -36,6 +36,8 @@ def fit(
     schema: options.SchemaFile = None,
     target: Annotated[str | None, typer.Option(help="Column to predict; must be the schema's label.")] = None,
     split_by: options.SplitBy = None,
+    person: options.PersonColumn = None,
+    keep: options.Keep = None,
     out: Annotated[Path, typer.Option(help="Model file to write, .json or .npz.", rich_help_panel=_OUTPUT)] = Path(
         "model.json"
     ),
@@ -84,7 +86,7 @@ def fit(
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.training import Books, TaskWords, Training, protection_of
+        from dpadmm.cli.training import Books, TaskWords, Training, check_person, persons_of, protection_of, unit_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.planning.task import ProfileRule
@@ -95,7 +97,9 @@ def fit(
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=protection_of(ledger, unit, view, records_per_person, silos_per_person, colluders, neighbours),
+            protection=protection_of(
+                ledger, unit_of(unit, person), view, records_per_person, silos_per_person, colluders, neighbours
+            ),
             loss=loss,
             method=method,
             topology=topology,
@@ -106,12 +110,13 @@ def fit(
         )
         filled = _schema(schema, target, files)
         check_split(split_by, filled)
+        check_person(person, keep, words.protection, filled, split_by)
         if report is not None:
             check_writable(report, may_replace=force)
         tables = read_silos(files, split_by, written)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
-        if split_by is not None and words.protection.unit is Unit.RECORD:
+        if split_by is not None and words.protection.unit is not Unit.USER:
             typer.echo(
                 f"The {len(tables)} values of {split_by!r} become the public names of the silos, in model, report "
                 "and ledger. If they are people, say --unit user: they are then numbered.",
@@ -129,6 +134,7 @@ def fit(
             may_replace=force,
             is_hopeless_allowed=anyway,
             has_progress=not json,
+            persons=None if person is None else persons_of(tables, person, keep),
         )
         _run(training, report, is_json=json)
 

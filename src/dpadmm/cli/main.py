@@ -12,6 +12,7 @@ from dpadmm.cli import (
     coordinator,
     demo,
     evaluate,
+    export,
     federate,
     fit,
     ledger,
@@ -36,7 +37,16 @@ app.add_typer(silo.app, name="silo")
 app.add_typer(coordinator.app, name="coordinator")
 app.add_typer(federate.app, name="federate")
 app.command()(audit.audit)
-for command in (fit.fit, predict.predict, evaluate.evaluate, plan.plan, report.report, demo.demo, reproduce.reproduce):
+for command in (
+    fit.fit,
+    predict.predict,
+    evaluate.evaluate,
+    export.export,
+    plan.plan,
+    report.report,
+    demo.demo,
+    reproduce.reproduce,
+):
     app.command()(command)
 
 

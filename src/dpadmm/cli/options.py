@@ -31,9 +31,10 @@ LogFile = Annotated[
     typer.Option("--log", metavar="FILE", help="Write the log there, in 5 files of 10 MB at most, not to stderr."),
 ]
 UnitWord = Annotated[
-    Literal["record", "user"] | None,
+    Literal["record", "person", "user"] | None,
     typer.Option(
-        help="Whose change is hidden: one record, or all records of a silo's user. Default: the ledger's, else record.",
+        help="Whose change is hidden: one record, a person with all their rows (see --person), or all records of a "
+        "silo's user. Default: person with --person, else the ledger's, else record.",
         rich_help_panel=_PRIVACY,
     ),
 ]
@@ -74,6 +75,23 @@ RecordsPerPerson = Annotated[
 SilosPerPerson = Annotated[
     int | None,
     typer.Option(help="Most silos with the same person. Default: the ledger's, else 1.", rich_help_panel=_PRIVACY),
+]
+PersonColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--person",
+        metavar="COLUMN",
+        help="Column that tells whose a row is, where people have several: each is protected with all their rows, "
+        "which count one together.",
+        rich_help_panel=_PRIVACY,
+    ),
+]
+Keep = Annotated[
+    int | None,
+    typer.Option(
+        help="With --person: use the first so many rows of a person in a silo; default: all. Changes no guarantee.",
+        rich_help_panel=_PRIVACY,
+    ),
 ]
 SplitBy = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Make a silo of each value of this column of the one file.")

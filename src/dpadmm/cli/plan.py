@@ -25,14 +25,16 @@ def plan(
     written: "TableFormat",
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Tables, of which only the rows are counted; needs --schema."),
+        typer.Argument(metavar="[FILE...]", help="Tables, of which only rows or persons are counted; needs --schema."),
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(help="Records of each silo, such as 228,171,113,57; instead of files.")
+        str | None,
+        typer.Option(help="Records of each silo (--unit person: persons), such as 228,171,113,57; instead of files."),
     ] = None,
     dimension: Annotated[int | None, typer.Option(help="Encoded features; instead of --schema.")] = None,
     schema: options.SchemaFile = None,
     split_by: options.SplitBy = None,
+    person: options.PersonColumn = None,
     predict: Annotated[
         Literal["classes", "number"], typer.Option(help="Without a schema: what the target is.")
     ] = "classes",
@@ -68,13 +70,15 @@ def plan(
     Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.training import TaskWords, protection_of
+        from dpadmm.cli.training import TaskWords, check_person, protection_of, unit_of
         from dpadmm.planning.task import ProfileRule
 
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
-            protection=protection_of(None, unit, view, records_per_person, silos_per_person, colluders, neighbours),
+            protection=protection_of(
+                None, unit_of(unit, person), view, records_per_person, silos_per_person, colluders, neighbours
+            ),
             loss=loss,
             method=method,
             topology=topology,
@@ -90,7 +94,11 @@ def plan(
             from dpadmm.datasets.tables import check_split
 
             check_split(split_by, Schema.load(schema))
-        counts = _sizes(files or [], sizes, split_by, nominal_records, written)
+        if sizes is None:
+            check_person(person, None, words.protection, None, split_by)
+        elif person is not None:
+            raise InputError("--person names a column of the tables; with --sizes of persons, say --unit person.")
+        counts = _sizes(files or [], sizes, split_by, person, nominal_records, written)
         task = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
@@ -118,8 +126,14 @@ def _task(
 
 
 def _sizes(
-    files: list[Path], sizes: str | None, split_by: str | None, nominal: int | None, written: "TableFormat"
+    files: list[Path],
+    sizes: str | None,
+    split_by: str | None,
+    person: str | None,
+    nominal: int | None,
+    written: "TableFormat",
 ) -> tuple[int, ...]:
+    from dpadmm.cli.training import persons_of
     from dpadmm.datasets.tables import read_silos
     from dpadmm.planning.task import nominal_sizes
 
@@ -133,6 +147,8 @@ def _sizes(
     tables = read_silos(files, split_by, written)
     if nominal is not None:
         return nominal_sizes(nominal, len(tables))
+    if person is not None:
+        return tuple(own.people.persons for own in persons_of(tables, person).rows())
     return tuple(len(table.frame) for table in tables.values())
 
 

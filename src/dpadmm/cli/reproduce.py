@@ -15,9 +15,13 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from dpadmm.papers.reproduction.figure import Order
 
+_SCOREBOARD = "scoreboard"
+
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Figures, such as p-admm/fig1.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Figures, such as p-admm/fig1; p-admm or scoreboard: all of its.")
+    ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="All figures and the scoreboard.")] = False,
     runs: Annotated[int | None, typer.Option(help="Noise runs (default: as many as the paper made).")] = None,
@@ -29,18 +33,21 @@ def reproduce(
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
     docs: Annotated[
-        Path | None, typer.Option(help="Also write the pages of this documentation folder (needs --all).")
+        Path | None, typer.Option(help="Also write the pages of this documentation folder (with --all, or scoreboard).")
     ] = None,
 ) -> None:
-    """Reproduce the papers' figures, claimed and certified side by side."""
+    """Reproduce the papers' figures, claimed and certified side by side.
+
+    Examples: dpadmm reproduce p-admm/fig1; dpadmm reproduce scoreboard --docs docs
+    """
     with clear_failures():
         if show_list:
             _show_list()
             return
         if everything == bool(names):
             raise InputError("Name the figures to reproduce, or give --all; `dpadmm reproduce --list` shows the names.")
-        if docs is not None and not everything:
-            raise InputError("The pages need every figure: give --all with --docs.")
+        if docs is not None and not everything and names != [_SCOREBOARD]:
+            raise InputError(f"The pages need every figure: give --all with --docs, or {_SCOREBOARD!r} for its alone.")
         if docs is not None and (toy or runs is not None or accounting != "both"):
             raise InputError("The pages show the papers' sizes, runs and both readings: leave out --toy and the like.")
         checks.count("--jobs", jobs)
@@ -78,6 +85,7 @@ def _run(names: list[str], order: "Order", out: Path, jobs: int, docs: Path | No
     from dpadmm.papers.race.adult import adult
     from dpadmm.papers.reproduction.pages import write_pages
     from dpadmm.papers.reproduction.registry import FIGURES
+    from dpadmm.papers.reproduction.runner import named
     from dpadmm.papers.reproduction.runner import reproduce as compute
 
     if docs is not None and adult(order).is_invented:
@@ -87,7 +95,7 @@ def _run(names: list[str], order: "Order", out: Path, jobs: int, docs: Path | No
         if file.suffix == ".md":
             typer.echo(f"{file.parent}: {file.name}, plots, numbers, settings")
     if docs is not None:
-        write_pages(out, docs)
+        write_pages(out, docs, named(names or list(FIGURES)))
         typer.echo(f"{docs}: scoreboard.md and reproduction/ written")
     typer.echo(
         f"{outcome.computed} parts computed, {outcome.found} found finished; {outcome.wall_seconds:.0f} s "

@@ -13,11 +13,14 @@ from dpadmm.datasets.cells import Screened
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import SiloTable
 from dpadmm.errors import InputError
-from dpadmm.estimators.metrics import PrivateScore, ScoresRowsAlone, private_absolute_error, private_accuracy
+from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
+from dpadmm.estimators.noisy_sums import ScoresRowsAlone
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.losses import log_loss_of
 from dpadmm.problems.rows import stacked
+from dpadmm.reporting.measurement import OtherFigure
 from dpadmm.reporting.model import ReleasedModel
 
 
@@ -42,11 +45,12 @@ def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: 
 
 @dataclass(frozen=True)
 class ExactScore:
-    """A figure on given records, with that of the best constant answer."""
+    """A figure on given records, with that of the best constant answer, and further figures."""
 
     name: str
     value: float
     baseline: float
+    others: tuple[OtherFigure, ...] = ()
 
 
 def public_score(model: ReleasedModel, rows: Screened) -> ExactScore:
@@ -54,23 +58,37 @@ def public_score(model: ReleasedModel, rows: Screened) -> ExactScore:
     kept = ~rows.blank
     labels, found = rows.labels[kept], EncodedAnswers(model).predict(rows.features)[kept]
     if not model.schema.label.is_real:
-        most = np.unique(labels, return_counts=True)[1].max()
-        return ExactScore("accuracy", float((found == labels).mean()), float(most / len(labels)))
+        counts = np.unique(labels, return_counts=True)[1]
+        scores = model.rows.scores(model.weights, rows.features)[kept]
+        others = _ranked(model, scores, labels) if model.rows.problems == 1 and len(counts) == 2 else ()
+        return ExactScore("accuracy", float((found == labels).mean()), float(counts.max() / len(labels)), others)
     spread = float(((labels - labels.mean()) ** 2).sum())
     if spread == 0:
         raise InputError("R^2 needs labels that differ; all labels of these rows are equal.")
     return ExactScore("R^2", 1 - float(((labels - found) ** 2).sum()) / spread, 0.0)
 
 
+def _ranked(model: ReleasedModel, scores: Floats, labels: Floats) -> tuple[OtherFigure, ...]:
+    """Return AUC and, if there are probabilities, log-loss of two classes."""
+    from sklearn.metrics import roc_auc_score  # late: slow to load
+
+    linked = model.linked
+    ranks = scores[:, 0] if linked is None else linked.log_odds(scores[:, 0])
+    area = OtherFigure("AUC", float(roc_auc_score(labels, ranks)))
+    if linked is None:
+        return (area,)
+    return area, OtherFigure("log-loss", float(log_loss_of(linked, scores[:, 0], labels).mean()))
+
+
 @contextmanager
-def _without_python_words() -> Iterator[None]:
+def without_python_words() -> Iterator[None]:
     """Keep Python's words about a missing ledger off the terminal: the commands have options for it, and say so."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoLedgerWarning)
         yield
 
 
-@_without_python_words()
+@without_python_words()
 def private_score(
     model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None, groups: Ints
 ) -> tuple[str, PrivateScore]:

@@ -8,10 +8,11 @@ from pathlib import Path
 import typer
 
 from dpadmm import checks
+from dpadmm.datasets.persons import Persons
 from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.tables import SiloTable, screen_cells
+from dpadmm.datasets.tables import SiloTable, lacks, screen_cells
 from dpadmm.engines.bought import BoughtProfile, bought_profile
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.wishes import (
@@ -54,9 +55,21 @@ def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
             )
 
 
-def ledger_data(tables: Mapping[str, SiloTable]) -> tuple[SiloColumns, ...]:
-    """Return the tables as the silos that a ledger is made for: every column, used or not."""
-    return tuple(SiloColumns.of_frame(silo, table.known) for silo, table in tables.items())
+def ledger_data(tables: Mapping[str, SiloTable], persons: Persons | None = None) -> tuple[SiloColumns, ...]:
+    """Return the tables as the silos that a ledger is made for: every column, used or not, and whose the rows are."""
+    whose = [None] * len(tables) if persons is None else persons.numbers
+    pairs = zip(tables.items(), whose, strict=True)
+    return tuple(SiloColumns.of_frame(silo, table.known, numbers) for (silo, table), numbers in pairs)
+
+
+def persons_of(tables: Mapping[str, SiloTable], column: str, keep: int | None = None) -> Persons:
+    """Return whose the rows of all silos are, by a column that every table has."""
+    if keep is not None:
+        checks.count("--keep", keep)
+    for table in tables.values():
+        if column not in table.frame.columns:
+            raise InputError(f"{lacks(table.where, [column], table.frame.columns)} Give --person the right name.")
+    return Persons.of([table.frame[column] for table in tables.values()], [t.where for t in tables.values()], keep)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +140,34 @@ def protection_of(
     return protection_from(kept_in(book), unit, view, records_per_person, silos_per_person, colluders, neighbours)
 
 
+def unit_of(unit: str | None, person: str | None) -> str | None:
+    """Return the unit that the options name: a person, where a column tells whose rows are."""
+    if person is None:
+        return unit
+    if unit not in (None, Unit.PERSON.value):
+        raise InputError(f"--person protects a person with all their rows, --unit {unit} something else. Say one.")
+    return Unit.PERSON.value
+
+
+def check_person(
+    person: str | None, keep: int | None, protection: Protection, schema: Schema | None, split_by: str | None
+) -> None:
+    """Refuse persons that no column tells apart, and a column of persons that is used for something else as well."""
+    if person is None:
+        if keep is not None:
+            raise InputError("--keep counts the rows of a person: say which column tells them apart, --person COLUMN.")
+        if protection.unit is Unit.PERSON:
+            raise InputError("A person is to be protected with all their rows: say whose they are, --person COLUMN.")
+        return
+    if person == split_by:
+        raise InputError("--person and --split-by name the same column. If every silo is one person, say --unit user.")
+    if schema is not None and person in (*schema.column_names, schema.label.name):
+        raise InputError(
+            f"--person {person!r} is a column of the schema, from which the model would learn. Who a row belongs to "
+            "says nothing about others: take it out of the schema (`dpadmm schema init --leave-out COLUMN` does so)."
+        )
+
+
 def loss_of(word: str, *, is_real: bool) -> Loss:
     """Return the loss that a word names, if it fits the target."""
     losses: dict[str, Loss] = {"logistic": Logistic(), "svm": SmoothedHinge(), "huber": Huber(0.5)}
@@ -178,12 +219,14 @@ class Books:
             )
 
     @contextmanager
-    def open(self, tables: Mapping[str, SiloTable], words: TaskWords) -> Iterator[ConfirmedLedger | None]:
+    def open(
+        self, tables: Mapping[str, SiloTable], words: TaskWords, persons: Persons | None = None
+    ) -> Iterator[ConfirmedLedger | None]:
         """Yield the ledger, found to be that of these tables; a new one is created first."""
         if self.path is None:
             yield None
             return
-        data = ledger_data(tables)
+        data = ledger_data(tables, persons)
         if self.budget is not None:
             Ledger.create(
                 self.path, data, Budget(epsilon=self.budget, delta=words.delta), protection=words.protection
@@ -200,16 +243,24 @@ def prepare(
     screening: Screening,
     names: Sequence[str] | None = None,
     nominal_records: int | None = None,
+    persons: Persons | None = None,
 ) -> Prepared:
-    """Read every table; faults name file, row and column. `names`: what silos are called, where not as the tables."""
-    may_be_empty = nominal_records is not None
+    """Read every table; faults name file, row and column. `names`: what silos are called, where not as the tables.
+
+    persons: whose the rows are, where a person may have several; only the rows that are kept are read.
+    """
+    may_be_empty, used = nominal_records is not None, None if persons is None else persons.rows()
+    frames = [table.frame for table in tables.values()]
+    if used is not None:
+        frames = [frame.iloc[own.kept] for frame, own in zip(frames, used, strict=True)]
     parts = [
-        screen_cells(schema.columns, schema.label, table.frame, table.where, screening, may_be_empty=may_be_empty)
-        for table in tables.values()
+        screen_cells(schema.columns, schema.label, frame, table.where, screening, may_be_empty=may_be_empty)
+        for frame, table in zip(frames, tables.values(), strict=True)
     ]
     names = list(tables) if names is None else names
     sources = tuple(f"{name}[0]" for name in schema.column_names)  # as `SiloColumns.of_frame` has them
-    rows = RawSilos(schema, parts, [[part.labels for part in parts]], names, sources=sources)
+    people = None if used is None else [own.people for own in used]
+    rows = RawSilos(schema, parts, [[part.labels for part in parts]], names, sources=sources, people=people)
     rows = with_public_sizes(rows, nominal_records)
     return Prepared(rows, tuple(note for part in parts for note in part.notes))
 
@@ -229,7 +280,7 @@ def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Everything `fit` was asked for."""
+    """Everything `fit` was asked for. persons: whose the rows are, where a person may have several."""
 
     schema: Schema
     tables: Mapping[str, SiloTable]
@@ -242,10 +293,13 @@ class Training:
     may_replace: bool = False
     is_hopeless_allowed: bool = False
     has_progress: bool = True
+    persons: Persons | None = None
 
     def check(self) -> Prepared:
         """Check all that can be checked before planning: files, cells, places."""
         checked_suffix(self.out)
+        if self.persons is not None:
+            self.persons.check_silos(self.words.protection.silos_per_person)
         self._check_words()
         self.books.check()
         if self.books.budget is not None and self.books.budget < self.words.epsilon:
@@ -262,7 +316,8 @@ class Training:
             check_room(self.books.path)
         if self.books.budget is not None:  # a new ledger, made when everything is planned
             return self._prepared()
-        with self.books.open(self.tables, self.words) as ledger:  # other data or terms are refused before the planning
+        # Other data or terms are refused before the planning.
+        with self.books.open(self.tables, self.words, self.persons) as ledger:
             prepared = self._prepared()
             if ledger is None or not self.words.profile.is_wanted:
                 return prepared
@@ -271,7 +326,7 @@ class Training:
 
     def _prepared(self) -> Prepared:
         names = public_names(list(self.tables), self.words.protection.unit)
-        return prepare(self.schema, self.tables, self.screening, names, self.words.nominal_records)
+        return prepare(self.schema, self.tables, self.screening, names, self.words.nominal_records, self.persons)
 
     def _check_words(self) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
@@ -308,7 +363,7 @@ class Training:
         """Reserve, run and save; return the model and where it is."""
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         plan.whole_plan(self.seed is None)  # noise that cannot be drawn is refused before a ledger is made for it
-        with self.books.open(self.tables, self.words) as ledger:
+        with self.books.open(self.tables, self.words, self.persons) as ledger:
             rows, bought = prepared.rows, prepared.bought
             outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)
             spending = None if ledger is None else self._spending(ledger)

@@ -87,9 +87,9 @@ class ScreenedCells:
         """How many rows there are."""
         return len(self.blank)
 
-    def counts(self, form: "ProfileForm") -> Floats:
+    def counts(self, form: "ProfileForm", row_weights: Floats | None = None) -> Floats:
         """Return the rows' counts, see `ProfileForm.counts`."""
-        return form.counts(self.cells, self.blank)
+        return form.counts(self.cells, self.blank, row_weights)
 
     def rows(self, encoding: "RowEncoding") -> "Matrix":
         """Return the encoded rows."""

@@ -161,18 +161,21 @@ class ProfileForm:
         record = [_BINS_VERSION, *(record_of(column) for column in self.columns)]
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
-    def counts(self, cells: Sequence[Cells], blank: Mask) -> Floats:
-        """Return the weighted counts (size,) of rows as they were read; a blank row is empty in every column."""
+    def counts(self, cells: Sequence[Cells], blank: Mask, row_weights: Floats | None = None) -> Floats:
+        """Return the weighted counts (size,) of rows as they were read; a blank row is empty in every column.
+
+        row_weights: what each row counts as, 1 where left out.
+        """
         parts = []
         for bins, found in zip(self.bins, cells, strict=True):
             if isinstance(bins, NumberBins):
                 places = bins.places(found.values, found.missing | blank)
             else:
                 places = np.where((found.codes < 0) | blank, bins.n_categories, found.codes)
-            parts.append(np.bincount(places, minlength=bins.number))
+            parts.append(np.bincount(places, row_weights, minlength=bins.number))
         return np.concatenate(parts) * self.weights
 
-    def counts_of_numbers(self, table: Matrix) -> Floats:
+    def counts_of_numbers(self, table: Matrix, row_weights: Floats | None = None) -> Floats:
         """Return the counts (size,) of an array of numbers, dense or sparse."""
         columns: Matrix = table.tocsc() if sparse.issparse(table) else table
         parts = []
@@ -180,7 +183,7 @@ class ProfileForm:
             assert isinstance(bins, NumberBins)
             column = dense(columns[:, [place]]).ravel()
             inside = np.clip(column, bins.lower, bins.upper)
-            parts.append(np.bincount(bins.places(inside, np.isnan(inside)), minlength=bins.number))
+            parts.append(np.bincount(bins.places(inside, np.isnan(inside)), row_weights, minlength=bins.number))
         return np.concatenate(parts) * self.weights
 
 
@@ -236,7 +239,7 @@ class ColumnCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedProfile:
-    """All columns' noisy counts over `records` records (users, where a user's rows count as one).
+    """All columns' noisy counts over `records` records (persons or users, where the rows of one count as one).
 
     run: name of the run that released them. is_nominal: the number of records is a nominal one and the true one secret,
     of which the counts tell what `counted` makes of them.

@@ -11,6 +11,7 @@ from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 from dpadmm.privacy.ledger import ProfiledColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.persons import PersonWeights
 from dpadmm.problems.silos import Silos
 
 
@@ -40,8 +41,8 @@ class RawRows(Protocol):
         """How many there are."""
         ...
 
-    def counts(self, form: ProfileForm) -> Floats:
-        """Return their weighted counts, (size,)."""
+    def counts(self, form: ProfileForm, row_weights: Floats | None = None) -> Floats:
+        """Return their weighted counts, (size,); row_weights: what each row counts as, 1 where left out."""
         ...
 
     def rows(self, encoding: RowEncoding) -> Matrix:
@@ -60,9 +61,9 @@ class NumberRows:
         """How many rows there are."""
         return int(self.table.shape[0])
 
-    def counts(self, form: ProfileForm) -> Floats:
+    def counts(self, form: ProfileForm, row_weights: Floats | None = None) -> Floats:
         """Return the rows' counts."""
-        return form.counts_of_numbers(self.table)
+        return form.counts_of_numbers(self.table, row_weights)
 
     def rows(self, encoding: RowEncoding) -> Matrix:
         """Return the encoded rows."""
@@ -77,6 +78,7 @@ class RawSilos:
     own: how rows are encoded where the user has decided that; None leaves it to the plan.
     sources: what the data shown to a ledger call the columns, in order; none where a profile cannot be kept.
     nominal: public numbers that stand for those of the silos' rows where these are secret.
+    people: of every silo, what its rows count where a person may have several; None where every row counts one.
     """
 
     encoder: Encoder
@@ -86,6 +88,7 @@ class RawSilos:
     own: RowEncoding | None = None
     sources: tuple[str, ...] = ()
     nominal: tuple[int, ...] | None = None
+    people: Sequence[PersonWeights] | None = field(default=None, repr=False)
 
     @property
     def form(self) -> ProfileForm | None:
@@ -94,8 +97,12 @@ class RawSilos:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Records per silo, public, or the nominal numbers in their place."""
-        return tuple(part.number for part in self.parts) if self.nominal is None else self.nominal
+        """Records per silo (persons, where rows have weights), public, or the nominal numbers in their place."""
+        if self.nominal is not None:
+            return self.nominal
+        if self.people is not None:
+            return tuple(each.persons for each in self.people)
+        return tuple(part.number for part in self.parts)
 
     def subject(self, protection: Protection) -> ProfiledColumns:
         """Return what a profile of these rows is about; where each silo is a user, users are counted."""
@@ -105,10 +112,14 @@ class RawSilos:
         return ProfiledColumns(form.digest, self.sources, records, protection)
 
     def counts(self, *, per_user: bool) -> Floats:
-        """Return every silo's counts, (silos, size); those of a user with many rows are divided by their number."""
+        """Return every silo's counts, (silos, size); those of a user with many rows are divided by their number.
+
+        Where rows have weights, each counts its own: all rows of a person count one together.
+        """
         form = self.form
         assert form is not None
-        found = np.stack([part.counts(form) for part in self.parts])
+        weights = [None] * len(self.parts) if self.people is None else [each.weights for each in self.people]
+        found = np.stack([part.counts(form, own) for part, own in zip(self.parts, weights, strict=True)])
         return found / np.array(self.sizes)[:, None] if per_user else found
 
     def encoding(self, reach: float | None, profile: ReleasedProfile | None) -> RowEncoding:
@@ -122,4 +133,4 @@ class RawSilos:
         """Return the encoded rows of all silos, with the labels of each problem."""
         features = [part.rows(encoding) for part in self.parts]
         norm = self.encoder.row_norm
-        return [Silos.from_parts(features, each, norm, self.names, self.nominal) for each in self.labels]
+        return [Silos.from_parts(features, each, norm, self.names, self.nominal, self.people) for each in self.labels]

@@ -179,6 +179,7 @@ class LocalEngine:
     threads: over agents; the default is the number of cores. The result does not depend on it.
     recording: which rounds enter the history.
     progress: show a bar on a terminal.
+    is_release: the run will be released, so that even whether a solve fails must not depend on the records.
 
     >>> import numpy as np
     >>> from dpadmm.algorithms.consensus import ConsensusADMM
@@ -194,6 +195,7 @@ class LocalEngine:
     threads: int | None = None
     recording: Recording = Recording()
     progress: bool = True
+    is_release: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -233,7 +235,7 @@ class LocalEngine:
         algorithm = algorithm.drawn()
         threads = self.threads if self.threads is not None else available_threads()
         with one_blas_thread():
-            agents = Agents.of(problem, network, self.tolerance, threads)
+            agents = Agents.of(problem, network, self.tolerance, threads, is_release=self.is_release)
             trip = _Trip(self, algorithm, problem, network, noise, agents, stamp, resume)
             try:
                 trip.travel(stopping)

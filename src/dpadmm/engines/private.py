@@ -31,7 +31,7 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
-from dpadmm.privacy.protection import ONE_RECORD, Protection, View
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.privacy.records import (
     Origin,
     SampledGaussianRelease,
@@ -154,11 +154,13 @@ class Course:
 
 def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise, ...]:
     """Return what the method will release, or refuse one that does not say, or not for these neighbours."""
-    if not setting.protection.relation.has_public_sizes:
+    hidden = setting.protection
+    if not hidden.relation.has_public_sizes or hidden.unit is Unit.PERSON:
         about = algorithm.about if isinstance(algorithm, Method) else None
-        problem = f"{type(algorithm).__name__} does not say" if about is None else about.why_not(setting.protection)
+        problem = f"{type(algorithm).__name__} does not say" if about is None else about.why_not(hidden)
         if problem is not None:
-            raise InputError(f"{problem}. Use noisy-gradients, or replace-one neighbours. Nothing was spent.")
+            other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "one record per person"
+            raise InputError(f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.")
     found = algorithm.promises(setting) if hasattr(algorithm, "promises") else ()
     if not found:
         raise InputError(
@@ -234,7 +236,7 @@ def run_course(
     if is_secure:
         _check_batches(course.algorithm, planned)
         _load_kernels()
-        engine = replace(engine, recording=Recording(every=0))
+        engine = replace(engine, recording=Recording(every=0), is_release=True)
     everything = course.beside_profile(planned, is_secure)
     books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes), setting.protection)
     if books and not is_secure:
@@ -300,6 +302,11 @@ def _check_problems(course: Course, problems: Sequence[Problem]) -> None:
             raise InputError(
                 "The problem is not the one that the noise is planned for: numbers of records, weights, dimension, or "
                 "bounds on a record's gradient differ. Plan for this one."
+            )
+        if (course.setting.protection.unit is Unit.PERSON) is not problem.has_people:
+            raise InputError(
+                "Persons are protected with all their rows where it is known whose each row is, and nowhere else: give "
+                "the unit PERSON and Silos with `people`, or neither."
             )
         if not course.setting.protection.relation.has_public_sizes and not problem.has_nominal_sizes:
             raise InputError(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.estimators.data import ledger_data
+from dpadmm.estimators.evaluation import private_evaluation
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
@@ -15,6 +16,7 @@ from dpadmm.estimators.notices import (
     SimulatedNoiseWarning,
 )
 from dpadmm.estimators.regression import PrivateLinearRegression
+from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.statement import NoiseSummary, PrivacyStatement
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = [
     "PipelineCheck",
     "PipelineWarning",
     "PrivacyStatement",
+    "PrivateEvaluation",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
@@ -41,6 +44,7 @@ __all__ = [
     "ledger_data",
     "private_absolute_error",
     "private_accuracy",
+    "private_evaluation",
 ]
 
 

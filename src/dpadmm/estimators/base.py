@@ -28,6 +28,7 @@ from dpadmm.estimators.notices import (
     no_ledger_words,
     warn_once,
 )
+from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.wishes import Wishes, boolean, check_ledger, protection_of
 from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.planner import hopeless_words, large_delta_words
@@ -80,6 +81,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     topology: Any
     max_records_per_person: int | None
     max_silos_per_person: int | None
+    keep: int | None
     colluders: int | None
     neighbours: str | None
     nominal_records: int | None
@@ -104,11 +106,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Return the loss of a record."""
         raise NotImplementedError
 
-    def _array_rows(self, X: Any, y: Any, groups: Any) -> TrainingRows:
+    def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
         """Return an array and its labels, checked and encoded."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None) -> Self:
         """Train on the rows of X with labels or targets y.
 
         Everything is checked and, with a ledger, recorded before anything is computed from the data.
@@ -118,19 +120,22 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         X: an array (n, d), or with a schema a DataFrame with its columns, in any order. y: (n,), with a schema in the
             words or numbers of its label.
         groups: (n,), the silo of each record; None is one silo.
+        persons: (n,), the person whose each row is, where people have several; each is then protected with all their
+            rows, which count one together. None: every row is a person's only one.
         """
-        wishes, loss = self._wishes(), self._loss()
+        wishes, loss = self._wishes(has_persons=persons is not None), self._loss()
+        owners = Owners(groups, persons, self.keep, wishes.protection.silos_per_person)
         if wishes.rules is None:
-            return self._train(wishes, loss, self._array_rows(X, y, groups))
+            return self._train(wishes, loss, self._array_rows(X, y, owners))
         schema = wishes.rules.schema
         self._check_label(schema, loss)
         with own_words(self):
-            rows = TrainingRows.of_table(wishes.rules, labelled(self, X, y, schema.label.name), groups)
+            rows = TrainingRows.of_table(wishes.rules, labelled(self, X, y, schema.label.name), owners)
         self.n_features_in_ = len(schema.columns)
         self.feature_names_in_ = np.array(schema.column_names, dtype=object)
         return self._train(wishes, loss, rows)
 
-    def _wishes(self) -> Wishes:
+    def _wishes(self, *, has_persons: bool) -> Wishes:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
         check_ledger(self.ledger)
         if self.random_state is not None and self.ledger is not None:
@@ -139,7 +144,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "ledger. Leave random_state out to release, or ledger out to simulate."
             )
         boolean("fit_intercept", self.fit_intercept)
-        return Wishes.of(self.get_params(deep=False), protection_of(self.ledger))
+        return Wishes.of(self.get_params(deep=False), protection_of(self.ledger), has_persons=has_persons)
 
     def _check_label(self, schema: Schema, loss: Loss) -> None:
         """Refuse a schema whose label is not what this estimator predicts."""
@@ -203,7 +208,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _warn(self, wishes: Wishes, rows: TrainingRows, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""
-        n_records, has_groups = plan.task.n_records, rows.known[2] is not None
+        n_records, owners = plan.task.n_records, rows.known[2]
         if wishes.is_simulated:
             self._notify(
                 "random_state is set, so the noise is simulated and anyone with the seed can take it off. THE RESULT "
@@ -222,7 +227,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self._notify(large_delta_words(wishes.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not wishes.is_simulated:
             target = wishes.target
-            words = no_ledger_words(target.epsilon, target.delta, wishes.protection, has_groups=has_groups)
+            words = no_ledger_words(
+                target.epsilon, target.delta, wishes.protection, has_groups=owners.groups is not None
+            )
             warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, depth=4)
         leak = _leak_around()
         if leak is not None:

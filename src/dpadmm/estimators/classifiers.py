@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from dpadmm import checks
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import StatedColumns, TrainingRows, class_list, one_hot_signs, own_words, training_data
+from dpadmm.estimators.owners import Owners
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.model import ReleasedModel
@@ -25,7 +26,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     classes_: NDArray[Any]
     classes: Any
 
-    def _array_rows(self, X: Any, y: Any, groups: Any) -> TrainingRows:
+    def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
         table, labels = training_data(self, X, y, is_numeric=False)
         with own_words(self):
             check_classification_targets(labels)
@@ -36,7 +37,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             notes.append(f"{len(targets)} one-vs-rest problems read every record; the figure is for all of them")
         label = PlainLabel(classes=tuple(classes.tolist()))
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
-        return TrainingRows.of_array(stated, table, labels, targets, groups, notes, classes)
+        return TrainingRows.of_array(stated, table, labels, targets, owners, notes, classes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
@@ -102,7 +103,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         promises a better encoding of rows; "off" never does. It needs feature_bounds or a schema. One that the ledger
         keeps from an earlier fit is used at no further cost; the model's certified figure counts it on top of epsilon.
     profile_share: its part of the squared budget m^2, in (0, 1); None leaves it to the planner.
-    unit: "record" or "user" (a group is a user). None: the ledger's, else a record.
+    unit: "record", "person" (with all their rows: give persons= to fit) or "user" (a group is a user). None: "person"
+        with persons=, else the ledger's, else a record.
     view: from whom. "eavesdropper": whoever sees every message; "coordinator"; "peer"; "public": who receives what a
         trusted coordinator publishes; "aggregate": who sees sums alone, since messages leave under masks with shares of
         one noise (C12). None: the ledger's, else the eavesdropper. All groups are in this process, from which masks
@@ -112,6 +114,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     algorithm: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
     max_records_per_person, max_silos_per_person: assumed maxima; they enter noise and statement. None: the ledger's,
         else 1.
+    keep: with persons= given to fit, how many rows of a person are used in a silo, the first ones; None uses all. A
+        person's rows count one together, so that it changes no guarantee.
     neighbours: "replace-one" (neighbouring data have one other record; sizes are public) or "add-remove" (one record
         more or less; sizes stay secret). None: the ledger's, else "replace-one". The two are not comparable.
     nominal_records: with "add-remove", the public number that stands for that of all records; choose it without
@@ -177,6 +181,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         topology: Any = None,
         max_records_per_person: int | None = None,
         max_silos_per_person: int | None = None,
+        keep: int | None = None,
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,
@@ -234,6 +239,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         topology: Any = None,
         max_records_per_person: int | None = None,
         max_silos_per_person: int | None = None,
+        keep: int | None = None,
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,

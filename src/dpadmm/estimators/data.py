@@ -23,9 +23,10 @@ from dpadmm.datasets.schema import Schema, Screening, numbered_names
 from dpadmm.datasets.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint
+from dpadmm.estimators.owners import Layout, Owners, told_as
 from dpadmm.estimators.wishes import TableRules
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
-from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
@@ -49,17 +50,6 @@ def own_words(estimator: BaseEstimator) -> Iterator[None]:
         raise_alone(kind(f"{type(estimator).__name__} cannot use these data: {complaint(problem)}"))
 
 
-@contextmanager
-def told_as(text: str) -> Iterator[None]:
-    """Say `text` whatever goes wrong: an object's own complaint, when it is read as an array, may quote a cell."""
-    try:
-        yield
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - an object may raise anything
-        raise_alone(InputError(text))
-
-
 def training_data(estimator: BaseEstimator, X: Any, y: Any, *, is_numeric: bool) -> tuple[Matrix, NDArray[Any]]:
     """Return X as float64 (dense or CSR) and y as a vector."""
     with own_words(estimator):
@@ -73,40 +63,6 @@ def new_data(estimator: BaseEstimator, X: Any) -> Matrix:
     """Return X for prediction, with the columns the estimator was fitted on."""
     with own_words(estimator):
         return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=False)
-
-
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Which rows are whose: the rows of every silo, in the order of the silos' names."""
-
-    rows: tuple[Ints, ...] = field(repr=False)
-    names: tuple[str, ...] = field(repr=False)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Records per silo, public."""
-        return tuple(len(part) for part in self.rows)
-
-    @classmethod
-    def of(cls, groups: Any, n_records: int) -> "Layout":
-        """Return the layout that `groups` (n,) names; without groups there is one silo."""
-        if groups is None:
-            return cls((np.arange(n_records),), ("silo 0",))
-        with told_as("groups must name the silo of each record, in one list."):
-            labels = np.asarray(groups)
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels[:, 0]
-        if labels.shape != (n_records,):
-            raise InputError("groups must name the silo of each record: one list, as long as X has rows.")
-        if labels.dtype.kind not in "biufUSOM":
-            raise InputError(f"groups must be numbers or text, got values of type {labels.dtype}.")
-        if np.any(pd.isna(labels)):
-            raise InputError("groups hold missing values; name the silo of every record.")
-        with told_as("groups must be all numbers or all text, got a mixture or other objects."):
-            names, which = np.unique(labels, return_inverse=True)
-            words = tuple(str(name) for name in names)
-        rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-        return cls(tuple(rows), words)
 
 
 @dataclass(frozen=True)
@@ -155,14 +111,13 @@ class TrainingRows:
     """What a fit reads, before it is encoded.
 
     raw: the rows of every silo and, for every problem, their encoded labels.
-    known: X, y and groups, by whose values a ledger knows the data. description: what is done to a row.
+    known: X, y and whose rows they are, by whose values a ledger knows the data. description: what is done to a row.
     notes: what else the statement says. classes: as they came, none for a number.
     """
 
     schema: Schema | PlainColumns
-    layout: Layout
     raw: RawSilos
-    known: tuple[Any, Any, Any] = field(repr=False)
+    known: tuple[Any, Any, Owners] = field(repr=False)
     description: str
     notes: tuple[str, ...]
     classes: NDArray[Any] = field(default_factory=lambda: np.array(()))
@@ -179,23 +134,23 @@ class TrainingRows:
         X: Matrix,
         y: Any,
         targets: Sequence[Floats],
-        groups: Any,
+        owners: Owners,
         notes: Sequence[str],
         classes: NDArray[Any] | tuple[()] = (),
     ) -> "TrainingRows":
         """Return the rows of an array; one vector of `targets` a problem."""
-        layout = Layout.of(groups, X.shape[0])
+        layout = owners.layout(X.shape[0])
         parts = [NumberRows(X[part]) for part in layout.rows]
         labels = [[target[part] for part in layout.rows] for target in targets]
         sources = tuple(f"X[{j}]" for j in range(X.shape[1]))  # as `ledger_data` has them
-        raw = RawSilos(stated.columns, parts, labels, own=stated.own, sources=sources)
-        known = (X, y, groups)
-        return cls(stated.columns, layout, raw, known, stated.describe(), tuple(notes), np.asarray(classes))
+        raw = RawSilos(stated.columns, parts, labels, own=stated.own, sources=sources, people=layout.people)
+        known = (X, y, owners)
+        return cls(stated.columns, raw, known, stated.describe(), tuple(notes), np.asarray(classes))
 
     @classmethod
-    def of_table(cls, rules: TableRules, table: pd.DataFrame, groups: Any) -> "TrainingRows":
+    def of_table(cls, rules: TableRules, table: pd.DataFrame, owners: Owners) -> "TrainingRows":
         """Return the rows of a table with its label, screened as `dpadmm fit` does."""
-        schema, layout = rules.schema, Layout.of(groups, len(table))
+        schema, layout = rules.schema, owners.layout(len(table))
         parts = [
             screen_cells(schema.columns, schema.label, table.iloc[part], "X", rules.screening) for part in layout.rows
         ]
@@ -203,9 +158,8 @@ class TrainingRows:
         sources = tuple(f"X[{places.index(name)}]" for name in schema.column_names)  # as `ledger_data` has them
         return cls(
             schema,
-            layout,
-            RawSilos(schema, parts, [[part.labels for part in parts]], sources=sources),
-            (table, None, groups),
+            RawSilos(schema, parts, [[part.labels for part in parts]], sources=sources, people=layout.people),
+            (table, None, owners),
             "cells are encoded by the public schema and what was released of the columns, and long rows are shortened",
             ("the classes or bounds of the label are those of the schema",),
             np.array(schema.label.classes),
@@ -312,7 +266,7 @@ def one_hot_signs(y: NDArray[Any], classes: NDArray[Any]) -> Sequence[NDArray[np
     return [np.where(y == label, 1.0, -1.0) for label in positive]
 
 
-def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns, ...]:
+def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) -> tuple[SiloColumns, ...]:
     """Return a training set as the silos that a ledger is made for.
 
     Create a ledger for an estimator with
@@ -321,7 +275,8 @@ def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns,
 
     With `groups` as they will be given to fit, each silo has the budget to itself. A ledger made without groups adds up
     what all silos release. What counts are the values of each column and the order of the rows: dense or sparse, 1,
-    1.0, "1" or True are the same, in Python and in the files of `dpadmm fit`.
+    1.0, "1" or True are the same, in Python and in the files of `dpadmm fit`. With `persons` as they will be given to
+    fit, the ledger is made for `Protection(unit=Unit.PERSON)`, and counts persons.
 
     >>> ledger_data([[0.5], [1.0]], ["a", "b"], groups=["north", "south"])
     (SiloColumns('north', 2 arrays), SiloColumns('south', 2 arrays))
@@ -331,14 +286,15 @@ def ledger_data(X: Any, y: Any = None, groups: Any = None) -> tuple[SiloColumns,
         raise InputError(f"X must be a table with rows and columns, got an array of shape {table.shape}.")
     parts = {"X": table} | ({} if y is None else {"y": np.asarray(y)})
     layout = Layout.of(groups, table.shape[0])
+    whose = [None] * len(layout.rows) if persons is None else Owners(groups, persons).numbers(layout).numbers
     return tuple(
-        SiloColumns(name, {part: values[rows] for part, values in parts.items()})
-        for name, rows in zip(layout.names, layout.rows, strict=True)
+        SiloColumns(name, {part: values[rows] for part, values in parts.items()}, numbers)
+        for name, rows, numbers in zip(layout.names, layout.rows, whose, strict=True)
     )
 
 
 @contextmanager
-def opened(ledger: Any, X: Any, y: Any, groups: Any = None) -> Iterator[ConfirmedLedger | None]:
+def opened(ledger: Any, X: Any, y: Any, owners: Owners) -> Iterator[ConfirmedLedger | None]:
     """Yield the ledger, found to be that of these very data; None without one.
 
     A ledger of one silo takes data in groups as a whole. A confirmed ledger, which only this package hands in, was
@@ -350,7 +306,7 @@ def opened(ledger: Any, X: Any, y: Any, groups: Any = None) -> Iterator[Confirme
     book = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
     try:
         is_whole = len(book.silos) == 1
-        yield book.confirm(ledger_data(X, y, None if is_whole else groups))
+        yield book.confirm(ledger_data(X, y, None if is_whole else owners.groups, owners.persons))
     finally:
         if book is not ledger:
             book.close()

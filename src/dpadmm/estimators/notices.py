@@ -9,7 +9,7 @@ from dataclasses import fields
 from types import FrameType
 
 from dpadmm.checks import shown
-from dpadmm.privacy.protection import ONE_RECORD, Protection
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 
 _USUAL_DELTA = 1e-6  # where a release asks for none
 
@@ -46,6 +46,7 @@ def no_ledger_words(epsilon: float, delta: float | None, protection: Protection,
         if getattr(protection, field.name) != getattr(ONE_RECORD, field.name)
     }
     listed = ", ".join(f"{name}={value}" for name, value in changed.items())
+    whose = ", persons=persons" if protection.unit is Unit.PERSON else ""
     budget = f"Budget(epsilon={2 * epsilon:g}, delta={min(2 * (delta or _USUAL_DELTA), 0.5):g})"
     lines = (
         "no ledger is given, so nothing remembers what these data have spent: every further fit or figure adds to it, "
@@ -57,7 +58,7 @@ def no_ledger_words(epsilon: float, delta: float | None, protection: Protection,
             if changed
             else []
         ),
-        f"    Ledger.create('data.ledger', ledger_data(X, y{', groups' if has_groups else ''}), {budget}"
+        f"    Ledger.create('data.ledger', ledger_data(X, y{', groups' if has_groups else ''}{whose}), {budget}"
         f"{f', protection=Protection({listed})' if changed else ''}).close()",
         "and give ledger='data.ledger' from then on. (Said once.)",
     )

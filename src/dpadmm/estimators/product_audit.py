@@ -41,6 +41,7 @@ DEFAULT_FITS = 1000
 
 FEWEST_FITS = 40
 RECORDS = 60
+_FIRST = 40  # of them are in the first of two silos
 THRESHOLD = 1e-3
 """Where the Huber loss turns linear. Noise has its scale, so no model comes near the targets: all pulls stay full."""
 
@@ -72,13 +73,13 @@ class Product:
 
     @property
     def groups(self) -> Ints:
-        """The silo of each record."""
-        return np.arange(RECORDS) % self.silos
+        """The silo of each record; the first of two has more of them."""
+        return np.minimum(np.arange(RECORDS) // _FIRST, self.silos - 1)
 
     def table(self, sign: float) -> tuple[Floats, Floats]:
-        """Return one record that pulls to `sign`, among silent ones."""
+        """Return one record that pulls to `sign`, in the last silo, among silent ones."""
         rows, targets = np.zeros((RECORDS, 1)), np.zeros(RECORDS)
-        rows[0], targets[0] = 1.0, sign
+        rows[-1], targets[-1] = 1.0, sign
         return rows, targets
 
 

@@ -10,6 +10,7 @@ from dpadmm.datasets.encoding import TargetScale
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import StatedColumns, TrainingRows, own_words, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning
+from dpadmm.estimators.owners import Owners
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
 from dpadmm.reporting.model import ReleasedModel
@@ -71,6 +72,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         topology: Any = None,
         max_records_per_person: int | None = None,
         max_silos_per_person: int | None = None,
+        keep: int | None = None,
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,
@@ -82,7 +84,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def _loss(self) -> Loss:
         return Huber(checks.positive("huber_threshold", self.huber_threshold))
 
-    def _array_rows(self, X: Any, y: Any, groups: Any) -> TrainingRows:
+    def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
         scale = TargetScale.of(self.target_bounds)
         table, target = training_data(self, X, y, is_numeric=True)
         target = np.asarray(target, dtype=np.float64)
@@ -97,7 +99,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             )
         label = PlainLabel(scale=scale)
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
-        return TrainingRows.of_array(stated, table, target, [scale.encode(target)], groups, notes)
+        return TrainingRows.of_array(stated, table, target, [scale.encode(target)], owners, notes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from dpadmm import checks
 from dpadmm.algorithms.method import by_name, plannable
-from dpadmm.checks import shown
+from dpadmm.checks import nearest, shown
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.engines.bought import BoughtProfile
@@ -85,8 +85,11 @@ class Wishes:
     nominal_records: int | None = None
 
     @classmethod
-    def of(cls, parameters: dict[str, Any], usual: Protection) -> "Wishes":
-        """Return the estimator's parameters, checked; what is not said about people and observers is as `usual`."""
+    def of(cls, parameters: dict[str, Any], usual: Protection, *, has_persons: bool = False) -> "Wishes":
+        """Return the estimator's parameters, checked; what is not said about people and observers is as `usual`.
+
+        has_persons: fit was told whose each row is, so that persons are protected.
+        """
         if parameters["delta"] is None:
             raise InputError(
                 "delta must be given: there is none that suits every data set. A common choice is well below 1/n for n "
@@ -94,13 +97,17 @@ class Wishes:
             )
         protection = protection_from(
             usual,
-            parameters["unit"],
+            unit_of(parameters["unit"], has_persons=has_persons),
             parameters["view"],
             parameters["max_records_per_person"],
             parameters["max_silos_per_person"],
             parameters["colluders"],
             parameters["neighbours"],
         )
+        if protection.unit is Unit.PERSON and not has_persons:
+            raise InputError(
+                "The unit 'person' protects people with all their rows: say whose each row is, fit(..., persons=...)."
+            )
         return cls(
             target=Target(
                 checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
@@ -171,6 +178,15 @@ def nominal_number(relation: Relation, nominal_records: Any) -> int | None:
     return checks.count("nominal_records", nominal_records)
 
 
+def unit_of(unit: Any, *, has_persons: bool) -> Any:
+    """Return the unit that is asked for: a person, where it is known whose each row is."""
+    if not has_persons:
+        return unit
+    if unit is not None and not (isinstance(unit, str) and unit == Unit.PERSON.value):
+        raise InputError(f"persons= protects a person with all their rows, unit={shown(unit)} something else. Say one.")
+    return Unit.PERSON.value
+
+
 def protection_from(
     usual: Protection,
     unit: Any,
@@ -183,9 +199,12 @@ def protection_from(
     """Return the protection that words and numbers name; None stands for the usual one, which is the ledger's."""
     seen_by = usual.view if view is None else checks.member("view", view, View)
     counted = usual.colluders if seen_by is usual.view else None
+    hidden = usual.unit if unit is None else checks.member("unit", unit, Unit)
+    if records is None and hidden is Unit.PERSON:
+        records = 1  # however many rows they are, they count one together
     return replace(
         usual,
-        unit=usual.unit if unit is None else checks.member("unit", unit, Unit),
+        unit=hidden,
         relation=usual.relation if neighbours is None else relation_of(neighbours),
         view=seen_by,
         colluders=counted if colluders is None else checks.count("colluders", colluders, least=0),
@@ -228,7 +247,8 @@ def method_name(algorithm: Any) -> str | None:
             f"Run it from Python with run_private, or choose 'auto' or one of {', '.join(known)}."
         )
     if not isinstance(algorithm, str) or algorithm not in known:
-        raise InputError(f"algorithm must be 'auto' or one of {', '.join(known)}, got {shown(algorithm)}.")
+        meant = nearest(algorithm, known)
+        raise InputError(f"algorithm must be 'auto' or one of {', '.join(known)}, got {shown(algorithm)}.{meant}")
     return algorithm
 
 
@@ -238,8 +258,10 @@ def network_of(topology: Any, n_silos: int) -> Network | None:
         return None
     if isinstance(topology, str):
         if topology not in _TOPOLOGIES:
+            known = ["auto", *_TOPOLOGIES]
             raise InputError(
-                f"topology must be 'auto', {', '.join(map(repr, _TOPOLOGIES))} or a graph, got {shown(topology)}."
+                f"topology must be {', '.join(map(repr, known))} or a graph, got {shown(topology)}."
+                f"{nearest(topology, known)}"
             )
         if n_silos < 2:
             raise InputError(

@@ -89,4 +89,4 @@ class ClaimedAgent:
         about, is_record = self.agent.algorithm.about, self.agent.certificates[0].unit is Unit.RECORD
         if about.is_pure and not self.agent.family.is_pure:
             return "the paper claims nothing about Gaussian noise"
-        return "the paper claims nothing about single records" if is_record and len(about.units) > 1 else NO_PAPER
+        return "the paper claims nothing about single records" if is_record and Unit.USER in about.units else NO_PAPER

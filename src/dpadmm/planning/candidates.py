@@ -12,8 +12,8 @@ Gaussian noise K rounds multiply it by sqrt(K), and after a total time `T = K t`
     shares of it under masks     the same times sqrt(N/(N - t))   t colluders (C12)
     spherical noise (pure)       tau = 2 G q sqrt(N) s sqrt(K d)/epsilon
 
-r records and s silos per person; where records are added or removed, 2 G is G and n is nominal. A prediction
-then carries `R tau T`, R the row norm, whatever the dimension.
+r records and s silos per person (persons with all their rows: n counts them, r is 1); where records are added or
+removed, 2 G is G and n is nominal. A prediction then carries `R tau T`, R the row norm, whatever the dimension.
 Descending longer learns finer directions, down to curvatures of about 1/T; shorter keeps predictions cleaner. The
 best T leaves noise of the order of the loss's own scale S (1 for margins; for Huber its threshold):
 `T = c S/(R tau)`, with c from 1/2 to 8 depending on the data. Simulations choose c.
@@ -127,7 +127,7 @@ def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
     smoothness = task.functions(mu).constants.smoothness
     rounds = _PURE_ROUNDS if method.about.is_pure else _LEAST_ROUNDS
     time = aim / unit_noise(task, method, rounds)
-    if method.about.trusts_coordinator and task.protection.unit is Unit.RECORD:
+    if method.about.trusts_coordinator and task.protection.unit is not Unit.USER:
         # tau grows with the step: more rounds, shorter steps, and T from T sqrt(1 + T L/(2 K)) = aim/tau_0.
         rounds = _MOST_ROUNDS
         time = _coordinator_time(time, smoothness / (2.0 * rounds))
@@ -191,7 +191,7 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
     """Return tau (without the factor f of noise at the coordinator)."""
     share = (
         task.protection.records_per_person / task.n_records
-        if task.protection.unit is Unit.RECORD
+        if task.protection.unit is not Unit.USER
         else max(task.sizes) / task.n_records
     )
     moved = 2.0 if task.protection.relation is Relation.REPLACE_ONE else 1.0
@@ -290,8 +290,8 @@ def profile_noise(task: Task, method: type[Method]) -> float:
     if table is None:
         return math.inf
     m = float(m_of(task.target.epsilon, task.target.delta))
-    is_pooled, is_record = method.about.trusts_coordinator and task.n_silos > 1, people.unit is Unit.RECORD
-    total = sum(task.sizes) if is_record else task.n_silos
+    is_pooled = method.about.trusts_coordinator and task.n_silos > 1
+    total = task.n_silos if people.unit is Unit.USER else sum(task.sizes)
     bound = column_profile(
         n_numeric=table.n_numeric,
         n_categorical=len(table.categories),

@@ -159,7 +159,10 @@ class Plan(Course):
                 f"The plan is for silos of {task.sizes} records; the participants hold others. Plan again."
             )
         if self.times != 1 or task.protection.unit is not Unit.RECORD:
-            raise InputError("A federation solves one problem and hides records: plan for two classes and unit=record.")
+            raise InputError(
+                "A federation solves one problem and hides records, not persons with several rows: plan for two "
+                "classes and unit 'record'."
+            )
         if task.profile.is_bought:
             raise InputError("A federation counts columns itself: plan without a profile that was released before.")
         loss, slope_bound = loss_words(task.loss)
@@ -207,7 +210,7 @@ class Plan(Course):
         hidden = task.protection
         number = task.n_records if hidden.relation.has_public_sizes else f"nominally {task.n_records}"
         lines = [
-            f"Task      {task.n_silos} silo(s), {number} records, d = {task.dimension}, {task.loss}",
+            f"Task      {task.n_silos} silo(s), {number} {hidden.counted}, d = {task.dimension}, {task.loss}",
             f"Budget    epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}, for {hidden}, against "
             f"{hidden.observer}",
             *self._encoding_lines(),

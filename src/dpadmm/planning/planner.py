@@ -410,9 +410,9 @@ def hopeless_words(task: Task, expected: Forecast) -> str:
     """Say that nothing is to be expected, and what would help."""
     nominal = "" if task.protection.relation.has_public_sizes else "nominally "
     unit = (
-        f"{nominal}{min(task.sizes)} records per silo"
-        if task.protection.unit is Unit.RECORD
-        else f"{task.n_silos} users"
+        f"{task.n_silos} users"
+        if task.protection.unit is Unit.USER
+        else f"{nominal}{min(task.sizes)} {task.protection.counted} per silo"
     )
     return (
         f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {expected.simplest}; "

@@ -100,10 +100,11 @@ class Task:
 
     Parameters
     ----------
-    sizes: records per silo, each at least 1; nominal ones where records are added or removed (`nominal_sizes`).
+    sizes: records per silo, or persons where these are protected with all their rows, each at least 1; nominal ones
+        where records are added or removed (`nominal_sizes`).
     dimension: d, at least 1 (an intercept column counts).
     loss: a loss with a bounded slope (`Logistic`, `Huber`, `SmoothedHinge`).
-    target: the whole budget (epsilon, delta). protection: who is protected from whom; the unit is record or user.
+    target: the whole budget (epsilon, delta). protection: who is protected from whom; not the unit of functions.
     network: who talks to whom; None lets the planner choose (a complete graph of peers, or a coordinator).
     regulariser: the user's own penalty, kept as it is; None lets the planner add a small ridge.
     row_norm: the public bound on a record's features.
@@ -162,7 +163,7 @@ class Task:
             raise InputError(f"protection must be a Protection(unit=..., view=...), got {shown(self.protection)}.")
         self.protection.check_silos(len(self.sizes))
         if self.protection.unit is Unit.FUNCTION:
-            raise InputError("unit must be Unit.RECORD or Unit.USER; the function unit is for the consensus methods.")
+            raise InputError("unit must be record, person or user; the function unit is for the consensus methods.")
         self._check_relation()
         if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
             raise InputError(f"regulariser must be a regulariser such as Ridge(0.01), got {shown(self.regulariser)}.")
@@ -172,7 +173,7 @@ class Task:
         hidden = self.protection
         if hidden.relation.has_public_sizes:
             return
-        if hidden.unit is not Unit.RECORD:
+        if hidden.unit is Unit.USER:
             raise InputError("add-remove neighbours are certified for records, not for users. Use unit 'record'.")
         if self.n_silos > 1 and hidden.view not in (View.PUBLIC, View.AGGREGATE):
             raise InputError(

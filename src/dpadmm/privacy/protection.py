@@ -17,9 +17,10 @@ from dpadmm.errors import InputError
 
 
 class Unit(Enum):
-    """Whose change the guarantee hides."""
+    """Whose change the guarantee hides: one row, a person with all their rows, a whole silo, or an agent's function."""
 
     RECORD = "record"
+    PERSON = "person"
     USER = "user"
     FUNCTION = "function"
 
@@ -96,6 +97,8 @@ class Protection:
     'one record (replace-one)'
     >>> str(Protection(records_per_person=40, silos_per_person=2))
     "every person's up to 40 records in each of up to 2 silos (replace-one)"
+    >>> str(Protection(unit=Unit.PERSON))
+    'every person with all their rows (replace-one)'
     """
 
     unit: Unit = Unit.RECORD
@@ -113,6 +116,11 @@ class Protection:
             raise InputError(f"relation must be a Relation, got {shown(self.relation)}.")
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
+        if self.unit is Unit.PERSON and self.records_per_person != 1:
+            raise InputError(
+                f"A person is protected with all their rows, however many they are, so records_per_person has no place "
+                f"here; got {self.records_per_person}. Leave it out."
+            )
         if self.colluders is None:
             object.__setattr__(self, "colluders", 1 if self.view is View.AGGREGATE else 0)
         elif checks.count("colluders", self.colluders, least=0) and self.view is not View.AGGREGATE:
@@ -186,9 +194,10 @@ class Protection:
 
     def words(self) -> str:
         """Say all of it."""
+        records = "all rows" if self.unit is Unit.PERSON else f"at most {self.records_per_person} record(s)"
         return (
-            f"per {self.unit.value}, {self.relation.value}, against {self.observer}, for at most "
-            f"{self.records_per_person} record(s) of a person in each of at most {self.silos_per_person} silo(s)"
+            f"per {self.unit.value}, {self.relation.value}, against {self.observer}, for {records} of a person in each "
+            f"of at most {self.silos_per_person} silo(s)"
         )
 
     @property
@@ -206,7 +215,7 @@ class Protection:
     @property
     def is_single(self) -> bool:
         """Whether one thing changes at a time, not several records together."""
-        return self.unit is Unit.FUNCTION or (
+        return self.unit in (Unit.FUNCTION, Unit.PERSON) or (
             self.unit is Unit.RECORD and self.records_per_person == self.silos_per_person == 1
         )
 
@@ -216,8 +225,9 @@ class Protection:
         is_spread = self.silos_per_person > 1
         if self.unit is Unit.FUNCTION:
             return "one function"
-        if self.unit is Unit.USER:
-            return "all records of one user" + (f" in up to {self.silos_per_person} silos" if is_spread else "")
+        if self.unit in (Unit.USER, Unit.PERSON):
+            whole = "all records of one user" if self.unit is Unit.USER else "one person with all their rows"
+            return whole + (f" in up to {self.silos_per_person} silos" if is_spread else "")
         if self.is_single:
             return "one record"
         records = "one record" if self.records_per_person == 1 else f"up to {self.records_per_person} records"
@@ -229,16 +239,22 @@ class Protection:
         return replace(self, silos_per_person=1).change
 
     @property
+    def counted(self) -> str:
+        """What the sizes of silos count."""
+        return "persons" if self.unit is Unit.PERSON else "records"
+
+    @property
     def people(self) -> str:
         """What is assumed about persons; whoever has more is protected less."""
         silos = "one silo" if self.silos_per_person == 1 else f"each of at most {self.silos_per_person} silos"
         if self.unit is not Unit.RECORD:
-            return f"any number of records, in {silos.removeprefix('each of ')}"
+            rows = "rows" if self.unit is Unit.PERSON else "records"
+            return f"any number of {rows}, in {silos.removeprefix('each of ')}"
         return f"at most {self.records_per_person} record{'s' if self.records_per_person > 1 else ''} in {silos}"
 
     def __str__(self) -> str:
         """Say what is hidden, and what neighbours are."""
-        whose = self.change.replace("one person's", "every person's")
+        whose = self.change.replace("one person", "every person")
         return f"{whose} ({self.relation.value})"
 
 

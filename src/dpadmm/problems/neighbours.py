@@ -1,4 +1,6 @@
-"""Pairs of neighbouring data sets chosen to hurt: agent 0's data differ, everybody else's are the same.
+"""Pairs of neighbouring data sets chosen to hurt: one agent's data differ, everybody else's are the same.
+
+It is agent 0, or one behind silos that hold more records: what is true of the first silo only then shows.
 
 Where a bound `2G/n_i` is to be reached, the two records' gradients must be opposite and both at full length, at every
 point the run visits. A record against its own opposite will not do for a margin loss: only one of the two is
@@ -12,6 +14,7 @@ import numpy as np
 
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
+from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
@@ -26,6 +29,7 @@ NEARLY_OPPOSITE = "two badly misclassified records, nearly opposite (logistic)"
 HINGE = "two records below the margin, nearly opposite (smoothed hinge)"
 HIDDEN = "high curvature, hidden state (smoothed hinge)"
 USER = "a user who pulls the other way"
+PERSON = "a person with three rows, with one row in the other world, pulled to opposite sides (saturated Huber)"
 ADDED = "the only record of a silo, there or not (saturated Huber; add-or-remove)"
 
 FAR = 1e4
@@ -39,23 +43,62 @@ _LOGISTIC = Logistic()
 
 
 def saturated(
-    n_agents: int = 2, records: int = 1, changed: int = 1, mu: float = 0.0, weighting: Weighting = Weighting.EQUAL
+    n_agents: int = 2,
+    records: int = 1,
+    changed: int = 1,
+    mu: float = 0.0,
+    weighting: Weighting = Weighting.EQUAL,
+    at: int = 0,
 ) -> Pair:
     """Return Huber regressions in one dimension whose first `changed` records pull to +FAR in P, to -FAR in Q.
 
-    The gradient moves by exactly 2G times `changed/records`, everywhere. The other records of agent 0 are silent
-    (zero features); the other agents hold as many ordinary ones. `changed = records` replaces a whole user.
+    The gradient moves by exactly 2G times `changed/records`, everywhere. The other records of agent `at` are silent
+    (zero features); agents behind it hold as many ordinary ones, those before it more, the first one the most.
+    `changed = records` replaces a whole user.
     """
-    rows = np.ones((records, 1))
-    mine = rows * (np.arange(records) < changed)[:, None]
-    others = [(rows, np.linspace(-1.0, 1.0, records) if records > 1 else np.zeros(1)) for _ in range(n_agents - 1)]
+    sizes = [records + max(at - i, 0) for i in range(n_agents)]
+    rows, labels = [np.ones((size, 1)) for size in sizes], [_ordinary(size) for size in sizes]
+    rows[at] = rows[at] * (np.arange(records) < changed)[:, None]
 
     def world(sign: float) -> Problem:
-        labels = sign * FAR * mine[:, 0]
-        silos = Silos.from_parts([mine, *(a for a, _ in others)], [labels, *(b for _, b in others)], row_norm=1.0)
+        pulled = [*labels[:at], sign * FAR * rows[at][:, 0], *labels[at + 1 :]]
+        silos = Silos.from_parts(rows, pulled, row_norm=1.0)
         return Problem.of(EmpiricalRisk(silos, Huber(1.0), mu=mu), weighting)
 
     return world(1.0), world(-1.0)
+
+
+def person(n_agents: int = 2, others: int = 1, rows: int = 3) -> Pair:
+    """Return Huber regressions in one dimension: agent 0's first person has `rows` rows that pull to FAR in P.
+
+    In Q the person has one, which pulls to -FAR. All rows of a person count one together, so the gradient moves by
+    exactly `2G/(others + 1)`, everywhere: a weight of 1 for each of them would move it further. Agent 0 has `others`
+    silent persons beside this one, the other agents ordinary ones, two rows each.
+    """
+
+    def world(sign: float, number: int) -> Problem:
+        mine = np.concatenate([np.ones((number, 1)), np.zeros((others, 1))])
+        theirs, pulls = np.ones((2 * others + 2, 1)), np.linspace(-1.0, 1.0, 2 * others + 2)
+        whose = np.concatenate([np.zeros(number), 1 + np.arange(others)]).astype(np.intp)
+        silos = Silos.from_parts(
+            [mine, *[theirs] * (n_agents - 1)],
+            [sign * FAR * mine[:, 0], *[pulls] * (n_agents - 1)],
+            row_norm=1.0,
+            people=[PersonRows.of(each).people for each in (whose, *[np.arange(len(pulls)) // 2] * (n_agents - 1))],
+        )
+        return Problem.of(EmpiricalRisk(silos, Huber(1.0)), Weighting.EQUAL)
+
+    return world(1.0, rows), world(-1.0, 1)
+
+
+def _ordinary(size: int) -> Floats:
+    return np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
+
+
+def changed_agent(pair: Pair) -> int:
+    """Return whose function differs most, by the gradients at 0."""
+    first, second = (world.functions.gradient(np.zeros((1, world.dimension, 1))) for world in pair)
+    return int(np.abs(first - second).sum(axis=(1, 2)).argmax())
 
 
 def added(nominal: int = 2) -> Pair:
@@ -73,20 +116,21 @@ def added(nominal: int = 2) -> Pair:
     return world(1), world(0)
 
 
-def crossing(like: Problem, changed: int = 1) -> Pair:
+def crossing(like: Problem, changed: int = 1, at: int = 0) -> Pair:
     """Return Huber regressions in the plane, with the sizes, weights and ridge of another problem in one dimension.
 
-    Agent 0's first `changed` records are one of two rows that are nearly parallel. Beside the axis between them one row
-    pulls ahead and the other back, so the gradients differ by `2 cos(TILT/2) G`, and by its opposite on the other side:
-    whatever remembers one side shows on the other. Another record of agent 0 bends its function; all else is silent.
+    The first `changed` records of agent `at` are one of two rows that are nearly parallel. Beside the axis between them
+    one row pulls ahead and the other back, so the gradients differ by `2 cos(TILT/2) G`, and by its opposite on the
+    other side: whatever remembers one side shows on the other. Another record of that agent bends its function; all
+    else is silent.
     """
     sizes = [int(size) for size in like.functions.sizes]
     ridge = like.functions.mu if isinstance(like.functions, EmpiricalRisk) else 0.0
 
     def world(sign: float) -> Problem:
         rows = [np.zeros((size, 2)) for size in sizes]
-        rows[0][changed : changed + 1] = (0.0, 1.0)
-        rows[0][:changed] = (math.cos(TILT / 2), sign * math.sin(TILT / 2))
+        rows[at][changed : changed + 1] = (0.0, 1.0)
+        rows[at][:changed] = (math.cos(TILT / 2), sign * math.sin(TILT / 2))
         silos = Silos.from_parts(rows, [np.zeros(size) for size in sizes], row_norm=1.0)
         return replace(like, functions=EmpiricalRisk(silos, Huber(1.0), mu=ridge))
 

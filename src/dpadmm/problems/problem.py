@@ -1,9 +1,11 @@
 """The problem that all methods solve: minimise `sum_i w_i f_i(x) + g(x)`.
 
 For records `f_i` is an empirical risk, `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m) + (mu/2) ||w||^2`. Where the number
-of records is secret, n_i is a nominal number, and the sum goes over the records there are.
+of records is secret, n_i is a nominal number, and the sum goes over the records there are. Where a person may have
+several rows, n_i is the number of persons, and each row's loss counts its weight (`dpadmm.problems.persons`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -88,7 +90,7 @@ class EmpiricalRisk:
 
     @property
     def sizes(self) -> Ints:
-        """Records per agent, n_i."""
+        """Records per agent, n_i, or persons where rows have weights."""
         return self.silos.sizes
 
     @property
@@ -100,26 +102,38 @@ class EmpiricalRisk:
         """Return f_i(w_i)."""
         if self.is_one_record_each:
             return self.loss.value(self._one_each(w)) + 0.5 * self.mu * (w * w).sum(axis=1)
-        out = np.empty((self.n_agents, w.shape[2]))
-        for i, rows, shifts, wi in self._agents(w):
-            out[i] = self.loss.value(rows @ wi - shifts[:, None]).sum(axis=0) / self.sizes[i]
+        out, sizes = np.empty((self.n_agents, w.shape[2])), self.sizes
+        for i, part, rows, shifts, wi in self._agents(w):
+            values = self.loss.value(rows @ wi - shifts[:, None])
+            out[i] = self.weighted(values, part).sum(axis=0) / sizes[i]
         return out + 0.5 * self.mu * (w * w).sum(axis=1)
 
     def gradient(self, w: Floats) -> Floats:
         """Return grad f_i(w_i)."""
         if self.is_one_record_each and not self.silos.is_sparse:
             return self.rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
-        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
-        for i, rows, shifts, wi in self._agents(w):
-            out[i] = rows.T @ self.loss.slope(rows @ wi - shifts[:, None]) / self.sizes[i]
+        out, sizes = np.empty((self.n_agents, self.dimension, w.shape[2])), self.sizes
+        for i, part, rows, shifts, wi in self._agents(w):
+            slopes = self.loss.slope(rows @ wi - shifts[:, None])
+            out[i] = rows.T @ self.weighted(slopes, part) / sizes[i]
         return out + self.mu * w
 
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
-        part = slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
+        part = self.part(agent)
         rows = self.rows[part]
-        weight = self.loss.curvature(rows @ w - self.shifts[part])
+        weight = self.weighted(self.loss.curvature(rows @ w - self.shifts[part]), part)
         return gram(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
+
+    def weighted(self, values: Floats, part: slice) -> Floats:
+        """Return one value, slope or curvature for each row of a part, times what the row counts."""
+        weights = self.silos.weights
+        return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
+
+    @property
+    def has_people(self) -> bool:
+        """Whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of persons."""
+        return self.silos.people is not None
 
     @property
     def has_nominal_sizes(self) -> bool:
@@ -129,7 +143,8 @@ class EmpiricalRisk:
     @property
     def is_one_record_each(self) -> bool:
         """Whether every agent holds one record, as a public fact."""
-        return self.silos.nominal is None and self.n_agents == self.silos.features.shape[0]
+        has_public_rows = self.silos.nominal is None and not self.has_people
+        return has_public_rows and self.n_agents == self.silos.features.shape[0]
 
     def _one_each(self, w: Floats) -> Floats:
         """Return `a_i'w_i - shift_i` (N, R) for agents with one record each, without a loop over a million of them."""
@@ -138,11 +153,15 @@ class EmpiricalRisk:
             return np.asarray(rows @ w[0]) - shifts
         return row_products(rows, w) - shifts
 
-    def _agents(self, w: Floats):  # type: ignore[no-untyped-def]
+    def _agents(self, w: Floats) -> Iterator[tuple[int, slice, Matrix, Floats, Floats]]:
         rows, shifts = self.rows, self.shifts
         for i in range(self.n_agents):
-            part = slice(int(self.silos.offsets[i]), int(self.silos.offsets[i + 1]))
-            yield i, rows[part], shifts[part], w[i if len(w) > 1 else 0]
+            part = self.part(i)
+            yield i, part, rows[part], shifts[part], w[i if len(w) > 1 else 0]
+
+    def part(self, agent: int) -> slice:
+        """Return where an agent's rows are."""
+        return slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
 
     def take(self, agents: Ints) -> "EmpiricalRisk":
         """Return the functions of `agents` only."""
@@ -266,6 +285,11 @@ class Problem:
     def dimension(self) -> int:
         """Dimension d."""
         return self.functions.dimension
+
+    @property
+    def has_people(self) -> bool:
+        """Whether the functions say whose their rows are (`EmpiricalRisk.has_people`)."""
+        return bool(getattr(self.functions, "has_people", False))
 
     @property
     def has_nominal_sizes(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
+from dpadmm.problems.persons import PersonWeights
 from dpadmm.problems.rows import row_squares, stacked
 
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
@@ -34,6 +36,7 @@ class Silos:
     names: one name per agent.
     nominal: (N,) public numbers that stand for the numbers of rows wherever these are secret; None where they are not.
         A silo may then have any number of rows, none included.
+    people: of each agent, what its rows count where a person may have several; None where every row counts one.
 
     >>> silos = Silos.from_parts([np.eye(2), np.eye(2)[:1]], [np.ones(2), -np.ones(1)], row_norm=1.0)
     >>> silos.n_agents, silos.sizes.tolist(), silos.dimension
@@ -46,9 +49,12 @@ class Silos:
     row_norm: float
     names: tuple[str, ...] = field(repr=False)
     nominal: Ints | None = field(default=None, repr=False)
+    people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Check the nominal numbers."""
+        """Check the weights and the nominal numbers."""
+        if self.people is not None and [len(each.weights) for each in self.people] != np.diff(self.offsets).tolist():
+            raise InputError("Where rows have weights, each silo needs one for every row.")
         if self.nominal is None:
             return
         if len(self.nominal) != self.n_agents:
@@ -64,6 +70,7 @@ class Silos:
         row_norm: float,
         names: Sequence[str] | None = None,
         nominal: Sequence[int] | None = None,
+        people: Sequence[PersonWeights] | None = None,
     ) -> "Silos":
         """Stack one feature matrix and one label vector per agent; refuse anything unusable, naming the silo."""
         checks.positive("row_norm", row_norm)
@@ -84,6 +91,7 @@ class Silos:
             raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
         offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
         made = cls._of_stacked(stacked(parts), np.concatenate(targets), offsets, float(row_norm), names)
+        made = made if people is None else replace(made, people=tuple(people))
         return made if nominal is None else made.with_nominal(nominal)
 
     def with_nominal(self, sizes: Sequence[int]) -> "Silos":
@@ -127,8 +135,17 @@ class Silos:
 
     @property
     def sizes(self) -> Ints:
-        """Records per agent, n_i, or the nominal numbers in their place: what sums are divided by."""
-        return np.diff(self.offsets) if self.nominal is None else self.nominal
+        """Records per agent, n_i (persons, where rows have weights), or nominal numbers: what sums are divided by."""
+        if self.nominal is not None:
+            return self.nominal
+        if self.people is not None:
+            return np.array([each.persons for each in self.people], dtype=np.int64)
+        return np.diff(self.offsets)
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """What each row counts (n,), None where every row counts 1."""
+        return None if self.people is None else np.concatenate([each.weights for each in self.people])
 
     @property
     def is_sparse(self) -> bool:
@@ -151,7 +168,8 @@ class Silos:
         features = _as_kernels_need(self.features[index])
         names = tuple(self.names[int(i)] for i in agents)
         nominal = None if self.nominal is None else self.nominal[agents]
-        return Silos(features, self.labels[index], offsets, self.row_norm, names, nominal)
+        people = None if self.people is None else tuple(self.people[int(i)] for i in agents)
+        return Silos(features, self.labels[index], offsets, self.row_norm, names, nominal, people)
 
 
 class _Numbered(Sequence[str]):

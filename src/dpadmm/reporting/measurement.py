@@ -11,11 +11,26 @@ class Basis(Enum):
     ACCOUNTED = "accounted private metric"
 
 
+@dataclass(frozen=True)
+class OtherFigure:
+    """A further figure that came with a measurement, at no further cost."""
+
+    score: str
+    value: float
+    uncertainty: float = 0.0
+
+    def __str__(self) -> str:
+        """Say it."""
+        noise = f" +- {self.uncertainty:.4f}" if self.uncertainty else ""
+        return f"{self.score} {self.value:.4f}{noise}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
     """A score that may be shown, with the reason why it may.
 
     `declaration`: for public data, what is known or was declared about their relation to the training records.
+    `others`: what was measured along with it.
     """
 
     score: str
@@ -29,6 +44,7 @@ class Measurement:
     uncertainty: float = 0.0
     baseline: float | None = None
     declaration: str = ""
+    others: tuple[OtherFigure, ...] = ()
 
     @property
     def is_unrecorded(self) -> bool:

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ from dpadmm.reporting.files import (
 from dpadmm.reporting.measurement import Measurement
 from dpadmm.reporting.rows import PlainColumns, PlainRows, RowScores, SchemaRows
 from dpadmm.reporting.statement import statement_text
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 Place: TypeAlias = str | os.PathLike[str]
 
@@ -82,15 +85,15 @@ class ReleasedModel:
 
     @property
     def records(self) -> int:
-        """Number of records of all silos together; nominal where the true one is secret."""
+        """Number of records, or persons, of all silos together; nominal where the true one is secret."""
         return sum(silo.records for silo in self.silos)
 
     @property
     def records_words(self) -> str:
-        """How many records there are, as far as that is public."""
+        """How many records, or persons, there are, as far as that is public."""
         if self.guarantee.protected.relation.has_public_sizes:
-            return f"{self.records} records"
-        return f"a secret number of records (nominally {self.records})"
+            return f"{self.records} {self.guarantee.protected.counted}"
+        return f"a secret number of {self.guarantee.protected.counted} (nominally {self.records})"
 
     @property
     def has_ledgers_of_silos(self) -> bool:
@@ -180,6 +183,22 @@ class ReleasedModel:
         Awkward cells as in `predict`.
         """
         return self.probabilities(self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range)))
+
+    def to_sklearn(self, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip") -> "Pipeline":
+        """Return the model as a plain scikit-learn pipeline, which is loaded and predicts without this package.
+
+        `missing` may be "error" or "fill", `unlisted` "error" or, with missing="fill", "zero". It takes numbers, and
+        categories as they are listed; how else a cell may be written (see `dpadmm.datasets.cells`) stays behind.
+        """
+        from dpadmm.reporting.plain_pipeline import plain_pipeline
+
+        return plain_pipeline(self, Screening.of(missing, unlisted, out_of_range))
+
+    def to_plain_json(self) -> str:
+        """Return all that predictions take as JSON for readers in any language, see `docs/leaving.md`."""
+        from dpadmm.reporting.plain_json import plain_json
+
+        return plain_json(self)
 
     @property
     def collusion_lines(self) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.rows import dense, gram
+from dpadmm.problems.rows import dense, gram, scaled_rows
 from dpadmm.solvers import kernels
 from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
 
@@ -108,18 +108,28 @@ class SquaredSolver:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Decompose every agent's Gram matrix and keep X'y / n_i."""
+        """Decompose every agent's Gram matrix and keep X'y / n_i, rows and labels by their weights."""
         checks.positive("tolerance", self.tolerance)
         checks.count("threads", self.threads)
         self._spectra: list[Spectrum] = []
         self._matrices: list[Matrix] = []
         self._moments = np.empty((self.risk.n_agents, self.risk.dimension))
+        self._scales = self.weights / self.risk.sizes
         for i in range(self.risk.n_agents):
-            rows, labels = self.risk.silos.part(i)
-            scale = self.weights[i] / len(labels)
+            rows, labels = self._counted_rows(i)
+            scale = self._scales[i]
             self._spectra.append(Spectrum.of_rows(rows, scale))
             self._matrices.append(rows if rows.shape[0] < rows.shape[1] else scale * gram(rows))
-            self._moments[i] = self.weights[i] * (rows.T @ labels) / len(labels)
+            self._moments[i] = scale * (rows.T @ labels)
+
+    def _counted_rows(self, agent: int) -> tuple[Matrix, Floats]:
+        """Return an agent's rows and labels, times the root of what a row counts."""
+        rows, labels = self.risk.silos.part(agent)
+        weights = self.risk.silos.weights
+        if weights is None:
+            return rows, labels
+        roots = np.sqrt(weights[self.risk.part(agent)])
+        return scaled_rows(rows, roots), labels * roots
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve by the spectrum, with one refinement; the residual is that of the matrix itself, not its spectrum."""
@@ -144,7 +154,7 @@ class SquaredSolver:
         matrix = self._matrices[agent]
         if matrix.shape[0] == matrix.shape[1]:
             return matrix @ x
-        return (matrix.T @ (matrix @ x)) * (self.weights[agent] / matrix.shape[0])
+        return (matrix.T @ (matrix @ x)) * self._scales[agent]
 
 
 @dataclass

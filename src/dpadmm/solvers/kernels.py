@@ -17,14 +17,17 @@ _NARROW = 8
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def csr_slope_sum(indptr, indices, data, shifts, first, last, w, line, is_logistic):  # type: ignore[no-untyped-def]
-    """Return sum over rows first..last of slope(a'w - shift) a, for all columns of w (d, R) in one pass.
+def csr_slope_sum(  # type: ignore[no-untyped-def]
+    indptr, indices, data, shifts, weights, first, last, w, line, is_logistic
+):
+    """Return sum over rows first..last of weight slope(a'w - shift) a, for all columns of w (d, R) in one pass.
 
+    weights: one for every row, or none at all, where all of them are 1.
     Columns go in tiles, so that a tile of w and of the sum stays in the first cache; a column has the same bits in
     any tile, whatever its neighbours.
     """
     out = np.empty_like(w)
-    matrix = (indptr, indices, data, shifts, first, last)
+    matrix = (indptr, indices, data, shifts, weights, first, last)
     column = 0
     while column < w.shape[1]:
         if w.shape[1] - column > _NARROW:
@@ -37,7 +40,7 @@ def csr_slope_sum(indptr, indices, data, shifts, first, last, w, line, is_logist
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[no-untyped-def]
     """Do the columns from `column` on, as many as the tile is wide; return how many. Missing ones count as zeros."""
-    indptr, indices, data, shifts, first, last = matrix
+    indptr, indices, data, shifts, weights, first, last = matrix
     d, width = w.shape[0], len(tile)
     filled = min(width, w.shape[1] - column)
     point, total = np.zeros(d * width), np.zeros(d * width)
@@ -56,6 +59,9 @@ def _csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[
             logistic_slopes(t[: (stop - start) * width], line[2])
         else:
             line_slopes(t[: (stop - start) * width], line[0], line[1], line[2], line[3])
+        if weights.size > 0:
+            for q in range((stop - start) * width):
+                t[q] *= weights[start + q // width]
         for row in range(start, stop):
             lanes.add_row(tile, data, indices, indptr[row], indptr[row + 1], t, (row - start) * width, total)
     for j in range(d):
@@ -125,14 +131,16 @@ def inverse_times(inverses, slopes, weights, pull, lin, centre, defects, first, 
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _rank_one_error(d, sigma, w, bound, square, shift, size, move):  # type: ignore[no-untyped-def]
+def _rank_one_error(d, sigma, w, bound, square, shift, size, move, high):  # type: ignore[no-untyped-def]
     """Bound the gradient that rounding leaves: d eps times the sizes of the terms that cancel in it.
 
     `size` bounds v and the forces behind it, `move` is the step along the record, so ||x|| <= size + move ||a||.
+    A label so far out that the slope is held at `high` is not rounded at all.
     """
     length = np.sqrt(square)
     reach = 2.0 * size + move * length
-    return 4.0 * (d + 8) * 2.220446049250313e-16 * ((sigma + w * bound * square) * reach + w * length * abs(shift))
+    shift = min(abs(shift), length * size + high * (1.0 + w * bound * square / sigma))
+    return 4.0 * (d + 8) * 2.220446049250313e-16 * ((sigma + w * bound * square) * reach + w * length * shift)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -161,7 +169,7 @@ def rank_one_prox_one(  # type: ignore[no-untyped-def]
         lanes.add_scaled(lanes.EIGHT, move, a, here, whole, x)
         for j in range(here + whole, here + d):
             x[j] += move * a[j]
-        norms[i, 0] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(move))
+        norms[i, 0] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(move), line[3])
         if is_logistic:
             end = start - w * squares[i] / sigma * slope
             norms[i, 0] += w * np.sqrt(squares[i]) * logistic_gap(end, slope, line[2])
@@ -199,7 +207,7 @@ def rank_one_prox(  # type: ignore[no-untyped-def]
             gap = logistic_gap(t[r] - step * slope, slope, line[2]) if is_logistic else 0.0
             t[r] = -slope * w / sigma
             size = np.sqrt(norms[i, r])
-            norms[i, r] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(t[r]))
+            norms[i, r] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(t[r]), line[3])
             norms[i, r] += w * np.sqrt(squares[i]) * gap
         for j in range(d):
             a = rows[i, j]

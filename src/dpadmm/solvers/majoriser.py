@@ -1,12 +1,12 @@
 """The batched solver for smooth losses without a closed form: preconditioned L-BFGS, column by column.
 
 For agent i the subproblem's Hessian lies everywhere below the fixed majoriser
-`P = w_i c1 X'X/n_i + (w_i mu + s_i) I`. A step `x - P^-1 gradient` therefore always shrinks the gradient in the norm
-of P^-1: that is the safe step. The fast step is L-BFGS started from the inverse Hessian at a reference point (the
-minimiser of the agent's own function), decomposed once. Every decision is taken per column: a fast step that does not
-shrink the gradient enough is undone and replaced by the safe one, and a column stops as soon as its own gradient is
-below the tolerance. So a silo alone and a batch of replicas get the same point. Columns that are not done after
-`_FAST_PASSES` passes are finished by Newton's method.
+`P = w_i c1 X'VX/n_i + (w_i mu + s_i) I`, V the rows' weights (1 unless persons have several rows). A step
+`x - P^-1 gradient` therefore always shrinks the gradient in the norm of P^-1: that is the safe step. The fast step is
+L-BFGS started from the inverse Hessian at a reference point (the minimiser of the agent's own function), decomposed
+once. Every decision is taken per column: a fast step that does not shrink the gradient enough is undone and replaced by
+the safe one, and a column stops as soon as its own gradient is below the tolerance. So a silo alone and a batch of
+replicas get the same point. Columns that are not done after `_FAST_PASSES` passes are finished by Newton's method.
 
 A warm start is where the last solve ended, and there the loss was evaluated last: its part of the gradient is kept
 with the point it belongs to and used again when a start equals that point, number by number. Only sparse rows do so,
@@ -59,6 +59,7 @@ class MajoriserSolver:
         checks.count("max_passes", self.max_passes)
         self._rows = self.risk.rows
         self._shifts = self.risk.shifts
+        self._row_weights = self.risk.silos.weights
         self._scales = self.weights / self.risk.sizes
         self._line = self.risk.loss.form.numbers
         self._is_logistic = self.risk.loss.form.is_logistic
@@ -74,14 +75,15 @@ class MajoriserSolver:
         return self.threads if entries >= _WORTH_A_THREAD * self.risk.n_agents else 1
 
     def _decompose(self, first: int, last: int) -> None:
-        offsets, loss = self.risk.silos.offsets, self.risk.loss
+        loss = self.risk.loss
         for i in range(first, last):
-            part = slice(int(offsets[i]), int(offsets[i + 1]))
-            rows, scale = self._rows[part], float(self.weights[i]) / int(self.risk.sizes[i])
-            self._safe[i] = self._fast[i] = Spectrum.of_rows(rows, scale * loss.curvature_bound)
+            part, scale = self.risk.part(i), float(self._scales[i])
+            rows = self._rows[part]
+            counted = rows if self._row_weights is None else scaled_rows(rows, np.sqrt(self._row_weights[part]))
+            self._safe[i] = self._fast[i] = Spectrum.of_rows(counted, scale * loss.curvature_bound)
             sigma = self.weights[i] * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
             reference = self._reference(i, sigma)
-            curvature = loss.curvature((rows @ reference)[:, 0] - self._shifts[part])
+            curvature = self.risk.weighted(loss.curvature((rows @ reference)[:, 0] - self._shifts[part]), part)
             self._fast[i] = Spectrum.of_rows(scaled_rows(rows, np.sqrt(curvature)), scale)
 
     def _reference(self, agent: int, sigma: float) -> Floats:
@@ -115,23 +117,23 @@ class MajoriserSolver:
         return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
     def _slope(self, agent: int, x: Floats) -> Floats:
-        """Return the loss's part of the gradient, w_i/n_i sum_m slope(a_m'x - shift_m) a_m."""
+        """Return the loss's part of the gradient, w_i/n_i sum_m v_m slope(a_m'x - shift_m) a_m."""
         total = self._slope_sum(agent, x)
         total *= self._scales[agent]
         return total
 
     def _slope_sum(self, agent: int, x: Floats) -> Floats:
-        """Return sum_m slope(a_m'x - shift_m) a_m for all columns of x: one pass over the agent's rows."""
-        first, last = int(self.risk.silos.offsets[agent]), int(self.risk.silos.offsets[agent + 1])
-        rows, shifts = self._rows, self._shifts
+        """Return sum_m v_m slope(a_m'x - shift_m) a_m for all columns of x: one pass over the agent's rows."""
+        part, rows, shifts = self.risk.part(agent), self._rows, self._shifts
         if self.risk.silos.is_sparse:
-            return slope_sum(rows, shifts, slice(first, last), x, self.risk.loss.form)
+            return slope_sum(rows, shifts, part, x, self.risk.loss.form, self._row_weights)
         total = np.zeros_like(x)
-        for start in range(first, last, _DENSE_ROWS):
-            block = rows[start : min(start + _DENSE_ROWS, last)]
+        for start in range(part.start, part.stop, _DENSE_ROWS):
+            here = slice(start, min(start + _DENSE_ROWS, part.stop))
+            block = rows[here]
             t = block @ x
-            slopes_in_place(t, shifts[start : start + len(t)], self._line, self._is_logistic)
-            total += block.T @ t
+            slopes_in_place(t, shifts[here], self._line, self._is_logistic)
+            total += block.T @ self.risk.weighted(t, here)
         return total
 
     def _solve_agent(self, agent: int, row: int, sub: Subproblem) -> tuple[Floats, Floats, int]:
@@ -157,15 +159,15 @@ class MajoriserSolver:
         """Finish the columns that are left by Newton's method; return the steps of the slowest."""
         if len(columns.index) == 0 or max_steps <= 0:
             return 0
-        part = slice(int(self.risk.silos.offsets[agent]), int(self.risk.silos.offsets[agent + 1]))
-        scale = float(self.weights[agent]) / int(self.risk.sizes[agent])
+        part = self.risk.part(agent)
         newton = NewtonColumns(
             self._rows[part],
             self._shifts[part],
             self.risk.loss,
-            scale,
+            float(self._scales[agent]),
             sigma,
             lambda x, push: self._slope(agent, x) + sigma * x + push,
+            None if self._row_weights is None else self._row_weights[part],
         )
         slowest = 0
         for r in columns.index:

@@ -23,7 +23,10 @@ _SLOPE_LEFT = 0.1
 
 @dataclass(frozen=True)
 class NewtonColumns:
-    """`scale * sum_m loss(a_m'x - shift_m) + (sigma/2)||x||^2 + constant'x` of one agent, with its gradient."""
+    """`scale * sum_m v_m loss(a_m'x - shift_m) + (sigma/2)||x||^2 + constant'x` of one agent, with its gradient.
+
+    weights: v, None where all of them are 1.
+    """
 
     rows: Matrix
     shifts: Floats
@@ -31,6 +34,7 @@ class NewtonColumns:
     scale: float
     sigma: float
     gradient: Callable[[Floats, Floats], Floats]
+    weights: Floats | None = None
 
     def solve(self, x: Floats, constant: Floats, tolerance: float, max_steps: int) -> tuple[Floats, float, int]:
         """Return the point (d,), its gradient norm and the number of steps; stop at the tolerance or `max_steps`."""
@@ -39,7 +43,7 @@ class NewtonColumns:
         steps = 0
         while norm > tolerance and steps < max_steps:
             margins = self.rows @ x - self.shifts
-            curvature = self.loss.curvature(margins)
+            curvature = self._weighted(self.loss.curvature(margins))
             hessian = Spectrum.of_rows(scaled_rows(self.rows, np.sqrt(curvature)), self.scale)
             step = -hessian.solve(gradient[:, None], self.sigma)[:, 0]
             full = self._gradient_at(x + step, constant)
@@ -56,15 +60,21 @@ class NewtonColumns:
     def _gradient_at(self, x: Floats, constant: Floats) -> Floats:
         return self.gradient(np.ascontiguousarray(x[:, None]), constant[:, None])[:, 0]
 
+    def _weighted(self, values: Floats) -> Floats:
+        return values if self.weights is None else values * self.weights
+
+    def _slopes(self, margins: Floats) -> Floats:
+        return self._weighted(self.loss.slope(margins))
+
     def _shortened(self, margins: Floats, step: Floats, gradient: Floats) -> float:
         """Return a share of the step at which the slope along it is small and not positive, by bisection."""
         along = self.rows @ step
         start = float(gradient @ step)
-        before, bend = float(self.loss.slope(margins) @ along), self.sigma * float(step @ step)
+        before, bend = float(self._slopes(margins) @ along), self.sigma * float(step @ step)
         low, high = 0.0, 1.0
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            change = float(self.loss.slope(margins + middle * along) @ along) - before
+            change = float(self._slopes(margins + middle * along) @ along) - before
             slope = start + self.scale * change + middle * bend
             if slope > 0:
                 high = middle

@@ -7,13 +7,18 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import SlopeForm
 from dpadmm.solvers import kernels
 
+_ALL_ONE = np.empty(0)
 
-def slope_sum(rows: Matrix, shifts: Floats, part: slice, x: Floats, form: SlopeForm) -> Floats:
-    """Return the sum over the rows of `part` of slope(a'x - shift) a, for all columns of x (d, R).
+
+def slope_sum(
+    rows: Matrix, shifts: Floats, part: slice, x: Floats, form: SlopeForm, weights: Floats | None = None
+) -> Floats:
+    """Return the sum over the rows of `part` of weight slope(a'x - shift) a, for all columns of x (d, R).
 
     A column has the same bits in any batch of columns.
     """
     if isinstance(rows, CentredRows):
-        return rows.folded(slope_sum(rows.stored, shifts, part, rows.extended(x), form))
-    matrix = (rows.indptr, rows.indices, rows.data, shifts, part.start, part.stop)
+        return rows.folded(slope_sum(rows.stored, shifts, part, rows.extended(x), form, weights))
+    counted = _ALL_ONE if weights is None else weights
+    matrix = (rows.indptr, rows.indices, rows.data, shifts, counted, part.start, part.stop)
     return np.asarray(kernels.csr_slope_sum(*matrix, np.ascontiguousarray(x), form.numbers, form.is_logistic))

@@ -9,12 +9,16 @@ import pandas as pd
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.papers.reproduction.figure import Order, Size
-from dpadmm.papers.reproduction.pages import EDGE, MARKS, SAME_NOISE, index, readme_block, scoreboard, write_pages
+from dpadmm.papers.reproduction.figure import Size
+from dpadmm.papers.reproduction.pages import SAME_NOISE, index, readme_block, scoreboard, write_pages
 from dpadmm.papers.reproduction.registry import ALL, FIGURES
+from dpadmm.papers.reproduction.runner import named
 from dpadmm.papers.reproduction.table import NO_RUN, Reading, Rows, chosen
 from dpadmm.papers.scoreboard import adult as board
-from dpadmm.papers.scoreboard.entries import BATCH, ENTRIES, MOST_PASSES, Knob, RoundKind, Sight, entry_of
+from dpadmm.papers.scoreboard.entries import ENTRIES, RoundKind, Sight, entry_of
+from dpadmm.papers.scoreboard.measured import AT_LIMIT, BARE
+from dpadmm.papers.scoreboard.page import LIMIT, MARKS, PLANNED
+from dpadmm.papers.scoreboard.rows import TRAIN
 from dpadmm.papers.scoreboard.standings import duels, duels_in_words, ranking
 
 ROOT = Path(__file__).parents[3]
@@ -108,10 +112,9 @@ def test_time_is_told_only_of_a_call_that_computed_everything(full):
     assert "processor time" not in index(full)
     (full / "outcome.json").write_text(json.dumps(outcome))
     assert words in index(full)
-    assert words in scoreboard(full)
     for change in ({"found": 1, "computed": parts - 1}, {"computed": 1}):
         (full / "outcome.json").write_text(json.dumps(outcome | change))
-        assert "processor time;" not in index(full) + scoreboard(full)
+        assert "processor time;" not in index(full)
 
 
 @pytest.mark.parametrize(("name", "label", "curve", "metric"), SAME_NOISE, ids=[row[1] for row in SAME_NOISE])
@@ -127,23 +130,21 @@ def losses(**values):
         entry = entry_of(name.replace("_", "-"))
         for epsilon, runs in budgets.items():
             facts = {"panel": entry.sight.name, "curve": entry.name, "reading": Reading.CERTIFIED, "epsilon": epsilon}
-            rows.add(**facts, x=epsilon, metric=board.TRAIN, values=runs)
-    rows.fact(
-        panel="", curve=board.BARE, reading=Reading.NON_PRIVATE, epsilon=np.inf, x=1, metric=board.TRAIN, value=0.3
-    )
+            rows.add(**facts, x=epsilon, metric=TRAIN, values=runs)
+    rows.fact(panel="", curve=BARE, reading=Reading.NON_PRIVATE, epsilon=np.inf, x=1, metric=TRAIN, value=0.3)
     return rows.table()
 
 
 def test_who_is_hidden_from_an_eavesdropper_competes_in_public_too():
     table = losses(p_admm={1.0: [0.36, 0.38]}, fp_coordinator={1.0: [0.38, 0.40]}, dp_gd={1.0: [0.41, 0.41]})
-    assert ranking(table, Sight.MESSAGES, board.TRAIN, 1.0) == ["p-admm", "dp-gd"]
-    assert ranking(table, Sight.RELEASE, board.TRAIN, 1.0) == ["p-admm", "fp-coordinator", "dp-gd"]
+    assert ranking(table, Sight.MESSAGES, TRAIN, 1.0) == ["p-admm", "dp-gd"]
+    assert ranking(table, Sight.RELEASE, TRAIN, 1.0) == ["p-admm", "fp-coordinator", "dp-gd"]
 
 
 def test_a_method_without_a_number_at_the_budget_comes_last():
     """r-admm has no plan at eps 1; its low loss at eps 10 must not lift it."""
     table = losses(p_admm={1.0: [0.5], 10.0: [0.4]}, r_admm={10.0: [0.31]})
-    assert ranking(table, Sight.MESSAGES, board.TRAIN, 1.0) == ["p-admm", "r-admm"]
+    assert ranking(table, Sight.MESSAGES, TRAIN, 1.0) == ["p-admm", "r-admm"]
 
 
 def test_duels_name_the_winner_or_a_tie():
@@ -152,60 +153,55 @@ def test_duels_name_the_winner_or_a_tie():
         dvp={1.0: [0.60, 0.60], 5.0: [0.60, 0.60], 10.0: [0.34, 0.34]},
         dp_gd={1.0: [0.371, 0.375], 5.0: [0.340, 0.340], 10.0: [0.36, 0.36]},
     )
-    found = duels(table, Sight.MESSAGES, board.TRAIN)
+    found = duels(table, Sight.MESSAGES, TRAIN)
     # eps 1: 0.370 +- 0.010 against 0.373 +- 0.002; eps 5: 0.352 +- 0.001 against 0.340 exactly.
     assert [duel.winner for duel in found] == [None, RoundKind.GRADIENT, RoundKind.ADMM]
     assert found[2].admm.name == "dvp"
-    words = duels_in_words(table, Sight.MESSAGES, board.TRAIN)
+    words = duels_in_words(table, Sight.MESSAGES, TRAIN)
     assert words.startswith(
         "ADMM is ahead at eps 10; gradient methods are ahead at eps 5; a tie at eps 1 (eps 1: p-admm"
     )
 
 
-def test_edges_of_a_grid():
-    knob = Knob("step", (1.0, 5.0, 25.0))
-    assert [knob.is_edge(value) for value in knob.values] == [True, False, True]
-    assert not Knob("rounds", (1,)).is_edge(1)
-    limited = Knob("decay", (0.9, 1.0), is_last_limit=True)
-    assert [limited.is_edge(value) for value in limited.values] == [True, False]
+def lines_of(page, name):
+    return [line for line in page.splitlines() if line.startswith(f"| {name} |")]
 
 
-def test_rounds_of_sampled_methods_end_with_the_passes_over_the_data():
-    entry = entry_of("dp-sgd")
-    for values in entry.grid():
-        batch = values[entry.knobs.index(BATCH)]
-        tried = entry.rounds_for(values, 6331)
-        assert tried == entry.rounds[: len(tried)]
-        assert all((k * batch <= MOST_PASSES * 6331) == (k in tried) for k in entry.rounds)
-    assert entry_of("dp-gd").rounds_for((1.0,), 1) == entry_of("dp-gd").rounds
+def test_limits_are_marked_and_named_at_the_setting(full):
+    """At toy size nothing is searched; a batch of 64 is half of what the silos have at most."""
+    file = full / "scoreboard" / "adult" / "adult.parquet"
+    table = pd.read_parquet(file)
+    sides = table["metric"].str.startswith(AT_LIMIT) & (table["run"] == NO_RUN)
+    table.loc[sides, "value"] = 0.0
+    table.to_parquet(file)
+    assert LIMIT not in "".join(lines_of(scoreboard(full), "dp-sgd"))
+    assert LIMIT not in readme_block(full)
+    table.loc[sides & (table["metric"] == f"{AT_LIMIT}batch"), "value"] = 1.0
+    table.to_parquet(file)
+    for line in lines_of(scoreboard(full), "dp-sgd"):
+        assert line.count(LIMIT) == 2  # at the loss and at the setting
+        assert f"step 8, batch 64{LIMIT} (as many records as there are), rounds 8, " in line
+    assert LIMIT not in "".join(lines_of(scoreboard(full), "p-admm"))
 
 
-def test_no_gradient_method_has_fewer_rounds_than_an_admm():
-    most = {kind: {max(entry.rounds) for entry in ENTRIES if entry.kind is kind} for kind in RoundKind}
-    assert min(most[RoundKind.GRADIENT]) >= max(most[RoundKind.ADMM])
+def test_the_product_is_a_row_of_every_view_and_says_that_it_is_not_tuned(full):
+    page, block = scoreboard(full), readme_block(full)
+    rows = [line for line in lines_of(page, PLANNED) if "not tuned; planned: " in line]
+    assert [line.split(" | ")[1] for line in rows] == ["messages", "release"]
+    assert [line.split(" | ")[1] for line in lines_of(block, PLANNED)] == ["messages", "release"]
+    assert "nothing tuned on the data" in block
 
 
-def test_the_last_rounds_tried_with_a_batch_are_an_edge():
-    bout = board.Bout(entry_of("dp-sgd"), board.adult(Order(Size.TOY)).split()[0], Order(Size.TOY))
-    smallest = int(bout.silos.sizes.min())
-    last = bout.rounds((4.0, 64.0))[-1]
-    assert last * 64 <= MOST_PASSES * smallest
-    assert last < bout.entry.rounds[-1]
-    edges = bout.edges(board.Choice((4.0, 64.0), last, is_tail=False))
-    assert edges == {"step": False, "batch": False, "rounds": True}
-
-
-def test_marks_and_names_of_choices_on_the_page(full):
-    """At toy size a method's rounds are the fewest of its grid: an edge, unless there is no choice."""
-    page = scoreboard(full)
-    line = next(line for line in page.splitlines() if line.startswith("| dp-sgd | messages"))
-    assert f"step 20, batch 64, rounds 10{EDGE}" in line
-    line = next(line for line in page.splitlines() if line.startswith("| output-perturbation"))
-    assert "rounds 1, " in line
-    table = pd.read_parquet(full / "scoreboard" / "adult" / "adult.parquet")
-    plain = table[~(table["metric"].str.startswith(board.EDGE) & (table["run"] == NO_RUN))]
-    plain.to_parquet(full / "scoreboard" / "adult" / "adult.parquet")
-    assert EDGE not in next(line for line in scoreboard(full).splitlines() if line.startswith("| p-admm |"))
+def test_the_scoreboard_alone_writes_its_own_pages_only(full, tmp_path):
+    for name in FIGURES:
+        if not name.startswith("scoreboard/"):
+            shutil.rmtree(full / name)
+    files = write_pages(full, tmp_path / "docs", named(["scoreboard"]))
+    assert {file.name for file in files if file.suffix == ".md"} == {
+        "scoreboard.md", "scoreboard-adult.md", "scoreboard-lasso.md", "scoreboard-control.md",
+    }  # fmt: skip
+    with pytest.raises(InputError, match="p-admm/fig1"):
+        write_pages(full, tmp_path / "docs")
 
 
 def test_every_curve_of_the_plot_can_be_told_from_the_others(toy):

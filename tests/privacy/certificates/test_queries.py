@@ -1,11 +1,12 @@
 """C10: sums of bounded values."""
 
 import itertools
+import math
 
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates import bounded_sum
+from dpadmm.privacy.certificates import bounded_sum, cell_counts
 from dpadmm.privacy.protection import Norm, Strength, Unit, View
 
 
@@ -40,3 +41,22 @@ def test_the_bound_scales_with_the_largest_value():
 def test_bad_facts_are_refused(facts):
     with pytest.raises(InputError):
         bounded_sum(**facts)
+
+
+@pytest.mark.parametrize(("records", "silos", "histograms"), [(1, 1, 1), (2, 1, 2), (1, 2, 1), (3, 2, 2)])
+def test_no_replaced_cells_pass_the_bound_and_some_attain_it(records, silos, histograms):
+    """All replacements of up to r s of two records, each in one of two cells, or none, of every histogram."""
+    units, n = [(0, 0), (1, 0), (0, 1)], 2
+    record = [sum(cells, ()) for cells in itertools.product(units, repeat=histograms)]
+    bound = cell_counts(n_records=n, histograms=histograms, records_per_person=records, silos_per_person=silos).bound
+    replaced = min(records * silos, n)
+    totals = [
+        [sum(column) for column in zip(*rows, strict=True)] for rows in itertools.product(record, repeat=replaced)
+    ]
+    worst = max(math.dist(a, b) for a in totals for b in totals)
+    assert worst == pytest.approx(bound)
+
+
+def test_cells_are_counted_at_least_once():
+    with pytest.raises(InputError, match="histograms"):
+        cell_counts(n_records=5, histograms=0)

@@ -21,7 +21,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About, Method, Setting, Topology
+from dpadmm.algorithms.method import ROWS, About, Method, Setting, Topology, row_unit
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -50,7 +50,7 @@ BLOCKS = About(
     certificate="C5",
     noised="a block, as printed: half of it on x_i - z",
     free=frozenset({"lam"}),
-    units=frozenset({Unit.RECORD, Unit.USER}),
+    units=ROWS | {Unit.USER},
     takes_any_regulariser=True,
 )
 """What is true of all settings; each has its own name and summary."""
@@ -64,7 +64,7 @@ class BlockADMM(Method):
     ----------
     gamma: step of the proximal maps, > 0. lam: relaxation in (0, 1]; 1/2 is Douglas-Rachford.
     clip: largest norm of `x_i - z`, > 0 (infinite: no clipping); the fixed point stays, since x_i = z there.
-    unit: whom the noise is calibrated for, record or user.
+    unit: whom the noise is calibrated for: record (or person, if the setting protects persons) or user.
     participation: who computes in which round, drawn in advance (None: everyone).
 
     The inbox holds z and the mean of all blocks, both made of messages. The model is z: x_i has touched the data after
@@ -151,7 +151,7 @@ class BlockADMM(Method):
         constants, hidden = setting.problem.functions.constants, setting.protection
         slope = constants.record_gradient if math.isfinite(self.clip) else setting.gradient_bound
         local = inside_prox(setting, slope, size, weight, hidden.silos_per_person)
-        if self.unit is Unit.RECORD and math.isfinite(slope):
+        if self.unit is not Unit.USER and math.isfinite(slope):
             return fixed_point_block_record(local, step=self.gamma, clip=self.clip)
         user = fixed_point_block_user(
             step=self.gamma,
@@ -166,7 +166,7 @@ class BlockADMM(Method):
         # Clipping alone: what holds for all of a user's data holds for some of them.
         return replace(
             user,
-            unit=Unit.RECORD,
+            unit=row_unit(hidden),
             theorem="C5 (record level)",
             records_per_person=hidden.records_per_person,
             silos_per_person=hidden.silos_per_person,
@@ -183,9 +183,9 @@ class BlockDescent(BlockADMM):
 
 
 def check_unit(unit: Unit) -> None:
-    """Fixed-point ADMM protects records or users."""
-    if unit not in (Unit.RECORD, Unit.USER):
-        raise InputError(f"unit must be Unit.RECORD or Unit.USER, got {shown(unit)}.")
+    """Fixed-point ADMM protects records, persons or users."""
+    if unit not in ROWS | {Unit.USER}:
+        raise InputError(f"unit must be Unit.RECORD, Unit.PERSON or Unit.USER, got {shown(unit)}.")
 
 
 def inside_prox(setting: Setting, slope: float, size: int, weight: float, silos: int) -> LocalFunction:
@@ -202,6 +202,7 @@ def inside_prox(setting: Setting, slope: float, size: int, weight: float, silos:
         solver_tolerance=None if setting.tolerance is None else n * setting.tolerance,
         records_per_person=setting.protection.records_per_person,
         silos_per_person=silos,
+        unit=row_unit(setting.protection),
     )
 
 

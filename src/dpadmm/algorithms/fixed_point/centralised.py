@@ -50,7 +50,7 @@ class CentralisedADMM(BlockDescent):
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """A record, and a user."""
         method = cls(gamma=1.0)
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE)
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
         user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
         return (
             WorstCase(neighbours.PULLED, method, pulled, 1),

@@ -24,7 +24,7 @@ from dpadmm.algorithms.fixed_point.blocks import (
     kinds_of,
 )
 from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.algorithms.method import ROWS, About, Method, Setting, Topology, WorstCase
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Custom, Family, Promise, Row
@@ -45,7 +45,7 @@ class CoordinatorADMM(Method):
     Parameters
     ----------
     gamma: step of the proximal maps, > 0. lam: relaxation in (0, 1/2]; beyond 1/2 the certificate fails in round 1.
-    unit: whom the noise is calibrated for, record or user.
+    unit: whom the noise is calibrated for: record (or person, if the setting protects persons) or user.
     participation: who computes in which round (None: everyone). Everyone's block is in every mean: who does not
         compute sends the block it has, or the coordinator remembers it.
 
@@ -70,7 +70,7 @@ class CoordinatorADMM(Method):
         noised="the mean of the blocks",
         trusts_coordinator=True,
         is_sum=True,
-        units=frozenset({Unit.RECORD, Unit.USER}),
+        units=ROWS | {Unit.USER},
         takes_any_regulariser=True,
         why="one noise on the mean of the silos' blocks hides all of them at once (C6)",
     )
@@ -139,7 +139,7 @@ class CoordinatorADMM(Method):
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Blocks are hidden, and remember."""
         method = cls(gamma=1.0)
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE)
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
         user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
         return (
             WorstCase(neighbours.PULLED, method, pulled, 1),

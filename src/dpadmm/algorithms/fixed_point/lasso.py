@@ -22,6 +22,7 @@ from dpadmm.algorithms.method import About, Setting, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Promise
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared
@@ -41,7 +42,11 @@ class LassoADMM(BlockADMM):
     """
 
     about: ClassVar[About] = replace(
-        BLOCKS, name="fp-lasso", summary="fixed-point ADMM for the LASSO, with clipping", is_federated=False
+        BLOCKS,
+        name="fp-lasso",
+        summary="fixed-point ADMM for the LASSO, with clipping",
+        is_federated=False,
+        units=frozenset({Unit.RECORD, Unit.USER}),
     )
 
     @classmethod

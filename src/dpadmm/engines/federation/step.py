@@ -12,7 +12,8 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import batch_kernels, kernels  # noqa: F401 - loaded before a round is paid for, not in its midst
-from dpadmm.solvers.solution import one_blas_thread, prepare
+from dpadmm.solvers.solution import one_blas_thread
+from dpadmm.solvers.watched import prepare_release
 
 State = tuple[Floats, ...]
 
@@ -31,7 +32,7 @@ def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) 
         functions=functions,
         weights=weights,
         regulariser=terms.problem.regulariser,
-        solver=prepare(functions, weights, agreement.tolerance, 1),
+        solver=prepare_release(functions, weights, agreement.tolerance, 1),
         index=np.array([agent]),
         degrees=np.zeros(1, dtype=np.int64) if terms.network is None else terms.network.degrees[[agent]],
         number=len(agreement.participants),

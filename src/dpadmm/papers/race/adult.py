@@ -2,13 +2,17 @@
 
 import os
 import warnings
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from dpadmm.datasets import Dataset, Source, adult_like, load_adult
+from dpadmm.datasets.adult import read_adult
+from dpadmm.datasets.adult_synthetic import adult_like_frame
 from dpadmm.datasets.dataset import DATA_ROOT
 from dpadmm.datasets.partition import iid
 from dpadmm.errors import InputError
@@ -25,10 +29,11 @@ INVENTED = "SYNTHETIC"
 
 @dataclass(frozen=True)
 class AdultData:
-    """The table and what to call it in titles."""
+    """The table and what to call it in titles; `read` returns all its rows as they are before encoding."""
 
     data: Dataset
     label: str
+    read: Callable[[], pd.DataFrame] = field(repr=False)
 
     @property
     def is_invented(self) -> bool:
@@ -42,7 +47,7 @@ class AdultData:
     def split(self) -> tuple["AdultData", "AdultData"]:
         """Return 70 % for training and 30 % for testing."""
         train, test = self.data.split(np.random.default_rng(SPLIT_SEED))
-        return AdultData(train, self.label), AdultData(test, self.label)
+        return replace(self, data=train), replace(self, data=test)
 
     def loss(self, models: Floats) -> Floats:
         """Return the mean logistic loss of models (d, R) on all rows."""
@@ -72,12 +77,15 @@ def adult(order: Order) -> AdultData:
 @lru_cache(maxsize=2)
 def _adult(is_toy: bool, is_at_hand: bool) -> AdultData:
     if is_toy:
-        return AdultData(adult_like(TOY_ROWS, seed=0), f"Adult-like {INVENTED} table of {TOY_ROWS} rows (toy size)")
+        label = f"Adult-like {INVENTED} table of {TOY_ROWS} rows (toy size)"
+        return AdultData(adult_like(TOY_ROWS, seed=0), label, partial(adult_like_frame, TOY_ROWS, seed=0))
     if is_at_hand:
-        return AdultData(load_adult(), "UCI Adult")
+        return AdultData(load_adult(), "UCI Adult", read_adult)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the retries of a download that may not be possible here
-            return AdultData(load_adult(source=Source.OPENML), "UCI Adult (OpenML)")
+            loaded = load_adult(source=Source.OPENML)
+        return AdultData(loaded, "UCI Adult (OpenML)", partial(read_adult, source=Source.OPENML))
     except InputError:
-        return AdultData(adult_like(ROWS, seed=0), f"Adult-like {INVENTED} table (the real one was not at hand)")
+        label = f"Adult-like {INVENTED} table (the real one was not at hand)"
+        return AdultData(adult_like(ROWS, seed=0), label, partial(adult_like_frame, ROWS, seed=0))

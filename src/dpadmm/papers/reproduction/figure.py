@@ -134,6 +134,11 @@ class Figure:
     findings: Callable[[Table], tuple[Finding, ...]] = field(repr=False)
     ground: Ground | None = None
 
+    @property
+    def paper(self) -> str:
+        """The first part of the name."""
+        return self.name.split("/", maxsplit=1)[0]
+
     def ground_of(self, finding: Finding) -> Ground | None:
         """Return what a finding rests on."""
         return finding.ground or self.ground

@@ -187,6 +187,7 @@ def write_figure(out: Path, figure: Figure, order: Order, table: Table, timings:
     paths = {kind: folder / f"{stem}.{kind}" for kind in ("svg", "png", "parquet", "csv", "json", "md")}
     with mpl.rc_context(SETTINGS):
         write_atomically(paths["svg"], lambda draft: picture.savefig(draft, metadata={"Date": None}))
+        picture.set_layout_engine("none")  # laid out once, for both files
         write_atomically(paths["png"], lambda draft: picture.savefig(draft, dpi=PIXELS_PER_INCH))
     write_atomically(paths["parquet"], lambda draft: table.to_parquet(draft, index=False))
     write_atomically(paths["csv"], lambda draft: table.to_csv(draft, index=False))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,8 @@ from dpadmm.papers.reproduction.figure import Accounting, Figure, Finding, Size,
 from dpadmm.papers.reproduction.output import write_text
 from dpadmm.papers.reproduction.registry import ALL
 from dpadmm.papers.reproduction.table import Reading, Table, chosen, mean_at
-from dpadmm.papers.scoreboard import adult, star
-from dpadmm.papers.scoreboard.entries import RoundKind, Sight, entry_of
-from dpadmm.papers.scoreboard.standings import duels_in_words, ranking
-
-MARKS = ("<!-- scoreboard: begin -->", "<!-- scoreboard: end -->")
-EDGE = "\\*"
-"""Beside a number that rests on a choice at the edge of its grid; escaped, since Markdown takes a star for emphasis."""
-SHOWN = 3
+from dpadmm.papers.scoreboard import page
+from dpadmm.papers.scoreboard.page import MARKS
 
 # The same noise by the paper's formula and by the certificates: (figure, method, curve, metric).
 SAME_NOISE = (
@@ -36,37 +31,39 @@ SAME_NOISE = (
 )
 
 
-def write_pages(out: Path, docs: Path) -> list[Path]:
-    """Write `docs/reproduction/*` and `docs/scoreboard.md` from the results in `out`.
+def write_pages(out: Path, docs: Path, figures: Sequence[Figure] = ALL) -> list[Path]:
+    """Write `docs/reproduction/*` and `docs/scoreboard.md` from the results in `out`: all, or the scoreboard's alone.
 
-    All figures must be there, at the papers' size, with their number of runs and both accountings. A `README.md` beside
-    `docs` with the marks gets the scoreboard's block between them.
+    The figures must be there, at the papers' size, with their number of runs and both accountings. A `README.md` beside
+    `docs` with the marks gets the scoreboard's block between them. The index needs all figures.
     """
-    _refuse_all_but_full_results(out)
-    readme = _readme_with(readme_block(out), docs.absolute().parent / "README.md")
+    _refuse_all_but_full_results(out, figures)
+    texts = {docs / "scoreboard.md": scoreboard(out)}
+    texts |= _readme_with(readme_block(out), docs.absolute().parent / "README.md")
+    if len(figures) == len(ALL):
+        texts[docs / "reproduction" / "index.md"] = index(out)
     written = []
-    for figure in ALL:
-        page = docs / "reproduction" / f"{figure.name.replace('/', '-')}.md"
-        picture = page.with_suffix(".png")
+    for figure in figures:
+        target = docs / "reproduction" / f"{figure.name.replace('/', '-')}.md"
+        picture = target.with_suffix(".png")
         stem = figure.name.rsplit("/", 1)[-1]
         text = _file(out, figure.name, "md").read_text(encoding="utf-8").replace(f"({stem}.png)", f"({picture.name})")
-        write_text(page, text)
+        write_text(target, text)
         shutil.copyfile(_file(out, figure.name, "png"), picture)
-        written += [page, picture]
-    texts = {docs / "reproduction" / "index.md": index(out), docs / "scoreboard.md": scoreboard(out), **readme}
+        written += [target, picture]
     for path, text in texts.items():
         write_text(path, text)
     return [*written, *texts]
 
 
-def _refuse_all_but_full_results(out: Path) -> None:
+def _refuse_all_but_full_results(out: Path, figures: Sequence[Figure]) -> None:
     """Refuse results that are not what the pages say they are, before anything is written."""
     kinds = ("parquet", "json", "md", "png")
-    missing = [figure.name for figure in ALL if not all(_file(out, figure.name, kind).is_file() for kind in kinds)]
+    missing = [figure.name for figure in figures if not all(_file(out, figure.name, kind).is_file() for kind in kinds)]
     if missing:
-        raise InputError(f"These figures are not in {str(out)!r} yet: {', '.join(missing)}. Run reproduce --all first.")
+        raise InputError(f"These figures are not in {str(out)!r} yet: {', '.join(missing)}. Reproduce them first.")
     wanted = {"size": Size.FULL.value, "runs": "the paper's", "accounting": Accounting.BOTH.value}
-    for figure in ALL:
+    for figure in figures:
         facts = _facts(out, figure.name)
         wrong = [f"{name}: {facts.get(name)!r}" for name, value in wanted.items() if facts.get(name) != value]
         if wrong:
@@ -113,7 +110,7 @@ def index(out: Path) -> str:
         f"| paper | {' | '.join(verdict.value for verdict in Verdict)} |",
         "|---|" + "---|" * len(Verdict),
     ]
-    for paper in dict.fromkeys(name.split("/")[0] for name in answered):
+    for paper in dict.fromkeys(figure.paper for figure in ALL if figure.name in answered):
         mine = [
             finding.verdict for name, found in answered.items() for finding in found if name.startswith(f"{paper}/")
         ]
@@ -125,6 +122,7 @@ def index(out: Path) -> str:
             ground = figure.ground_of(finding)
             guessed = "" if ground is None else ground.guessed
             lines.append(f"| {link} | {finding.claim} | {finding.verdict.value} | {finding.seen} | {guessed} |")
+    lines += ["", "## The same noise, two readings", "", *_same_noise_rows(out)]
     return "\n".join([*lines, *_cost(out), ""])
 
 
@@ -145,155 +143,16 @@ def _cost(out: Path) -> list[str]:
 
 
 def scoreboard(out: Path) -> str:
-    """Return the scoreboard page."""
-    table = _table(out, adult.FIGURE.name)
-    data = table["data"].iloc[0]
-    lines = [
-        "# Scoreboard",
-        "",
-        "What each method reaches at the same budget. Each table says what the budget means there, which unit is "
-        "hidden, and from whom. Made by `dpadmm reproduce --all`.",
-        *_cost(out),
-        "",
-        *readme_block(out).splitlines(),
-        "",
-        f"## {data}: training loss",
-        "",
-        f"All at the same certified budget, (eps, {adult.DELTA:g}) or pure eps; a record is hidden.",
-        "",
-    ]
-    for sight in Sight:
-        words = (
-            f"ADMM against gradient methods, each the best of its kind: {duels_in_words(table, sight, adult.TRAIN)}."
-        )
-        lines += [f"### View: {sight.value}", "", words, "", *_adult_rows(table, sight), ""]
-    lines += [f"{EDGE} a choice at the edge of its grid: beyond it the method may do better.", ""]
-    lines += [f"* {choice}" for choice in adult.FIGURE.choices]
-    for figure in (star.LASSO_FIGURE, star.CONTROL_FIGURE):
-        lines += ["", f"## {figure.title.removeprefix('Scoreboard: ')}: relative error of the release", ""]
-        lines += ["An agent's function is hidden from whoever hears the broadcasts.", ""]
-        lines += [*_star_rows(_table(out, figure.name)), ""]
-        lines += [f"{EDGE} the fewest or the most rounds that were tried: others may do better.", ""]
-        lines += [f"* {choice}" for choice in figure.choices]
-    lines += ["", "## The same noise, two readings", "", *_same_noise_rows(out), ""]
-    return "\n".join(lines)
+    """Return the scoreboard page, with what its figures took."""
+    facts = [_facts(out, figure.name) for figure in page.FIGURES]
+    parts = sum(len(figure.parts) for figure in page.FIGURES)
+    cost = f"{parts} parts, {sum(each['processor_seconds'] for each in facts):.0f} s of processor time"
+    return page.scoreboard([_table(out, figure.name) for figure in page.FIGURES], cost)
 
 
 def readme_block(out: Path) -> str:
     """Return the short table for the README, between its markers."""
-    table = _table(out, adult.FIGURE.name)
-    budgets = _budgets(table)
-    lines = [
-        MARKS[0],
-        "",
-        f"| {table['data'].iloc[0]}, training loss | view | {' | '.join(f'eps {epsilon:g}' for epsilon in budgets)} |",
-        "|---|---|" + "---|" * len(budgets),
-    ]
-    for sight in Sight:
-        for name in _leaders(table, sight):
-            cells = [_loss_cell(table, name, epsilon, digits=3) for epsilon in budgets]
-            lines.append(f"| {name} | {sight.name.lower()} | {' | '.join(cells)} |")
-    bare = mean_at(table, metric=adult.TRAIN, curve=adult.BARE)
-    lines += [
-        f"| non-private | | {' | '.join([f'{bare:.3f}'] * len(budgets))} |",
-        "",
-        f"Certified for (eps, {adult.DELTA:g}); {adult.SILOS} silos; a record is hidden. *messages*: from an "
-        "eavesdropper, *release*: with a trusted coordinator. Settings are chosen by training loss, so it shows what a "
-        f"method can reach. Of each view: the {SHOWN} lowest at eps {_middle(budgets):g}, and the best ADMM and "
-        f"gradient method there. {EDGE} a choice at the edge of its grid. All models, the non-private one included, "
-        "carry a small ridge that is not counted in the loss.",
-        "",
-        MARKS[1],
-    ]
-    return "\n".join(lines)
-
-
-def _budgets(table: Table) -> list[float]:
-    return sorted(set(chosen(table, reading=Reading.CERTIFIED)["epsilon"]))
-
-
-def _middle(budgets: list[float]) -> float:
-    return budgets[len(budgets) // 2]
-
-
-def _leaders(table: Table, sight: Sight) -> list[str]:
-    """Return the first few at the middle budget, and the first ADMM and gradient method if they are not among them."""
-    names = ranking(table, sight, adult.TRAIN, _middle(_budgets(table)))
-    first = {
-        next((name for name in names if entry_of(name).kind is kind), "")
-        for kind in (RoundKind.ADMM, RoundKind.GRADIENT)
-    }
-    return [name for place, name in enumerate(names) if place < SHOWN or name in first]
-
-
-def _loss_cell(table: Table, name: str, epsilon: float, digits: int) -> str:
-    """Return the mean training loss, marked where any choice behind it is at an edge; a dash without a plan."""
-    rows = chosen(table, curve=name, epsilon=epsilon)
-    value = mean_at(rows, metric=adult.TRAIN)
-    if value != value:
-        return "-"
-    is_edge = bool((rows["metric"].str.startswith(adult.EDGE) & (rows["value"] > 0)).any())
-    return (f"{value:.{digits}f}" if value < 10 else f"{value:.3g}") + (EDGE if is_edge else "")
-
-
-def _setting_cell(table: Table, name: str, epsilon: float) -> str:
-    """Return every choice by name, marked where it is at an edge."""
-    rows = chosen(table, curve=name, epsilon=epsilon)
-    words = []
-    for choice in (*(knob.name for knob in entry_of(name).knobs), adult.ROUND_COUNT):
-        mark = EDGE if mean_at(rows, metric=adult.EDGE + choice) > 0 else ""
-        words.append(f"{choice} {mean_at(rows, metric=choice):g}{mark}")
-    return ", ".join([*words, "tail average" if mean_at(rows, metric=adult.IS_TAIL) > 0 else "last iterate"])
-
-
-def _adult_rows(table: Table, sight: Sight) -> list[str]:
-    budgets = _budgets(table)
-    at = _middle(budgets)
-    lines = [
-        "| method | certified for | " + " | ".join(f"eps {epsilon:g}" for epsilon in budgets)
-        + f" | test error, eps {at:g} | setting there | s a run |",
-        "|---|---|" + "---|" * (len(budgets) + 3),
-    ]  # fmt: skip
-    for name in ranking(table, sight, adult.TRAIN, at):
-        cells = [entry_of(name).sight.name.lower(), *(_loss_cell(table, name, epsilon, 4) for epsilon in budgets)]
-        rows = chosen(table, curve=name, epsilon=at)
-        if len(rows):
-            cells += [f"{mean_at(rows, metric=adult.ERROR):.4f}", _setting_cell(table, name, at)]
-            cells += [f"{mean_at(rows, metric=adult.SECONDS):.2f}"]
-        else:
-            cells += ["-"] * 3
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    bare = mean_at(table, metric=adult.TRAIN, curve=adult.BARE)
-    error = mean_at(table, metric=adult.ERROR, curve=adult.BARE)
-    lines.append("| non-private | | " + " | ".join([f"{bare:.4f}"] * len(budgets)) + f" | {error:.4f} | - | - |")
-    return lines
-
-
-def _star_rows(table: Table) -> list[str]:
-    budgets = sorted(set(table["epsilon"]))
-    lines = [
-        "| noise | " + " | ".join(f"eps {epsilon:g}" for epsilon in budgets)
-        + " | certified eps | rounds | rho | s a run |",
-        "|---|" + "---|" * (len(budgets) + 4),
-    ]  # fmt: skip
-    for curve in star.CURVES:
-        rows = chosen(table, curve=curve)
-        values = {
-            metric: [mean_at(rows, metric=metric, epsilon=epsilon) for epsilon in budgets]
-            for metric in (star.ERROR, star.CERTIFIED_EPS, star.ROUND_COUNT, star.PENALTY, star.IS_EDGE)
-        }
-        marks = [EDGE if is_edge > 0 else "" for is_edge in values[star.IS_EDGE]]
-        cells = [f"{value:.2g}{mark}" for value, mark in zip(values[star.ERROR], marks, strict=True)]
-        cells += [_listed(values[metric]) for metric in (star.CERTIFIED_EPS, star.ROUND_COUNT, star.PENALTY)]
-        cells.append(f"{chosen(rows, metric=star.SECONDS)['value'].mean():.2f}")
-        lines.append(f"| {curve} | " + " | ".join(cells) + " |")
-    return lines
-
-
-def _listed(values: list[float]) -> str:
-    """Return one value per budget, in their order; a single one if they are all the same."""
-    words = [f"{value:.3g}" for value in values]
-    return words[0] if len(set(words)) == 1 else ", ".join(words)
+    return page.readme_block(_table(out, page.FIGURES[0].name))
 
 
 def _same_noise_rows(out: Path) -> list[str]:

@@ -53,11 +53,12 @@ class Outcome:
 
 
 def named(names: Sequence[str]) -> tuple[Figure, ...]:
-    """Return the figures with these names; refuse unknown ones with the list of those there are."""
-    unknown = [name for name in names if name not in FIGURES]
+    """Return the figures with these names, all of a paper for the paper's; refuse unknown ones with those there are."""
+    found = {name: [figure for figure in FIGURES.values() if name in (figure.name, figure.paper)] for name in names}
+    unknown = [name for name, figures in found.items() if not figures]
     if unknown or not names:
         raise InputError(f"No figure is called {', '.join(unknown) or '(nothing)'}; there are {', '.join(FIGURES)}.")
-    return tuple(FIGURES[name] for name in dict.fromkeys(names))
+    return tuple({figure.name: figure for figures in found.values() for figure in figures}.values())
 
 
 def reproduce(

@@ -1,7 +1,7 @@
 """The scoreboard on the consensus LASSO and on control: one agent's function is hidden from who hears broadcasts."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,12 +22,16 @@ from dpadmm.papers.reproduction.figure import Figure, Finding, Order, Part, Verd
 from dpadmm.papers.reproduction.style import canvas, draw_curve, finish, headline
 from dpadmm.papers.reproduction.table import Reading, Rows, Table, chosen
 from dpadmm.papers.reproduction.trials import Trial, run_trials
+from dpadmm.papers.scoreboard.search import Knob, search
 from dpadmm.privacy.calibration import PureTarget, Target
 
 EPSILONS = (0.1, 0.5, 1.0, 5.0, 10.0)
 DELTA = 1e-5
 ERROR, CERTIFIED_EPS, ROUND_COUNT, PENALTY = "relative error of the release", "certified eps", "rounds", "rho"
-SECONDS, IS_EDGE = "processor seconds a run", "edge: rounds"
+SECONDS, IS_LIMIT = "processor seconds a run", "limit: rounds"
+MOST_ROUNDS = 4096
+GAIN = 0.02
+"""Part of the error that twice the rounds must save to be chosen."""
 
 PAPER = "the paper's noise"
 CERTIFIED = "certified noise, same rho"
@@ -38,7 +42,7 @@ GAUSSIAN = "certified, planned, Gaussian"
 
 @dataclass(frozen=True)
 class Board:
-    """One problem: the bench at full and toy size, rounds to try, noise runs, and where the fixed rho comes from.
+    """One problem: the bench at full and toy size, first rounds, noise runs, and where the fixed rho comes from.
 
     run_with: how many of the agents are run, with the noise that hides one of all; None for all of them.
     """
@@ -47,14 +51,16 @@ class Board:
     title: str
     full: Callable[[], Bench] = field(repr=False)  # the repr names a part on disk: no addresses in it
     toy: Callable[[], Bench] = field(repr=False)
-    rounds: tuple[int, ...]
+    rounds: int
     runs: int
     origin_of_rho: str
     run_with: int | None = None
 
-    def is_edge(self, curve: str, rounds: int) -> bool:
-        """Say whether so many rounds are the fewest or most that were tried; the planner has no grid."""
-        return curve not in (PLANNED, GAUSSIAN) and rounds in (self.rounds[0], self.rounds[-1])
+    @property
+    def knob(self) -> Knob:
+        """The rounds, doubled and halved from where they begin."""
+        limits = ("one round", f"no more than {MOST_ROUNDS} rounds are tried")
+        return Knob("rounds", self.rounds, (0,), 1, MOST_ROUNDS, limits, is_work=True)
 
 
 def _facts(bench: Bench) -> StarFacts:
@@ -83,44 +89,71 @@ def planned(bench: Bench, curve: str, epsilon: float) -> tuple[ConsensusDPADMM, 
     return plan.method, calibrated(promises, target, plan.schedule), plan.rounds
 
 
-def tries(
-    bench: Bench, board: Board, curve: str, order: Order
-) -> Iterator[tuple[ConsensusDPADMM, int, list[tuple[float, NoisePlan]]]]:
-    """Yield (method, rounds, budgets with their plans) to be run as one batch each."""
-    epsilons = order.pick(EPSILONS, EPSILONS[:2])
-    if curve in (PLANNED, GAUSSIAN):
+@dataclass(frozen=True)
+class Show:
+    """One curve of a board at the size that was ordered: what runs with so many rounds are like."""
+
+    board: Board
+    curve: str
+    order: Order
+    bench: Bench = field(repr=False)
+    stage: Bench = field(repr=False)
+    seen: dict[tuple[float, float], dict[str, Any]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, board: Board, curve: str, order: Order) -> "Show":
+        """Build the bench, and the stage with the agents that are run."""
+        bench = order.pick(board.full, board.toy)()
+        stage = bench if board.run_with is None or order.is_toy else sample(bench, board.run_with)
+        return cls(board, curve, order, bench, stage)
+
+    def searched(self, epsilons: Sequence[float]) -> dict[float, dict[str, Any]]:
+        """Return what the best number of rounds gives at each budget."""
+        if self.order.is_toy:
+            self.errors((6.0,), epsilons)
+            return {epsilon: self.seen[6.0, epsilon] for epsilon in epsilons}
+        found = search([self.board.knob], epsilons, self.errors, GAIN)
+        return {epsilon: self.seen[rounds, epsilon] for epsilon, (rounds,) in found.items()}
+
+    def planned(self, epsilons: Sequence[float]) -> dict[float, dict[str, Any]]:
+        """Return what the planner's rho and rounds give at each budget."""
+        found = {}
         for epsilon in epsilons:
-            method, plan, rounds = planned(bench, curve, epsilon)
-            yield method, rounds, [(epsilon, plan)]
-        return
-    for rounds in order.pick(board.rounds, (3, 6)):
-        pairs = [(epsilon, fixed(bench, curve, epsilon, rounds)) for epsilon in epsilons]
-        yield pairs[0][1][0], rounds, [(epsilon, plan) for epsilon, (_, plan) in pairs]
+            method, plan, rounds = planned(self.bench, self.curve, epsilon)
+            self._run(method, rounds, [(epsilon, plan)])
+            found[epsilon] = self.seen[rounds, epsilon] | {IS_LIMIT: 0}
+        return found
+
+    def errors(self, values: tuple[float, ...], epsilons: Sequence[float]) -> dict[float, float]:
+        """Return the logarithm of the mean error with so many rounds."""
+        rounds = int(values[0])
+        pairs = [(epsilon, fixed(self.bench, self.curve, epsilon, rounds)) for epsilon in epsilons]
+        self._run(pairs[0][1][0], rounds, [(epsilon, plan) for epsilon, (_, plan) in pairs])
+        return {epsilon: float(np.log(self.seen[rounds, epsilon][ERROR].mean())) for epsilon in epsilons}
+
+    def _run(self, method: ConsensusDPADMM, rounds: int, plans: list[tuple[float, NoisePlan]]) -> None:
+        """Run all budgets as one batch, and keep what came of each."""
+        runs = self.order.runs_of(self.board.runs)
+        begin = time.process_time()
+        trials = [Trial(self.curve, Reading.CERTIFIED, epsilon, plan) for epsilon, plan in plans]
+        batch = run_trials(
+            method, self.stage.problem, rounds, trials, runs=runs, seed=self.order.seed, every=0, tolerance=TOLERANCE
+        )
+        seconds = (time.process_time() - begin) / (runs * len(trials))
+        errors = np.square(batch.run.estimate - self.stage.optimum[:, None]).sum(axis=0) / self.stage.radius**2
+        for trial, columns in batch:
+            self.seen[rounds, trial.epsilon] = {
+                ERROR: errors[columns], ROUND_COUNT: rounds, PENALTY: method.rho, SECONDS: seconds,
+                CERTIFIED_EPS: trial.certified_epsilon(DELTA if self.curve == GAUSSIAN else 0.0),
+                IS_LIMIT: self.board.knob.limit_at(rounds),
+            }  # fmt: skip
 
 
 def compute(board: Board, curve: str, order: Order) -> Table:
-    """One curve: the best number of rounds of the grid for each budget, or the planner's."""
-    bench = order.pick(board.full, board.toy)()
-    stage = bench if board.run_with is None or order.is_toy else sample(bench, board.run_with)
-    rows, runs = Rows(board.title), order.runs_of(board.runs)
-    best: dict[float, dict[str, Any]] = {}
-    for method, rounds, plans in tries(bench, board, curve, order):
-        begin = time.process_time()
-        trials = [Trial(curve, Reading.CERTIFIED, epsilon, plan) for epsilon, plan in plans]
-        batch = run_trials(
-            method, stage.problem, rounds, trials, runs=runs, seed=order.seed, every=0, tolerance=TOLERANCE
-        )
-        seconds = (time.process_time() - begin) / (runs * len(trials))
-        errors = np.square(batch.run.estimate - stage.optimum[:, None]).sum(axis=0) / stage.radius**2
-        for trial, columns in batch:
-            known = best.get(trial.epsilon)
-            if known is None or errors[columns].mean() < known[ERROR].mean():
-                cost = trial.certified_epsilon(DELTA if curve == GAUSSIAN else 0.0)
-                best[trial.epsilon] = {
-                    ERROR: errors[columns], CERTIFIED_EPS: cost, ROUND_COUNT: rounds, PENALTY: method.rho,
-                    SECONDS: seconds, IS_EDGE: board.is_edge(curve, rounds),
-                }  # fmt: skip
-    for epsilon, found in best.items():
+    """One curve: the best number of rounds for each budget, or the planner's."""
+    show, epsilons = Show.of(board, curve, order), order.pick(EPSILONS, EPSILONS[:2])
+    rows = Rows(board.title)
+    for epsilon, found in (show.planned if curve in (PLANNED, GAUSSIAN) else show.searched)(epsilons).items():
         facts: dict[str, Any] = {
             "panel": board.name, "curve": curve, "epsilon": epsilon, "x": epsilon,
             "reading": Reading.CLAIMED if curve == PAPER else Reading.CERTIFIED,
@@ -171,9 +204,10 @@ def _board(board: Board, cost: float) -> Figure:
             "the linear term of one agent's function, not in its curvature. Gaussian noise is for "
             f"(eps, {DELTA:g}), all else is pure.",
             board.origin_of_rho,
-            "At that rho the best number of rounds of a small grid is shown, chosen by the error itself over the same "
-            "noise runs that are shown; the planner chooses rho and rounds from public constants and the true sizes "
-            "of x* and of the gradients there.",
+            f"At that rho the best number of rounds is shown: doubled and halved from {board.rounds} until neither "
+            f"gains (twice the rounds must save {GAIN:.0%} of the error), by the error itself over the same noise runs "
+            "that are shown; the planner chooses rho and rounds from public constants and the true sizes of x* and of "
+            "the gradients there.",
             "The error is that of the last broadcast, which may be released.",
             "Only consensus DP-ADMM has a certificate for functions without a gradient bound, so no other is here.",
         ),
@@ -208,7 +242,7 @@ LASSO_FIGURE = _board(
         "consensus LASSO, n = 10^4, p = 5",
         _lasso,
         _toy_lasso,
-        (4, 8, 16, 32, 48),
+        16,
         10,
         "rho = 5 is the paper's; the data are those of its Fig. 2(a) as reproduced here.",
     ),
@@ -220,7 +254,7 @@ CONTROL_FIGURE = _board(
         "linear-quadratic control, n = 10^4, m = 20",
         _control,
         _toy_control,
-        (16, 64, 128, 256, 512, 768),
+        512,
         5,
         "The paper prints no rho: 1.5 times the least that its Assumption 3 allows. ||x_0|| = 100 and the draw of A "
         "are those of its Fig. 3 as reproduced here; 400 of the agents are run, with the noise that hides one of "

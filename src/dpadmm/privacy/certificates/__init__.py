@@ -48,13 +48,14 @@ from dpadmm.privacy.certificates.p_admm import (
 )
 from dpadmm.privacy.certificates.profile import CATEGORY_WEIGHT, column_profile, profile_on_grid
 from dpadmm.privacy.certificates.ps_admm import ps_admm_correction, ps_admm_full_gradient
-from dpadmm.privacy.certificates.queries import bounded_sum
+from dpadmm.privacy.certificates.queries import bounded_sum, cell_counts
 
 __all__ = [
     "CATEGORY_WEIGHT",
     "LocalFunction",
     "Shares",
     "bounded_sum",
+    "cell_counts",
     "column_profile",
     "consensus_broadcast",
     "consensus_broadcast_quadratic",

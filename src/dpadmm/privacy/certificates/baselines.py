@@ -42,7 +42,7 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
     if unit is Unit.USER and any(not each.relation.has_public_sizes for each in exact):
         raise InputError("The sum of gradients is certified for records that are added or removed, not for users.")
     if unit is Unit.USER:  # a user is a silo, and all of its records may be others
-        exact = [replace(each, n_records=1, records_per_person=1) for each in exact]
+        exact = [replace(each, n_records=1, records_per_person=1, unit=Unit.RECORD) for each in exact]
     first, people = exact[0], silos[0].silos_per_person
     bound = math.fsum(sorted((each.gap for each in exact), reverse=True)[:people])
     alone = len(silos) == 1
@@ -56,7 +56,7 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
         view=View.EAVESDROPPER if alone else View.PUBLIC,
         is_for_additions=True,
     )
-    if unit is Unit.RECORD:
+    if unit is not Unit.USER:
         return certificate
     return replace(
         certificate, unit=unit, assumptions=("neighbours differ in all data of one user", *certificate.assumptions[1:])

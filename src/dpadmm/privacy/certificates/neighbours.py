@@ -7,6 +7,9 @@ like exact solutions of subproblems whose gradients differ, at every point, by a
     gap = w 2G min(r, n)/n + 2 tol        records are replaced by others
     gap = w G r/n + 2 tol                 records are added or removed; n is a nominal number
 
+Where the unit is a person, n counts persons, and the weights of a person's rows sum to at most 1: all of them together
+pull with a norm of at most G, as one record does, and r is 1 (`docs/proofs/c1.md`).
+
 The last term is certificate C7: a residual *is* a perturbation of the gradient, so it passes through every
 recursion in the same way as the data do. See `docs/proofs/c7.md`.
 """
@@ -15,6 +18,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Certificate, Relation, Strength, Unit, View
 
@@ -34,6 +38,12 @@ NOMINAL_FACTS = (
 )
 """What takes the place of `PUBLIC_FACTS` where records are added or removed."""
 
+
+PERSON_WEIGHTS = (
+    "sizes count persons, and it is known whose each row is; the weights of a person's rows sum to at most 1 and, like "
+    "the choice of the rows that are kept, depend on that person's rows alone"
+)
+"""What takes the place of one record per person where persons have several rows."""
 
 TRUSTED_SUM = "whoever adds up the silos' values is trusted, and nobody else sees more than their noisy sum"
 """Where one noise is put on a sum; masks take the place of this trust (C12)."""
@@ -73,6 +83,7 @@ class LocalFunction:
     records_per_person: r, how many records of a person may be replaced. silos_per_person: in how many silos.
     is_evaluated: its gradient is taken, and the tolerance is an evaluation error.
     relation: where records are added or removed, n_records is nominal, and the number there is does not count.
+    unit: RECORD, or PERSON: n_records then counts persons, each of whom has any number of rows with weights.
 
     >>> LocalFunction(gradient_bound=1, n_records=100, records_per_person=2, solver_tolerance=0.005).gap
     0.05
@@ -89,15 +100,33 @@ class LocalFunction:
     silos_per_person: int = 1
     is_evaluated: bool = False
     relation: Relation = Relation.REPLACE_ONE
+    unit: Unit = Unit.RECORD
 
     def __post_init__(self) -> None:
         """Check every number but the bound on the gradient, which only some certificates need (`gap`)."""
         checks.count("n_records", self.n_records)
+        if self.unit not in (Unit.RECORD, Unit.PERSON):
+            raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {shown(self.unit)}.")
+        if self.is_of_persons and self.records_per_person != 1:
+            raise InputError(f"A person is replaced as a whole; got {self.records_per_person} records per person.")
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
         checks.positive("weight", self.weight)
         checks.non_negative("strong_convexity", self.strong_convexity)
         tolerance_of(self.solver_tolerance)
+
+    @property
+    def is_of_persons(self) -> bool:
+        """Whether a person with all their rows is what differs between neighbours."""
+        return self.unit is Unit.PERSON
+
+    def check_single_rows(self, theorem: str) -> None:
+        """Refuse a theorem whose proof needs that one row differs between neighbours."""
+        if self.is_of_persons:
+            raise InputError(
+                f"{theorem} is proved for single records, not for a person with several rows. Use noisy-gradients, "
+                "p-admm or another method that is certified for persons, or one row per person."
+            )
 
     @property
     def replaced(self) -> int:
@@ -144,11 +173,12 @@ class LocalFunction:
             )
         return Certificate(
             bound=bound,
-            unit=Unit.RECORD,
+            unit=self.unit,
             view=view,
             theorem=theorem,
             assumptions=(
-                neighbour_words(self.records_per_person, self.silos_per_person, self.relation),
+                neighbour_words(self.records_per_person, self.silos_per_person, self.relation, self.unit),
+                *((PERSON_WEIGHTS,) if self.is_of_persons else ()),
                 *assumptions,
                 gradient_words(self.solver_tolerance) if self.is_evaluated else solver_words(self.solver_tolerance),
                 *(PUBLIC_FACTS if has_sizes else NOMINAL_FACTS),
@@ -170,7 +200,12 @@ def edge_curvature(*, edge_penalty: float, degree: int) -> float:
     return 2 * checks.positive("edge_penalty", edge_penalty) * checks.count("degree", degree)
 
 
-def neighbour_words(records_per_person: int, silos_per_person: int, relation: Relation = Relation.REPLACE_ONE) -> str:
+def neighbour_words(
+    records_per_person: int,
+    silos_per_person: int,
+    relation: Relation = Relation.REPLACE_ONE,
+    unit: Unit = Unit.RECORD,
+) -> str:
     """Say in words which data are neighbours.
 
     >>> neighbour_words(3, 2)
@@ -178,14 +213,16 @@ def neighbour_words(records_per_person: int, silos_per_person: int, relation: Re
     """
     where = "of one silo" if silos_per_person == 1 else f"in each of at most {silos_per_person} silos"
     change = "replaced by others" if relation is Relation.REPLACE_ONE else "added or removed"
-    return f"neighbours differ in at most {records_per_person} record(s) {where}, {change}"
+    what = "all rows of one person" if unit is Unit.PERSON else f"at most {records_per_person} record(s)"
+    return f"neighbours differ in {what} {where}, {change}"
 
 
 def for_silos(certificate: Certificate, *, bound: float, silos: int) -> Certificate:
     """Return a certificate that was made for one silo as one, of another bound, for people with records in several."""
-    records = certificate.records_per_person
-    said = neighbour_words(records, certificate.silos_per_person)
-    words = tuple(neighbour_words(records, silos) if each == said else each for each in certificate.assumptions)
+    records, relation, unit = certificate.records_per_person, certificate.relation, certificate.unit
+    said = neighbour_words(records, certificate.silos_per_person, relation, unit)
+    told = neighbour_words(records, silos, relation, unit)
+    words = tuple(told if each == said else each for each in certificate.assumptions)
     return replace(certificate, bound=bound, silos_per_person=silos, assumptions=words)
 
 

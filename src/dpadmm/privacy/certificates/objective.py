@@ -44,6 +44,7 @@ def objective_perturbation(
     >>> c.bound, c.jacobian_free_rate, round(c.log_jacobian, 6)
     (0.02, 2.0, 0.004988)
     """
+    local.check_single_rows("C2")
     g, c1 = bounded("gradient_bound", local.gradient_bound), bounded("curvature_bound", curvature_bound)
     rank = checks.count("hessian_rank", hessian_rank)
     if is_logistic and (rank > 1 or c1 < 0.25 * g * g * (1 - 1e-12)):

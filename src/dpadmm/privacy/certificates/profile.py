@@ -1,7 +1,8 @@
 """C11: the column profile - one-way histograms of all columns, released once, before the first round.
 
 A record is one count in every column: 1 for a numeric column, beta for a categorical one, on disjoint public bins, with
-a bin of its own for a missing cell. Proof: `docs/proofs/c11.md`.
+a bin of its own for a missing cell. All rows of a person, or of a user, count one together.
+Proof: `docs/proofs/c11.md`.
 """
 
 import math
@@ -22,6 +23,10 @@ _ONE_BIN = (
     "the bins of every column are public, disjoint and fixed in advance, and every cell, a missing one included, is "
     f"counted in exactly one of them: as 1 in a numeric column, as {CATEGORY_WEIGHT:g} in a categorical one"
 )
+_PERSON_SHARES = (
+    "sizes count persons; a row counts its weight, the weights of a person's rows sum to at most 1, and sums of "
+    "weights are exact"
+)
 _SHARES = "a user's counts in a silo are divided by the number of the user's rows there, before users are added up"
 _POOLED = (TRUSTED_SUM, "the changes of a person's silos add up")
 _EXACT = "counts are whole multiples of the noise's grid {grid!r}, so that nothing is rounded (C8)"
@@ -39,8 +44,8 @@ def column_profile(
     """Bound the vector of all counts, `k sqrt(2 C_num + 2 beta^2 C_cat)`; add-or-remove: without the factors 2.
 
     k is how many records change: `min(r, n)`, or `min(r s, n)` where one noise hides the pooled counts of all silos;
-    under add-or-remove r and r s, since a neighbour may have more records. For users k is 1 (s where noise is shared),
-    however many rows they have.
+    under add-or-remove r and r s, since a neighbour may have more records. For persons and users k is 1 (s where noise
+    is shared), however many rows they have.
 
     n_records: n, of the silo, or of all silos together if `is_noise_shared`. protection: its unit, relation, records
     and silos per person. The view follows from the noise: silos that add their own are protected from whoever sees
@@ -60,10 +65,11 @@ def column_profile(
         raise InputError("A profile needs at least one column, got none. Leave it out.")
     if protection.unit is Unit.FUNCTION:
         raise InputError(f"A profile protects records or users, got {shown(protection.unit)}.")
-    is_record, is_replaced = protection.unit is Unit.RECORD, protection.relation is Relation.REPLACE_ONE
-    records, silos = protection.records_per_person if is_record else 1, protection.silos_per_person
+    is_replaced = protection.relation is Relation.REPLACE_ONE
+    records = protection.records_per_person if protection.unit is Unit.RECORD else 1
+    silos = protection.silos_per_person
     changed = records * (silos if is_noise_shared else 1)
-    if is_record and is_replaced:
+    if protection.unit is Unit.RECORD and is_replaced:
         changed = min(changed, n)
     squared = numeric + CATEGORY_WEIGHT**2 * categorical
     return Certificate(
@@ -75,7 +81,7 @@ def column_profile(
         assumptions=(
             _neighbours(protection),
             _ONE_BIN,
-            *(() if is_record else (_SHARES,)),
+            *_WHOSE[protection.unit],
             *(_POOLED if is_noise_shared else ()),
             *((f"the number of {protection.unit.value}s is public",) if is_replaced else ()),
         ),
@@ -88,8 +94,8 @@ def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int, share
     """Return the certificate of the counts of all `n_bins` bins as they leave, with noise on a grid (C8).
 
     The counts of records are whole multiples of beta, hence of every power of two up to it, and nothing is rounded.
-    The shares of users, and counts on a coarser grid, are rounded silo by silo before they are added up: sums of
-    multiples of the grid are exact, and a person moves the rounding of every silo behind the noise.
+    The shares of persons and users, and counts on a coarser grid, are rounded silo by silo before they are added up:
+    sums of multiples of the grid are exact, and a person moves the rounding of every silo behind the noise.
     shares: among whom the noise is shared out, where the counts leave under masks (C12).
 
     >>> counts = column_profile(n_numeric=1, n_categorical=4, n_records=100, protection=Protection())
@@ -107,10 +113,13 @@ def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int, share
     return replace(placed, bound=certificate.bound + rounding, assumptions=(*certificate.assumptions, words))
 
 
+_WHOSE = {Unit.RECORD: (), Unit.PERSON: (_PERSON_SHARES,), Unit.USER: (_SHARES,)}
+
+
 def _neighbours(protection: Protection) -> str:
     """Say in words which data are neighbours."""
     change = "replaced by others" if protection.relation is Relation.REPLACE_ONE else "added or removed"
     silos = f"in each of at most {protection.silos_per_person} silo(s)"
-    if protection.unit is Unit.USER:
-        return f"neighbours differ in all rows of one user {silos}, {change}"
+    if protection.unit is not Unit.RECORD:
+        return f"neighbours differ in all rows of one {protection.unit.value} {silos}, {change}"
     return f"neighbours differ in at most {protection.records_per_person} record(s) of one person {silos}, {change}"

@@ -38,6 +38,7 @@ def sampled_term(local: LocalFunction, largest: float, *, batch_size: float, per
     With r records drawn independently a person is in the batch with probability `1 - (1-q)^r`, not q: keeping q and
     multiplying the bound by r is not sound (`docs/proofs/c4.md` has the counterexample).
     """
+    local.check_single_rows("The bound on a batch of sampled rows")
     r = local.records_per_person
     if r > 1 and not persons_sampled_whole:
         raise InputError(

@@ -1,7 +1,9 @@
-"""C10: a sum over records of values between 0 and a public bound - counts, clipped errors.
+"""C10: a sum over records of values between 0 and a public bound - counts, clipped errors, histograms.
 
 Proof: `docs/proofs/c10.md`.
 """
+
+import math
 
 from dpadmm import checks
 from dpadmm.checks import shown
@@ -39,14 +41,52 @@ def bounded_sum(
         unit=Unit.RECORD,
         view=View.EAVESDROPPER,
         theorem="C10",
-        assumptions=(
-            f"neighbours differ in at most {records} record(s) of one person in each of at most {silos} silo(s), "
-            "replaced by others",
-            f"every record adds a value between 0 and {top:g}, summed without rounding",
-            "what a record adds depends on that record alone: a model scores each row by itself",
-            "what is counted was chosen before looking at these records, or is made of accounted releases",
-            "the number of records is public",
+        assumptions=_assumptions(
+            records, silos, f"every record adds a value between 0 and {top:g}, summed without rounding"
         ),
         records_per_person=records,
         silos_per_person=silos,
+    )
+
+
+def cell_counts(
+    *, n_records: int, histograms: int = 1, records_per_person: int = 1, silos_per_person: int = 1
+) -> Certificate:
+    """Bound the vector of all counts of H histograms, `min(r s, n) sqrt(2 H)` in the L2 norm.
+
+    A record is one count in at most one cell of every histogram; replacing it takes one away and adds one elsewhere.
+    How many cells a histogram has does not matter: classes and groups are cells, not histograms of their own.
+
+    >>> cell_counts(n_records=100, histograms=2, records_per_person=3).bound
+    6.0
+    """
+    n = checks.count("n_records", n_records)
+    many = checks.count("histograms", histograms)
+    records = checks.count("records_per_person", records_per_person)
+    silos = checks.count("silos_per_person", silos_per_person)
+    return Certificate(
+        bound=min(records * silos, n) * math.sqrt(2 * many),
+        norm=Norm.L2,
+        unit=Unit.RECORD,
+        view=View.EAVESDROPPER,
+        theorem="C10",
+        assumptions=_assumptions(
+            records,
+            silos,
+            f"every record is one count in at most one cell of each of {many} histogram(s), whose cells are public, "
+            "disjoint and fixed in advance",
+        ),
+        records_per_person=records,
+        silos_per_person=silos,
+    )
+
+
+def _assumptions(records: int, silos: int, what: str) -> tuple[str, ...]:
+    return (
+        f"neighbours differ in at most {records} record(s) of one person in each of at most {silos} silo(s), "
+        "replaced by others",
+        what,
+        "what a record adds depends on that record alone: a model scores each row by itself",
+        "what is counted was chosen before looking at these records, or is made of accounted releases",
+        "the number of records is public",
     )

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpadmm.errors import LedgerError, ResumeError
+from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of
 from dpadmm.privacy.ledger.profiles import KeptProfile
@@ -45,6 +45,7 @@ def create(
     # A single table is one silo's of many, or split later: what is released of it counts the silos of its sum (C12).
     is_part = len(data) == 1 and protection.view is View.AGGREGATE
     (replace(protection, view=View.PUBLIC, colluders=None) if is_part else protection).check_silos(len(data))
+    check_persons(data, protection)
     are_names_public = protection.unit is not Unit.USER  # a user's name is a person's
     KnownData.of(data, bytes(32))  # refuses unusable data before anything is written
     key = store.new_key(store.key_path(path))
@@ -70,6 +71,21 @@ def create(
         for file in made:
             file.unlink(missing_ok=True)
         raise
+
+
+def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
+    """Refuse data that do not say whose rows they are where a budget is about persons, and data that do elsewhere."""
+    is_told = [each.persons is not None for each in data]
+    if protection.unit is Unit.PERSON and not all(is_told):
+        raise InputError(
+            "The ledger's budget is per person, so it must be told whose each row is: --person COLUMN, or persons= in "
+            "Python. Nothing was spent."
+        )
+    if protection.unit is not Unit.PERSON and any(is_told):
+        raise InputError(
+            f"The ledger's budget is per {protection.unit.value}, but rows are told to be persons'. Leave the persons "
+            "out, or keep a ledger whose unit is a person for these data, with what they have spent in its budget."
+        )
 
 
 def _protection_of(content: Mapping[str, Any]) -> Protection:

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,8 +21,13 @@ from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Composer, Meter, below_spent, overspend
 from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, draw_runs, draw_statement
 from dpadmm.privacy.ledger.versions import match_newest
-from dpadmm.privacy.protection import ONE_RECORD, Protection
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.privacy.records import GaussianRelease
+
+_OTHER_PERSONS = (
+    "The table is the ledger's, but its rows are told to be other persons' than when the ledger was made. Nothing may "
+    "be released. Tell persons apart by the same column as then (--person, or persons= in Python)."
+)
 
 
 def _accountant() -> Composer:
@@ -183,11 +188,23 @@ class Ledger(OpenHistory):
         """
         self._refresh()
         key = self._key()
+        history.check_persons(data, self.protection)
         try:
             match = match_newest(self._account.versions, data, key)
         except LedgerError as problem:
-            raise LedgerError(f"{self._path}: {problem}") from None
-        return ConfirmedLedger(self, match, tuple(each.rows for each in data), self._account.newest.number)
+            words = _OTHER_PERSONS if self._has_other_persons(data, key) else problem
+            raise LedgerError(f"{self._path}: {words}") from None
+        return ConfirmedLedger(self, match, tuple(each.size for each in data), self._account.newest.number)
+
+    def _has_other_persons(self, data: Sequence[SiloColumns], key: bytes) -> bool:
+        """Return whether data that are not the ledger's would be, were rows not told to be other persons'."""
+        if self.protection.unit is not Unit.PERSON:
+            return False
+        try:
+            match_newest(self._account.versions, [replace(each, persons=None) for each in data], key)
+        except LedgerError:
+            return False
+        return True
 
     def add_version(self, data: Sequence[SiloColumns]) -> None:
         """Go on with a new version of the data: rows that came or went, cells that were corrected.
@@ -196,6 +213,7 @@ class Ledger(OpenHistory):
         begun and profiles that were kept with earlier ones cannot be used. Data that are the newest version already
         record nothing. `LedgerError` for a ledger that tells silos apart.
         """
+        history.check_persons(data, self.protection)
         for each in data:
             _ = each.digests  # computed before the file is locked
         key = self._key()

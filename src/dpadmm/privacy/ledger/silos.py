@@ -3,7 +3,8 @@
 A silo is recognised by keyed hashes of its columns. They know values and the order of rows; names, the order of the
 columns, dense or sparse, text or number types do not count: "39" in a CSV file is the 39 in an array, so that the same
 table is the same data to the command line, to Python and to a federation. A part of the recorded columns is enough
-(another model may leave some out); a column that was not recorded is other data.
+(another model may leave some out); a column that was not recorded is other data. Where persons have several rows, which
+rows are the same person's has a mark of its own.
 """
 
 import hashlib
@@ -34,12 +35,15 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 class SiloColumns:
     """The private table of one silo: a public name, and vectors or matrices of equally many rows by name.
 
+    persons: (n,) a number for each row, the same for the rows of one person; None where every row is one of its own.
+
     >>> SiloColumns("north", {"age": [39, 50], "sex": ["F", "M"]})
     SiloColumns('north', 2 arrays)
     """
 
     name: str
     columns: Mapping[str, Any]
+    persons: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a silo without columns, or with columns of different lengths."""
@@ -48,18 +52,24 @@ class SiloColumns:
                 f"The data of a silo must be a non-empty mapping of names to arrays, got {type(self.columns).__name__}."
             )
         lengths = {_rows(values) for values in self.columns.values()}
+        lengths |= set() if self.persons is None else {_rows(self.persons)}
         if len(lengths) > 1:
             raise InputError(f"The columns of a silo must have equally many rows, got {sorted(lengths)}.")
 
     @classmethod
-    def of_frame(cls, name: str, frame: Any) -> "SiloColumns":
+    def of_frame(cls, name: str, frame: Any, persons: NDArray[np.intp] | None = None) -> "SiloColumns":
         """Return a data frame as a silo: every column, used or not."""
-        return cls(name, {str(column): frame[column].to_numpy() for column in frame.columns})
+        return cls(name, {str(column): frame[column].to_numpy() for column in frame.columns}, persons)
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
         return _rows(next(iter(self.columns.values())))
+
+    @property
+    def size(self) -> int:
+        """How many records there are, or persons where rows are told to be theirs."""
+        return self.rows if self.persons is None else len(np.unique(self.persons))
 
     def __repr__(self) -> str:
         """Show no cell."""
@@ -68,11 +78,15 @@ class SiloColumns:
     @cached_property
     def digests(self) -> Mapping[str, bytes]:
         """Hashes of all columns by name, to be kept in memory only: whoever has one can test guesses of the data."""
-        return {
+        found = {
             f"{name}[{place}]": hashlib.blake2b(content, digest_size=32, person=b"dpadmm column").digest()
             for name, values in self.columns.items()
             for place, content in enumerate(_contents(values))
         }
+        if self.persons is not None:
+            content = _column_bytes(_by_first_row(self.persons))
+            found["persons"] = hashlib.blake2b(content, digest_size=32, person=b"dpadmm persons").digest()
+        return found
 
 
 @dataclass(frozen=True)
@@ -251,6 +265,12 @@ def _other_data(what: str) -> LedgerError:
 
 def _mark(content: bytes, key: bytes, person: bytes) -> str:
     return hashlib.blake2b(content, key=key, digest_size=_MARK_BYTES, person=person).hexdigest()
+
+
+def _by_first_row(persons: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return persons by the place of their first row: whose rows are together counts, not how persons are called."""
+    _, first, whose = np.unique(persons, return_index=True, return_inverse=True)
+    return np.asarray(first[whose], dtype=np.intp)
 
 
 def _rows(values: Any) -> int:

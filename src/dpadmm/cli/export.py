@@ -1,0 +1,59 @@
+"""`dpadmm export`: a model for programs that do not know this package."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.terminal import clear_failures
+from dpadmm.errors import InputError
+
+
+def export(
+    model: options.ModelFile,
+    to: Annotated[
+        Path, typer.Option("--to", metavar="FILE", help=".joblib: a scikit-learn pipeline; .json: plain numbers.")
+    ],
+    missing: Annotated[
+        Literal["error", "fill"], typer.Option(help="With .joblib: what the pipeline does about an empty cell.")
+    ] = "error",
+    unlisted: Annotated[
+        Literal["error", "zero"], typer.Option(help="With .joblib: what it does about a category that is not listed.")
+    ] = "error",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Write a model for use without this package: a scikit-learn pipeline, or JSON for any language.
+
+    Both predict what the model predicts. A model is a release that is paid for, so this costs nothing.
+
+    Example: dpadmm export model.json --to pipeline.joblib --missing fill
+    """
+    with clear_failures():
+        import io
+
+        from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.reporting.files import check_apart, check_writable, write_file
+        from dpadmm.reporting.model import ReleasedModel
+
+        if to.suffix not in (".joblib", ".json"):
+            raise InputError(f"--to must end in .joblib (a scikit-learn pipeline) or .json, got {str(to)!r}.")
+        if to.suffix == ".json" and (missing, unlisted) != ("error", "error"):
+            raise InputError("--missing and --unlisted are for .joblib: who reads the JSON decides about such cells.")
+        check_apart({"--to": to}, [model])
+        released = ReleasedModel.load(model)
+        check_writable(to, may_replace=force)
+        if to.suffix == ".json":
+            content = released.to_plain_json().encode()
+        else:
+            import joblib
+
+            buffer = io.BytesIO()
+            joblib.dump(released.to_sklearn(missing=missing, unlisted=unlisted), buffer)
+            content = buffer.getvalue()
+        write_file(to, content)
+        if json:
+            print_json({"command": "export", "file": str(to)})
+        else:
+            print_line(f"Wrote {to}: it needs no dpadmm.")

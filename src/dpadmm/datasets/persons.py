@@ -1,0 +1,80 @@
+"""Whose each row is: identifiers in a column of the silos' tables, as numbers; no identifier is kept or shown.
+
+Two spellings are two persons, but 7, 7.0 and " 7 " are one, in Python, CSV and Parquet alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Ints
+from dpadmm.problems.persons import PersonRows
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """The persons of all silos: for every silo a number for each of its rows, the same for the same person anywhere.
+
+    keep: how many rows of a person are used in a silo, the first ones of the table; None uses all of them.
+
+    >>> whose = Persons.of([["a", "b", "a"], ["b"]], ["north.csv", "south.csv"])
+    >>> [each.tolist() for each in whose.numbers], whose.most_silos
+    ([[0, 1, 0], [1]], 2)
+    """
+
+    numbers: tuple[Ints, ...] = field(repr=False)
+    keep: int | None = None
+
+    @classmethod
+    def of(cls, columns: Sequence[Any], places: Sequence[str], keep: int | None = None) -> "Persons":
+        """Return the persons that the silos' columns of identifiers name; `places` name the tables in messages."""
+        texts = [_identifiers(column, place) for column, place in zip(columns, places, strict=True)]
+        whole, _ = pd.factorize(np.concatenate(texts))
+        ends = np.cumsum([len(part) for part in texts])[:-1]
+        return cls(tuple(part.astype(np.int64) for part in np.split(whole, ends)), keep)
+
+    @property
+    def most_silos(self) -> int:
+        """In how many silos at most a person has rows."""
+        present = [np.unique(part) for part in self.numbers]
+        return int(np.bincount(np.concatenate(present)).max(initial=1))
+
+    def check_silos(self, silos_per_person: int) -> None:
+        """Refuse persons with rows in more silos than are counted."""
+        if self.most_silos > silos_per_person:
+            raise InputError(
+                f"A person has rows in {self.most_silos} silos, but {silos_per_person} silo(s) per person are counted. "
+                f"Say --silos-per-person {self.most_silos} (max_silos_per_person= in Python), so that what the silos "
+                "release about them is added up; if equal identifiers in different silos are different people, make "
+                "them differ. Nothing was spent."
+            )
+
+    def rows(self) -> list[PersonRows]:
+        """Return, for every silo, which rows are used and what they count."""
+        return [PersonRows.of(part, self.keep) for part in self.numbers]
+
+
+def _identifiers(column: Any, place: str) -> NDArray[Any]:
+    """Return identifiers as text; refuse empty ones by their row, counted from 1."""
+    cells = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
+    texts = cells.map(_text, na_action="ignore").astype(object)
+    empty = np.flatnonzero((texts.isna() | (texts == "")).to_numpy())
+    if len(empty):
+        whole = pd.api.types.is_integer_dtype(cells.index.dtype)
+        row = int(cells.index[empty[0]] if whole else empty[0]) + 1
+        raise InputError(
+            f"{place}, row {row}: the person is not named in {len(empty)} row(s), so whose they are is unknown. Fill "
+            "them in, or leave these rows out. Rows are counted from 1, a header left out."
+        )
+    return texts.to_numpy()
+
+
+def _text(cell: Any) -> str:
+    """Return an identifier as text; whole numbers look the same whatever type they have."""
+    is_whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
+    return str(int(cell)) if is_whole else str(cell).strip()

@@ -1,0 +1,200 @@
+"""Buying a private evaluation: one accounted release of counts of scores, from which all figures follow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.checks import shown
+from dpadmm.datasets.columns import Categorical
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.errors import InputError
+from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.data import labelled, own_words
+from dpadmm.estimators.metrics import labels_of
+from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, noisy_sum
+from dpadmm.privacy.certificates import cell_counts
+from dpadmm.problems.arrays import Floats
+from dpadmm.reporting.evaluation import PrivateEvaluation
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.outcome import now
+from dpadmm.reporting.score_bins import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
+
+NONE_LISTED = "none of them"
+"""The group of records whose cell is empty or not listed, where such cells are let through."""
+
+
+@dataclass(frozen=True)
+class ScoredRows(ScoresRowsAlone):
+    """Scores and labels -1/+1 of records, which were blanked, and the number of each record's group.
+
+    is_screened: rows may have been blanked, or be in no listed group; known before the rows are looked at.
+    """
+
+    model: ReleasedModel
+    scores: Floats = field(repr=False)
+    labels: Floats = field(repr=False)
+    blank: NDArray[np.bool_] = field(repr=False)
+    by: str = ""
+    values: tuple[str, ...] = ()
+    group: NDArray[np.intp] | None = field(default=None, repr=False)
+    is_screened: bool = False
+
+    @classmethod
+    def of(
+        cls, model: ReleasedModel, tables: Sequence[tuple[Any, str]], screening: Screening, by: str | None
+    ) -> "ScoredRows":
+        """Return the rows of labelled tables, each with its name for messages, as the model reads them."""
+        check_two_classes(model)
+        column = None if by is None else group_column(model, by)
+        read = [model.rows.read(table, where, screening, is_labelled=True) for table, where in tables]
+        scores = np.concatenate([model.rows.scores(model.weights, part.features)[:, 0] for part in read])
+        codes = None if column is None else np.concatenate([column.read(t[column.name]).codes for t, _ in tables])
+        return cls(
+            model,
+            scores if model.linked is None else model.linked.log_odds(scores),
+            np.concatenate([part.labels for part in read]),
+            np.concatenate([part.blank for part in read]),
+            by or "",
+            () if column is None else tuple(map(str, column.categories)),
+            codes,
+            screening != Screening(out_of_range=screening.out_of_range),
+        )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that are told apart."""
+        return (*self.values, NONE_LISTED) if self.values and self.is_screened else self.values
+
+    @property
+    def bins(self) -> ScoreBins:
+        """The grid: of log-odds, or as far as a score can reach, by the norms of the model and of an encoded row."""
+        if self.model.has_probabilities:
+            return ScoreBins(LOG_ODDS_LIMIT)
+        return ScoreBins(float(np.linalg.norm(self.model.weights)) * self.model.encoding.row_norm or 1.0)
+
+    def counts(self, rows: NDArray[np.int64]) -> Floats:
+        """Return the counts of these records: every one in one cell at each resolution, or among the blank ones."""
+        group = np.zeros(len(rows), dtype=np.intp) if self.group is None else self.group[rows]
+        group = np.where(group < 0, len(self.values), group)
+        blocks = np.where(self.blank[rows], -1, 2 * group + (self.labels[rows] > 0))
+        counted = counts_of(self.bins.places(self.scores[rows]), blocks, 2 * max(len(self.groups), 1))
+        return np.append(counted, (blocks < 0).sum()) if self.is_screened else counted
+
+
+def check_two_classes(model: ReleasedModel) -> None:
+    """Refuse models whose predictions are numbers, or one of more than two classes."""
+    if model.schema.label.is_real or model.rows.problems > 1:
+        raise InputError(
+            "Counts of scores are for models of two classes. Use private_accuracy for more classes, "
+            "private_absolute_error for a number."
+        )
+
+
+def group_column(model: ReleasedModel, by: str) -> Categorical:
+    """Return the column that tells groups apart; its values must be listed, so that they are public."""
+    listed = [each for each in model.schema.columns if isinstance(each, Categorical)]
+    found = next((each for each in listed if each.name == by), None)
+    if found is None:
+        known = ", ".join(each.name for each in listed) or "none"
+        raise InputError(f"Groups are told apart by a column whose values the schema lists ({known}), got {shown(by)}.")
+    return found
+
+
+def private_evaluation(
+    model: Any,
+    X: Any,
+    y: Any,
+    epsilon: float,
+    *,
+    delta: float,
+    by: str | None = None,
+    groups: Any = None,
+    view: str = "eavesdropper",
+    colluders: int | None = None,
+    max_records_per_person: int | None = None,
+    max_silos_per_person: int | None = None,
+    ledger: Any = None,
+    random_state: Any = None,
+) -> PrivateEvaluation:
+    """Return noisy counts of a model's scores on private records: AUC, log-loss, calibration and more, paid once (C10).
+
+    Parameters
+    ----------
+    model: a fitted classifier of this package or a `ReleasedModel`, of two classes.
+    X, y: the records. epsilon > 0; delta in (0, 1).
+    by: a column whose values the model's schema lists; all figures are then also had for each of them, at no cost of
+        privacy, with the noise of smaller groups.
+    The others as in `private_accuracy`.
+
+    >>> from dpadmm.estimators import PrivateLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (2000, 1))
+    >>> y = (X[:, 0] + rng.normal(0, 0.5, 2000) > 0).astype(int)
+    >>> model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)).fit(X, y)
+    >>> found = private_evaluation(model, X, y, epsilon=1.0, delta=1e-6)
+    >>> found.roc_auc().value > 0.8, found.log_loss().is_visible, found.privacy.certified <= 1.0
+    (True, True, True)
+    """
+    if not isinstance(model, PrivateLinearModel | ReleasedModel):
+        raise InputError(
+            f"private_evaluation takes a classifier of this package or its ReleasedModel, got {type(model).__name__}."
+        )
+    people = (view, max_records_per_person, max_silos_per_person, colluders)
+    asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False)
+    return buy(_scored(model, X, y, by), asked, X, labels_of(model, X, y))
+
+
+def buy(rows: ScoredRows, asked: Asked, X: Any, y: Any, on: str = "") -> PrivateEvaluation:
+    """Release the counts: recorded in the ledger of X and y, then drawn."""
+    n, parts = len(rows.labels), asked.parts(len(rows.labels))
+    certificate = cell_counts(
+        n_records=n,
+        histograms=len(RESOLUTIONS),
+        records_per_person=asked.protection.records_per_person,
+        silos_per_person=asked.protection.silos_per_person,
+    )
+    counts = np.array([rows.counts(part) for part in parts])
+    found = noisy_sum(counts, certificate, asked, X, y, "the evaluation")
+    label = rows.model.schema.label
+    negative, positive = map(str, label.classes)
+    return PrivateEvaluation(
+        model=rows.model.run,
+        label=label.name,
+        classes=(negative, positive),
+        records=n,
+        counts=tuple(found.values.tolist()),
+        noise_std=found.noise_std,
+        privacy=found.privacy,
+        limit=rows.bins.limit,
+        has_probabilities=rows.model.has_probabilities,
+        by=rows.by,
+        groups=rows.groups,
+        has_blank=rows.is_screened,
+        time=now(),
+        on=on,
+    )
+
+
+def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
+    """Return the rows as the model scores them."""
+    released = model.released_ if isinstance(model, PrivateLinearModel) else model
+    check_two_classes(released)
+    if isinstance(released.schema, Schema):
+        is_own = isinstance(model, PrivateLinearModel)
+        screening = Screening.of(model.missing, model.unlisted, model.out_of_range) if is_own else Screening()
+        with own_words(model):
+            table = labelled(model, X, y, released.schema.label.name)
+            return ScoredRows.of(released, [(table, "X")], screening, by)
+    if by is not None:
+        raise InputError("by= names a column of a schema; this model was trained on an array of numbers.")
+    labels = labels_of(model, X, y)
+    with own_words(model):
+        scores = np.asarray(model.decision_function(X), dtype=np.float64)
+        known = np.asarray(released.schema.label.classes)
+        if not np.isin(labels, known).all():
+            raise InputError("y holds labels that are not classes of the model.")
+    scores = scores if released.linked is None else released.linked.log_odds(scores)
+    return ScoredRows(released, scores, np.where(labels == known[1], 1.0, -1.0), np.zeros(len(labels), dtype=bool))

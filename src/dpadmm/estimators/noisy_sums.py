@@ -1,0 +1,208 @@
+"""Sums over private records that are released: checked, calibrated, recorded in the ledger, and only then drawn."""
+
+import math
+import uuid
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dpadmm import checks
+from dpadmm.checks import shown
+from dpadmm.engines.private import masks_of
+from dpadmm.errors import InputError
+from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.data import opened
+from dpadmm.estimators.notices import (
+    LargeDeltaWarning,
+    NoLedgerWarning,
+    SimulatedNoiseWarning,
+    no_ledger_words,
+    warn_once,
+)
+from dpadmm.estimators.owners import Layout, Owners
+from dpadmm.estimators.wishes import boolean, check_ledger, protection_from, protection_of, seed_of
+from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
+from dpadmm.noise.plan import NoisePlan, check_reach, summed
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.secure import SecureSampler, grid_for
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.planning.planner import large_delta_words
+from dpadmm.privacy.accounting import statement
+from dpadmm.privacy.calibration import Target, calibrate_gaussian
+from dpadmm.privacy.certificates.masked import Shares, masked_sum
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View, secure_grid
+from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.statement import PrivacyStatement
+
+_SLOT = Slot("metric")
+
+
+class ScoresRowsAlone:
+    """For models that, by how they are written, score each row by itself: all that C10 can count."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a private figure is asked for, checked."""
+
+    epsilon: float
+    delta: float | None
+    protection: Protection
+    ledger: Any
+    seed: int | None
+    groups: Any
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        epsilon: float,
+        delta: float | None,
+        people: tuple[Any, int | None, int | None, int | None],
+        ledger: Any,
+        state: Any,
+        groups: Any,
+        scores_rows_alone: bool,
+    ) -> "Asked":
+        """Return the arguments of a figure, checked; people: view, records and silos per person, colluders."""
+        if not isinstance(model, ScoresRowsAlone):  # the commands' own, on rows they encoded from what the ledger saw
+            check_ledger(ledger)
+        if state is not None and ledger is not None:
+            raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
+        protection = protection_from(protection_of(ledger), Unit.RECORD, *people)
+        check_sizes(protection)
+        if protection.view not in (View.EAVESDROPPER, View.AGGREGATE):
+            raise InputError(f"view must be 'eavesdropper' or 'aggregate' for a metric, got {shown(people[0])}.")
+        if protection.view is View.AGGREGATE and delta is None:
+            raise InputError(
+                "Shares of a noise add up to it for Gaussian noise alone: with view='aggregate' give delta too."
+            )
+        return cls(
+            checks.positive("epsilon", epsilon),
+            None if delta is None else checks.open_unit("delta", delta),
+            protection,
+            ledger,
+            seed_of(state),
+            groups,
+            _row_by_row(model, scores_rows_alone),
+        )
+
+    @property
+    def sampler(self) -> Sampler:
+        """Secure noise, or seeded noise for a simulation."""
+        return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
+
+    def parts(self, n_records: int) -> Sequence[Ints]:
+        """Return the rows that are added up together: every silo's own where sums are all that is seen, else all."""
+        is_sum = self.protection.view is View.AGGREGATE
+        layout = Layout.of(self.groups if is_sum else None, n_records)
+        if is_sum:
+            self.protection.check_silos(len(layout.rows))
+        return layout.rows
+
+
+def check_sizes(protection: Protection) -> None:
+    """Refuse neighbours for which the number of records, over which a figure is the mean, is secret."""
+    if not protection.relation.has_public_sizes:
+        raise InputError(
+            "A private figure is a mean over a public number of records, so it is certified for replace-one "
+            f"neighbours; the ledger's budget is for {protection.relation.value}. Nothing was spent."
+        )
+
+
+def _row_by_row(model: Any, is_declared: bool) -> tuple[str, ...]:
+    """Return what is assumed about how the model scores; refuse one that may look at several rows at once (C10).
+
+    Trying it out would not do: a probe on these records reads them, and one on others proves nothing.
+    """
+    if isinstance(model, PrivateLinearModel | ReleasedModel | ScoresRowsAlone):
+        return ()
+    if boolean("scores_rows_alone", is_declared):
+        return (f"declared by the caller: {type(model).__name__} scores each row by itself",)
+    raise InputError(
+        f"{type(model).__name__} is not an estimator of this package, and the noise hides one answer a record: if "
+        "predict looks at several rows at once (it centres, ranks or clusters them), one record changes many answers. "
+        "Give a model of this package, or say scores_rows_alone=True if predict answers for each row by itself."
+    )
+
+
+@dataclass(frozen=True)
+class NoisySum:
+    """A sum (d,) as it was released, the standard deviation of the noise on every entry, and what it cost."""
+
+    values: Floats
+    noise_std: float
+    privacy: PrivacyStatement
+
+
+def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: NDArray[Any], subject: str) -> NoisySum:
+    """Release the sum of the parts (silos, d) with noise; recorded before it is drawn.
+
+    The parts must be exact: whole multiples of a power of two, since sums of rounded floats depend on their order.
+    """
+    n = len(y)
+    _warn(asked, n)
+    shares = None if asked.protection.view is View.EAVESDROPPER else Shares(len(parts), asked.protection.n_colluders)
+    release, std = _release(certificate, asked, shares, parts.shape[1])
+    run = f"metric-{uuid.uuid4()}"
+    check_reach([release], n)
+    with opened(asked.ledger, X, y, Owners(asked.groups)) as ledger:
+        if ledger is not None:
+            ledger.check_protection(asked.protection)
+            ledger.reserve([release], run=run, algorithm="metric", origin=Origin.SECURE)
+        masks = masks_of(shares, run) if asked.seed is None else None
+        noise = PlannedNoise(NoisePlan({(_SLOT, 1): {COORDINATOR: release}}), asked.sampler, masks=masks)
+        noisy = noise.total(_SLOT, 1, parts[:, :, None])
+        noise.check_drawn()
+    privacy = PrivacyStatement.of(
+        statement([release]),
+        [release],
+        delta=asked.delta or 0.0,
+        origin=noise.origin,
+        assumptions=asked.notes,
+        subject=subject,
+    )
+    return NoisySum(noisy[0, :, 0], std, privacy)
+
+
+def _warn(asked: Asked, n: int) -> None:
+    """Say what the caller of a figure, four frames above, should know."""
+    if asked.seed is not None:
+        words = "random_state is set, so the noise is simulated: THE FIGURE IS NO PRIVATE RELEASE."
+        warnings.warn(words, SimulatedNoiseWarning, stacklevel=5)
+    elif asked.ledger is None:
+        words = no_ledger_words(asked.epsilon, asked.delta, asked.protection, has_groups=asked.groups is not None)
+        warn_once(words, NoLedgerWarning, depth=5)
+    if asked.delta is not None and asked.delta * n > 1:
+        warnings.warn(large_delta_words(asked.delta, n), LargeDeltaWarning, stacklevel=5)
+
+
+def _release(
+    certificate: Certificate, asked: Asked, shares: Shares | None, dimension: int
+) -> tuple[CoordinateLaplaceRelease | GaussianRelease, float]:
+    """Return the release that spends the budget, on a grid, and the standard deviation of the noise in its values."""
+    if asked.delta is None:
+        grid = grid_for(certificate.bound / asked.epsilon)
+        certificate = secure_grid(certificate, grid=grid, dimension=dimension)
+        scale = math.nextafter(certificate.bound / asked.epsilon, math.inf)
+        laplace = CoordinateLaplaceRelease(certificate=certificate, scale=scale, agent=COORDINATOR, round=1)
+        return laplace, scale * math.sqrt(2)
+    target = Target(asked.epsilon, asked.delta)
+    rough = float(calibrate_gaussian(target, [certificate.bound], [1.0])[0])
+    if shares is None:
+        certificate = secure_grid(certificate, grid=grid_for(rough), dimension=dimension)
+    else:  # nobody sees more than the noisy sum, which the certificate of the plain sum covers (C10)
+        grid, plain = grid_for(rough / math.sqrt(shares.honest)), replace(certificate, view=View.PUBLIC)
+        certificate = masked_sum(plain, shares=shares, grid=grid, dimension=dimension)
+    std = float(calibrate_gaussian(target, [certificate.bound], [1.0])[0])
+    release = GaussianRelease(certificate=certificate, noise_std=std, agent=COORDINATOR, round=1)
+    if shares is None:
+        return release, std
+    shared = summed(release, shares)
+    return shared, shared.total_std

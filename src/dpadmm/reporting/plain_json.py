@@ -1,0 +1,83 @@
+"""A released model as plain JSON: columns with their weights, the radius, the link. Documented in `docs/leaving.md`."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dpadmm.datasets.columns import Categorical, RealLabel
+from dpadmm.problems.losses import CappedLogistic
+from dpadmm.reporting.rows import PlainLabel
+
+if TYPE_CHECKING:
+    from dpadmm.reporting.model import ReleasedModel
+
+FORMAT, VERSION = "dpadmm-plain-model", 1
+
+
+def plain_json(model: "ReleasedModel") -> str:
+    """Return the model as JSON text; numbers are written so that they are read back exactly."""
+    encoding, said = model.encoding, model.guarantee
+    constant = 0.0 if encoding.constant is None else encoding.constant
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "title": model.title,
+        "created": model.created,
+        "epsilon": said.epsilon,
+        "delta": said.delta,
+        "is_private_release": said.is_release,
+        "columns": _columns(model),
+        "radius": encoding.radius,
+        "factor": encoding.share,
+        "intercept": (constant * model.weights[:, -1]).tolist(),
+        "link": _link(model),
+        "label": _label(model),
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _columns(model: "ReleasedModel") -> list[dict[str, Any]]:
+    """Return every column with its public numbers and one list of weights per vector of coefficients."""
+    encoding, start, found = model.encoding, 0, []
+    for column in model.schema.columns:
+        span = slice(start, start + len(column.feature_names))
+        start = span.stop
+        weights = model.weights[:, span].tolist()
+        if isinstance(column, Categorical):
+            part = {"categories": list(column.categories), "centre": list(encoding.centre[span]), "weights": weights}
+        else:
+            sides = (
+                {}
+                if encoding.lower is None or encoding.upper is None
+                else {"lower": encoding.lower[span.start], "upper": encoding.upper[span.start]}
+            )
+            part = sides | {
+                "centre": encoding.centre[span.start],
+                "scale": encoding.scale[span.start],
+                "empty": encoding.empty[span.start],
+                "weights": [each[0] for each in weights],
+            }
+        kind = "categorical" if isinstance(column, Categorical) else "numeric"
+        found.append({"name": column.name, "kind": kind} | part)
+    return found
+
+
+def _link(model: "ReleasedModel") -> dict[str, Any]:
+    """Return how scores become probabilities: not at all, by the logistic function, or by a capped one."""
+    if model.linked is None:
+        return {"kind": "none"}
+    if isinstance(model.linked, CappedLogistic):
+        return {"kind": "capped logistic", "cap": model.linked.cap}
+    return {"kind": "logistic"}
+
+
+def _label(model: "ReleasedModel") -> dict[str, Any]:
+    """Return the classes, or how a score becomes a number: `middle + half_width score`, within bounds if stated."""
+    label = model.schema.label
+    if isinstance(label, RealLabel):
+        half = (label.upper - label.lower) / 2
+        numbers = {"middle": label.lower + half, "half_width": half, "lower": label.lower, "upper": label.upper}
+        return {"name": label.name, "kind": "number"} | numbers
+    if isinstance(label, PlainLabel) and label.scale is not None:
+        scale = label.scale
+        return {"name": label.name, "kind": "number", "middle": scale.middle, "half_width": scale.half_width}
+    return {"name": label.name, "kind": "class", "classes": list(label.classes)}

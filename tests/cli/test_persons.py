@@ -1,0 +1,110 @@
+"""`dpadmm fit --person`: persons are counted and protected as one, and whatever does not fit is refused at no cost."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.reporting.model import ReleasedModel
+
+SCHEMA = {
+    "format": "dpadmm-schema",
+    "version": 1,
+    "row_norm": 1.0,
+    "constant": 0.3,
+    "label": {"kind": "binary", "name": "sick", "positive": ["yes"], "negative": ["no"]},
+    "columns": [{"kind": "numeric", "name": "age", "lower": 0, "upper": 120}],
+}
+
+
+@pytest.fixture
+def clinics(tmp_path):
+    """Two files of 150 and 100 patients with one to four visits each; the second is Parquet with whole numbers."""
+    rng = np.random.default_rng(1)
+    for name, first, n in (("north.csv", 0, 150), ("south.parquet", 150, 100)):
+        who = rng.permutation(np.repeat(np.arange(first, first + n), rng.integers(1, 5, n)))
+        age = rng.integers(20, 90, n)[who - first]
+        table = pd.DataFrame({"patient": who, "age": age, "sick": np.where(age > 55, "yes", "no")})
+        path = tmp_path / name
+        table.to_csv(path, index=False) if name.endswith("csv") else table.to_parquet(path)
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    return tmp_path
+
+
+def words(folder, *more, files=("north.csv", "south.parquet")):
+    public = ("--schema", str(folder / "schema.json"), "--epsilon", "2", "--delta", "1e-5")
+    return (*(str(folder / file) for file in files), *public, *more)
+
+
+def test_persons_are_counted_protected_and_recorded(cli, clinics):
+    out, ledger = clinics / "m.json", clinics / "l"
+    asked = words(clinics, "--person", "patient", "--ledger", str(ledger))
+    said = cli.ask("fit", *asked, "--keep", "2", "--budget", "5", "--out", str(out))
+    assert said["protects"] == "every person with all their rows (replace-one)"
+    model = ReleasedModel.load(out)
+    assert [(silo.name, silo.records) for silo in model.silos] == [("north", 150), ("south", 100)]
+    assert model.guarantee.unit == "person"
+    with open_for_reading(ledger) as book:
+        assert book.protection.unit.value == "person"
+    planned = cli.ask("plan", *words(clinics, "--person", "patient", "--no-curve"))
+    assert planned["task"]["sizes"] == [150, 100]
+    sizes = ("--sizes", "150,100", "--schema", str(clinics / "schema.json"), "--unit", "person", "--no-curve")
+    assert planned["noise_std"] == cli.ask("plan", *sizes, "--epsilon", "2", "--delta", "1e-5")["noise_std"]
+    again = cli.run("fit", *asked, "--out", str(clinics / "again.json"))
+    assert again.exit_code == 0, again.output
+
+
+def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinics):
+    table = pd.read_parquet(clinics / "south.parquet")
+    table.loc[0, "patient"] = 3  # a text in the other file
+    table.to_parquet(clinics / "south.parquet")
+    out, ledger = clinics / "m.json", clinics / "l"
+    asked = words(clinics, "--person", "patient", "--ledger", str(ledger), "--budget", "5", "--out", str(out))
+    refused = cli.run("fit", *asked)
+    assert refused.exit_code == 2
+    assert "A person has rows in 2 silos" in refused.output
+    assert not out.exists()
+    assert not ledger.exists()
+    said = cli.ask("fit", *asked, "--silos-per-person", "2")
+    assert said["protects"] == "every person with all their rows in up to 2 silos (replace-one)"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--keep", "2"), "--person COLUMN"),
+        (("--unit", "person"), "--person COLUMN"),
+        (("--person", "patient", "--unit", "user"), "Say one"),
+        (("--person", "patient", "--records-per-person", "3"), "Leave it out"),
+        (("--person", "patient", "--keep", "0"), "--keep"),
+        (("--person", "nobody"), "lacks the column(s) 'nobody'"),
+        (("--person", "sick"), "is a column of the schema"),
+        (("--person", "patient", "--split-by", "patient"), "--unit user"),
+        (("--person", "patient", "--method", "r-admm"), "not certified for the unit person"),
+        (("--person", "patient", "--neighbours", "add-remove"), "nominal_records"),
+    ],
+)
+def test_refusals(cli, clinics, more, told):
+    result = cli.run("fit", *words(clinics, *more), "--out", str(clinics / "m.json"))
+    assert result.exit_code == 2, result.output
+    assert told in result.output
+    assert not (clinics / "m.json").exists()
+
+
+def test_rows_of_nobody(cli, clinics):
+    table = pd.read_csv(clinics / "north.csv", dtype=str)
+    table.loc[6, "patient"] = None
+    table.to_csv(clinics / "north.csv", index=False)
+    result = cli.run("fit", *words(clinics, "--person", "patient"))
+    assert result.exit_code == 2
+    assert "north.csv, row 7: the person is not named in 1 row(s)" in result.output
+
+
+def test_secret_numbers_of_persons(cli, clinics):
+    """Persons may also be added or removed: sums of gradients, divided by a nominal number of persons."""
+    more = ("--neighbours", "add-remove", "--nominal-records", "240", "--view", "public")
+    said = cli.ask("fit", *words(clinics, "--person", "patient", *more), "--out", str(clinics / "m.json"))
+    assert said["protects"] == "every person with all their rows (add-or-remove)"
+    assert [silo["records"] for silo in said["silos"]] == [120, 120]

@@ -1,0 +1,116 @@
+"""The front door: one import, one result, and every fault told before anything is spent."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dpadmm
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.engines.private import run_private
+from dpadmm.errors import BudgetError, InputError
+from dpadmm.networks.graph import complete
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.privacy.calibration import Target
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.silos import Silos
+
+_X = np.random.default_rng(0).uniform(-0.5, 0.5, (90, 4))
+_PARTS = [(_X[part::3], np.sign(_X[part::3, 0])) for part in range(3)]
+_STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
+
+
+def test_the_front_door_offers_exactly_what_it_lists() -> None:
+    assert dir(dpadmm) == sorted(dpadmm.__all__)
+    wanted = {"run", "plan", "Schema", "Ledger", "load", "datasets"}
+    wanted |= {"PrivateLogisticRegression", "PrivateLinearRegression", "PrivateLinearSVC"}
+    assert wanted <= set(dir(dpadmm))
+    for name in dir(dpadmm):
+        assert getattr(dpadmm, name).__doc__
+    with pytest.raises(AttributeError, match="Did you mean 'plan'"):
+        dpadmm.plann  # noqa: B018
+
+
+def test_importing_the_package_alone_is_light() -> None:
+    script = "import sys, dpadmm; dir(dpadmm); print(sorted({'numpy', 'pandas', 'sklearn'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout.strip() == b"[]"
+
+
+def test_a_stated_run_is_the_run_of_its_parts() -> None:
+    done = dpadmm.run("p-admm", _PARTS, seed=3, **_STATED)
+    silos = Silos.from_parts([x for x, _ in _PARTS], [y for _, y in _PARTS], 1.0)
+    problem = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.01))
+    by_hand = run_private(PADMM(eta=0.05), problem, 5, Target(1.0, 1e-5), SimulatedSampler(3), complete(3))
+    np.testing.assert_array_equal(done.model, by_hand.run.estimate[:, 0])
+    assert done.epsilon == pytest.approx(1.0)
+    assert not done.is_private_release
+    assert "NOT a private release" in str(done)
+
+
+def test_names_order_and_objects_are_the_same_silos() -> None:
+    named = dict(zip("abc", _PARTS, strict=True))
+    silos = Silos.from_parts([x for x, _ in _PARTS], [y for _, y in _PARTS], 1.0)
+    first, *others = (dpadmm.run("p-admm", each, seed=1, **_STATED).model for each in (_PARTS, named, silos))
+    for model in others:
+        np.testing.assert_array_equal(model, first)
+
+
+def test_a_run_without_numbers_is_planned_and_costs_what_was_asked() -> None:
+    done = dpadmm.run("noisy-gradients", _PARTS, epsilon=2.0, delta=1e-6, view="public")
+    assert done.is_private_release
+    assert 1.9 < done.epsilon <= 2.0
+    assert done.model.shape == (4,)
+
+
+def test_a_run_is_recorded_before_it_is_drawn_and_refused_when_nothing_is_left(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    place = tmp_path / "a.ledger"
+    X, y = np.vstack([x for x, _ in _PARTS]), np.concatenate([y for _, y in _PARTS])
+    groups = np.repeat(["silo 0", "silo 1", "silo 2"], 30)
+    dpadmm.Ledger.create(place, dpadmm.ledger_data(X, y, groups), dpadmm.Budget(epsilon=1.1, delta=1e-5)).close()
+    dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED)
+    with pytest.raises(BudgetError):
+        dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED)
+    with pytest.raises(InputError, match="Leave seed or ledger out"):
+        dpadmm.run("p-admm", _PARTS, ledger=place, seed=1, **_STATED)
+
+
+def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A ledger lists silos by name: eleven of them, or a mapping in another order, must not be mixed up."""
+    place = tmp_path / "a.ledger"
+    sizes = {f"s{i}": 20 + i for i in (3, 1, 2)}
+    silos = {name: (_X[:size], np.sign(_X[:size, 0])) for name, size in sizes.items()}
+    rows = [silos[name] for name in sorted(silos)]
+    X, y = np.vstack([x for x, _ in rows]), np.concatenate([y for _, y in rows])
+    groups = np.repeat(sorted(silos), [sizes[name] for name in sorted(silos)])
+    dpadmm.Ledger.create(place, dpadmm.ledger_data(X, y, groups), dpadmm.Budget(epsilon=1.1, delta=1e-5)).close()
+    done = dpadmm.run("p-admm", silos, ledger=place, **_STATED)
+    assert done.course.setting.problem.functions.sizes.tolist() == [21, 22, 23]
+    many = dpadmm.run("p-admm", [_PARTS[0]] * 11, seed=0, **_STATED)
+    assert list(many.course.setting.problem.functions.silos.names) == [f"silo {i:02}" for i in range(11)]
+    unsorted = Silos.from_parts([x for x, _ in _PARTS], [y for _, y in _PARTS], 1.0, names=["b", "a", "c"])
+    with pytest.raises(InputError, match="order of their names"):
+        dpadmm.run("p-admm", unsorted, ledger=place, **_STATED)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "padmm"}, "Did you mean 'p-admm'"),
+        ({"etta": 1.0}, "Did you mean 'eta'"),
+        ({"rounds": None}, "rounds must be given"),
+        ({"loss": "logistics"}, "Did you mean 'logistic'"),
+        ({"view": "publik"}, "Did you mean 'public'"),
+        ({"topology": "rings"}, "Did you mean 'ring'"),
+        ({"silos": [_X]}, "one pair"),
+        ({"silos": [(_X * 9, np.sign(_X[:, 0]))] * 2}, "norm"),
+        ({"silos": [(_X, _X[:, 0])] * 2}, "-1 or \\+1"),
+        ({"silos": []}, "At least one silo"),
+    ],
+)
+def test_faults_are_told_with_what_was_meant(change: dict[str, object], words: str) -> None:
+    told = {"method": "p-admm", "silos": _PARTS, **_STATED, **change}
+    with pytest.raises(InputError, match=words) as caught:
+        dpadmm.run(told.pop("method"), told.pop("silos"), **told)  # type: ignore[arg-type]
+    assert f"{_X[0, 0]:.3f}" not in str(caught.value)
