@@ -247,10 +247,10 @@ def test_names_and_listed_values_are_stripped_as_cells_are():
 
 def test_a_column_splits_or_is_learnt_from(tmp_path):
     with pytest.raises(InputError, match="column of the schema as well"):
-        check_split("age", SCHEMA)
+        check_split("age", SCHEMA.columns, SCHEMA.label)
     with pytest.raises(InputError, match="column of the schema as well"):
-        check_split("sick", SCHEMA)
-    check_split("town", SCHEMA)
+        check_split("sick", SCHEMA.columns, SCHEMA.label)
+    check_split("town", SCHEMA.columns, SCHEMA.label)
     (tmp_path / "t.csv").write_text("town;n\nA;1,5\nNA;2,5\n")
     with pytest.raises(InputError, match="row 2, column 'town': the cell is empty"):
         read_silos([tmp_path / "t.csv"], "town")

@@ -104,10 +104,10 @@ def evaluate(
     with clear_failures():
         from dpadmm.cli.evaluation import Questions, bought, keep, measurement_of, show
         from dpadmm.cli.scoring import labelled_rows
-        from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.cli.terminal import print_json, print_line, print_reading
         from dpadmm.cli.training import Books, TaskWords, protection_of
         from dpadmm.datasets.schema import Screening
-        from dpadmm.datasets.tables import read_silos
+        from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.estimators.noisy_sums import check_sizes
         from dpadmm.reporting.files import check_apart, check_writable, encode
         from dpadmm.reporting.model import ReleasedModel
@@ -125,7 +125,10 @@ def evaluate(
         outputs = {"MODEL": model if record else None, "--plot": plot, "--out": out}
         check_apart(outputs, paths if record else [*paths, model], ledger)
         asked.check(saved, is_private=public is None, may_replace=force)
+        check_split(split_by, saved.schema.columns, saved.schema.label)
         tables = read_silos(paths, split_by, written)
+        if not json:
+            print_reading({each.where: each.written for each in tables.values()})
         policies = Screening.of(missing, unlisted, out_of_range)
         if public is not None:
             _check_apart(saved, tables, ledger)

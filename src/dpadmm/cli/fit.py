@@ -109,7 +109,7 @@ def fit(
             nominal_records=nominal_records,
         )
         filled = _schema(schema, target, files)
-        check_split(split_by, filled)
+        check_split(split_by, filled.columns, filled.label)
         check_person(person, keep, words.protection, filled, split_by)
         if report is not None:
             check_writable(report, may_replace=force)

@@ -93,7 +93,8 @@ def plan(
             from dpadmm.datasets.schema import Schema
             from dpadmm.datasets.tables import check_split
 
-            check_split(split_by, Schema.load(schema))
+            known = Schema.load(schema)
+            check_split(split_by, known.columns, known.label)
         if sizes is None:
             check_person(person, None, words.protection, None, split_by)
         elif person is not None:

@@ -111,7 +111,7 @@ def check(
             from dpadmm.datasets.schema import Screening
             from dpadmm.datasets.tables import check_split, read_silos
 
-            check_split(split_by, filled)
+            check_split(split_by, filled.columns, filled.label)
             tables = read_silos(files, split_by, written)
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})

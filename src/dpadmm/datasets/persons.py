@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpadmm.datasets.cells import is_empty
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.persons import PersonRows
@@ -63,7 +64,7 @@ def _identifiers(column: Any, place: str) -> NDArray[Any]:
     """Return identifiers as text; refuse empty ones by their row, counted from 1."""
     cells = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
     texts = cells.map(_text, na_action="ignore").astype(object)
-    empty = np.flatnonzero((texts.isna() | (texts == "")).to_numpy())
+    empty = np.flatnonzero(is_empty(cells))
     if len(empty):
         whole = pd.api.types.is_integer_dtype(cells.index.dtype)
         row = int(cells.index[empty[0]] if whole else empty[0]) + 1

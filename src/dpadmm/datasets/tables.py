@@ -72,9 +72,9 @@ def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
     return frame.where(~frame.isin(EMPTY_WORDS)) if is_text_file(where) else frame
 
 
-def check_split(split_by: str | None, schema: Schema | None) -> None:
-    """Refuse to split by a column that the schema uses: within a silo all rows would have the same value."""
-    if split_by is not None and schema is not None and split_by in (*schema.column_names, schema.label.name):
+def check_split(split_by: str | None, columns: Sequence[Column], label: Label) -> None:
+    """Refuse to split by a column that a schema uses: within a silo all rows would have the same value."""
+    if split_by in (*(each.name for each in columns), label.name):
         raise InputError(
             f"--split-by {split_by!r} is a column of the schema as well. A column says which silo a row is in, or "
             "something about the row: take it out of the schema (`dpadmm schema init --split-by` drafts one without), "
