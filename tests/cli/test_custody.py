@@ -188,7 +188,7 @@ def test_approve_refuses_at_once_what_the_budget_does_not_allow(cli, place, term
     assert not Silo(place / "north").agreements()
 
 
-def test_a_silo_keeps_how_its_table_is_written(cli, place):
+def test_a_silo_keeps_how_its_table_is_written(cli, place, terms):
     """Found once, said, and stated from then on: also for its next table, unless that is of another kind."""
     names, *rows = (place / "north.csv").read_text().replace(",", ";").split()
     german = "".join(f"{line}\n" for line in (f"{names};weight", *(f"{row};1,5" for row in rows)))
@@ -196,9 +196,7 @@ def test_a_silo_keeps_how_its_table_is_written(cli, place):
     words = ("--schema", "schema.json", "--budget-epsilon", "2", "--delta", "1e-5")
     made = cli.run("silo", "init", "west", "--data", "german.csv", *words, "--na-values", "?")
     assert made.exit_code == 0, made.output
-    assert (
-        "read, now and when served, as: semicolons, decimal comma, utf-8, header, '?' for an empty cell" in made.stdout
-    )
+    assert "german.csv read as: semicolons, decimal comma, utf-8, header, '?' for an empty cell" in made.stderr
     policy = Policy.load(place / "west" / "policy.toml")
     assert policy.written == TableFormat(sep=";", decimal=",", encoding="utf-8", na_values=("?",))
     assert 'decimal = ","' in (place / "west" / "policy.toml").read_text()
@@ -211,3 +209,7 @@ def test_a_silo_keeps_how_its_table_is_written(cli, place):
     assert done.exit_code == 0, done.output
     assert "has already version 2" in done.stdout  # the same data, whatever the file
     assert Policy.load(place / "west" / "policy.toml").written == TableFormat(na_values=("?",))
+    earlier = (place / "north" / "policy.toml").read_text().splitlines()
+    earlier = [line for line in earlier if not line.startswith(("sep", "decimal", "encoding"))]
+    (place / "north" / "policy.toml").write_text("\n".join([*earlier, "has_header = true"]))
+    assert Policy.load(place / "north" / "policy.toml").written.describe() == "commas, decimal point, utf-8, header"

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line, print_notes, print_warning
+from dpadmm.cli.terminal import (
+    clear_federation_failures,
+    log_to_terminal,
+    print_line,
+    print_notes,
+    print_reading,
+    print_warning,
+)
 
 if TYPE_CHECKING:
     from dpadmm.datasets.table_format import TableFormat
@@ -147,7 +154,7 @@ def join(
             )
             records = make_silo(asked, place, rules)
             print_notes(records.notes)
-            print_line(f"{rules.data} is read, now and when served, as: {records.written.describe()}.")
+            print_reading({str(rules.data): records.written})
             print_line(f"Made {place}: keys, ledger, policy.toml with its rules, schema.json with the public bounds.")
         elif data is not None or budget_epsilon is not None:
             print_line(f"{place} is there already: its own table, budget and rules hold, not those given here.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpadmm.cli import custody, joining, operations, options
-from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line, print_notes
+from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes, print_reading
 
 if TYPE_CHECKING:
     from dpadmm.datasets.table_format import TableFormat
@@ -74,7 +74,7 @@ def init(
         )
         files = SiloFiles(directory)
         records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
-        print_line(f"{data} is read, now and when served, as: {records.written.describe()}.")
+        print_reading({str(data): records.written})
         print_notes(records.notes)
         entry = _write_entry(directory)
         typer.echo(

@@ -124,7 +124,8 @@ class TableFormat:
     def taken_from(cls, plain: dict[str, Any]) -> "TableFormat":
         """Return what `record` wrote, and take it out of the plain values."""
         words = {each.name: plain.pop(each.name) for each in fields(cls) if each.name in plain}
-        return cls(**words | {"na_values": tuple(words.get("na_values", ()))})
+        listed = words.get("na_values", [])
+        return cls(**words | {"na_values": tuple(listed) if isinstance(listed, list) else listed})
 
     def describe(self) -> str:
         """Say in words how a file is read."""
@@ -141,6 +142,12 @@ def _check_encoding(name: str | None) -> None:
             "".encode(name)
     except (LookupError, TypeError, ValueError) as problem:
         raise InputError(f"There is no text encoding {shown(name)}; common ones: utf-8, cp1252, latin-1.") from problem
+
+
+def earlier_format(path: str) -> TableFormat:
+    """Return how a file was read before formats could be stated; what was kept from then does not say it."""
+    sep = "\t" if ".tsv" in path.lower() else ","
+    return TableFormat(sep=sep, decimal=".", encoding="utf-8") if is_text_file(path) else TableFormat()
 
 
 def settled(path: Path, asked: TableFormat) -> TableFormat:

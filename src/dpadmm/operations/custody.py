@@ -80,8 +80,8 @@ def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataCha
     with closing(Silo(files.directory)) as silo, Ledger.open(files.ledger(policy.noise)) as ledger:
         silo.settle()
         is_new = not ledger.is_newest([records.table])
-        before = replace(silo.policy, data=policy.data, written=silo.policy.written.over(policy.written))
-        is_read_otherwise = before != policy
+        # The ledger sees whether the file is read to other cells; here it is about what is made of them.
+        is_read_otherwise = replace(silo.policy, data=policy.data, written=policy.written) != policy
         closed = _close(silo, NEW_DATA, may_close=may_close) if is_new or is_read_otherwise else ()
         ledger.add_version([records.table])
         SiloEntry.told_by(files, policy, silo.public_key, records.number).save(files.entry)

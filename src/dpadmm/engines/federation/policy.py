@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpadmm import checks
 from dpadmm.algorithms.registry import METHODS
 from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.table_format import TableFormat
+from dpadmm.datasets.table_format import TableFormat, earlier_format
 from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
@@ -108,7 +108,7 @@ class Policy:
             if plain.pop("drops_incomplete", False) is not False:
                 raise InputError(_DROPS.format(path=path))
             words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
-            written = TableFormat.taken_from(plain)
+            written = TableFormat.taken_from(plain).over(earlier_format(plain["data"]))
             values = plain | {
                 "screening": Screening.of(**words),
                 "written": written,
