@@ -24,7 +24,7 @@ from dpadmm.estimators.notices import (
     no_ledger_words,
     warn_once,
 )
-from dpadmm.estimators.owners import Layout, Owners
+from dpadmm.estimators.owners import Layout
 from dpadmm.estimators.wishes import boolean, check_ledger, protection_from, protection_of, seed_of
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, check_reach, summed
@@ -289,7 +289,7 @@ def _noisy_mean(whole: NDArray[np.int64], asked: _Asked, X: Any, y: NDArray[Any]
     release, std = _release(certificate, asked, shares)
     run = f"metric-{uuid.uuid4()}"
     check_reach([release], n)
-    with opened(asked.ledger, X, y, Owners(asked.groups)) as ledger:
+    with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
             ledger.check_protection(asked.protection)
             ledger.reserve([release], run=run, algorithm="metric", origin=Origin.SECURE)
