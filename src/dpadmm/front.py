@@ -17,7 +17,6 @@ from dpadmm.engines.private import Course, RunSetting, run_course
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import opened
-from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.wishes import network_of, protection_from, protection_of
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.secure import SecureSampler
@@ -117,7 +116,7 @@ def run(
     if seed is not None and ledger is not None:
         raise InputError("seed makes the noise reproducible: no release, nothing to record. Leave seed or ledger out.")
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
-    with opened(ledger, *(_known(held) if ledger is not None else (None, None, Owners(None)))) as book:
+    with opened(ledger, *(_known(held) if ledger is not None else (None, None, None))) as book:
         done = run_course(course, [problem], sampler, label=method, ledgers=book, engine=LocalEngine())[0]
     return RunResult(
         model=done.run.model(course.output)[:, 0],
@@ -149,11 +148,11 @@ def _silos(given: Any, row_norm: float) -> Silos:
     return Silos.from_parts(tables, labels, row_norm, names=list(pairs))
 
 
-def _known(silos: Silos) -> tuple[Any, Any, Owners]:
+def _known(silos: Silos) -> tuple[Any, Any, Any]:
     """Return rows, labels and silos as a ledger knows them, which lists silos by their names."""
     if list(silos.names) != sorted(set(silos.names)):
         raise InputError("A ledger lists silos in the order of their names: give silos with names in that order.")
-    return dense(silos.features), silos.labels, Owners(np.repeat(silos.names, silos.sizes))
+    return dense(silos.features), silos.labels, np.repeat(silos.names, silos.sizes)
 
 
 def _method(name: Any) -> type[Method]:

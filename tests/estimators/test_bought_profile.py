@@ -13,6 +13,7 @@ from dpadmm.engines import private, round_zero
 from dpadmm.engines.bought import BoughtProfile
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
+from dpadmm.estimators.owners import Owners
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.plan import carry_out
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
@@ -304,8 +305,8 @@ def test_the_weaker_view_is_stated_where_methods_differ(data, tmp_path):
 def test_ledgers_of_single_silos_keep_no_counts_of_all(data, tmp_path):
     X, y, groups = data
     estimator = build(None)
-    rows = estimator._array_rows(X, y, groups)
-    wishes = estimator._wishes()
+    rows = estimator._array_rows(X, y, Owners(groups))
+    wishes = estimator._wishes(has_persons=False)
     plan = wishes.plan(estimator._loss(), rows.raw, rows.schema.dimension)
     silos = ledger_data(X, y, groups)
     books = [

@@ -86,7 +86,8 @@ def fit(
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.training import Books, TaskWords, Training, check_person, persons_of, protection_of, unit_of
+        from dpadmm.cli.persons import check_person, persons_of, unit_of
+        from dpadmm.cli.training import Books, TaskWords, Training, protection_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.planning.task import ProfileRule

@@ -70,7 +70,8 @@ def plan(
     Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.training import TaskWords, check_person, protection_of, unit_of
+        from dpadmm.cli.persons import check_person, unit_of
+        from dpadmm.cli.training import TaskWords, protection_of
         from dpadmm.planning.task import ProfileRule
 
         words = TaskWords(
@@ -134,7 +135,7 @@ def _sizes(
     nominal: int | None,
     written: "TableFormat",
 ) -> tuple[int, ...]:
-    from dpadmm.cli.training import persons_of
+    from dpadmm.cli.persons import persons_of
     from dpadmm.datasets.tables import read_silos
     from dpadmm.planning.task import nominal_sizes
 

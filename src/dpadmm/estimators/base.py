@@ -166,7 +166,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         raw, n_silos = wishes.public_rows(rows.raw), len(rows.raw.parts)
         if not wishes.protection.relation.has_public_sizes and n_silos > 1:
             notes.append("which silos there are was read off groups and is taken to be public")
-        with opened(self.ledger, *rows.known) as ledger:
+        table, labels, owners = rows.known
+        with opened(self.ledger, table, labels, owners.groups, owners.persons) as ledger:
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
             bought = None

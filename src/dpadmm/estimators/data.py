@@ -294,7 +294,7 @@ def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) 
 
 
 @contextmanager
-def opened(ledger: Any, X: Any, y: Any, owners: Owners) -> Iterator[ConfirmedLedger | None]:
+def opened(ledger: Any, X: Any, y: Any, groups: Any = None, persons: Any = None) -> Iterator[ConfirmedLedger | None]:
     """Yield the ledger, found to be that of these very data; None without one.
 
     A ledger of one silo takes data in groups as a whole. A confirmed ledger, which only this package hands in, was
@@ -306,7 +306,7 @@ def opened(ledger: Any, X: Any, y: Any, owners: Owners) -> Iterator[ConfirmedLed
     book = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
     try:
         is_whole = len(book.silos) == 1
-        yield book.confirm(ledger_data(X, y, None if is_whole else owners.groups, owners.persons))
+        yield book.confirm(ledger_data(X, y, None if is_whole else groups, persons))
     finally:
         if book is not ledger:
             book.close()

@@ -22,7 +22,7 @@ from dpadmm.estimators.notices import (
     no_ledger_words,
     warn_once,
 )
-from dpadmm.estimators.owners import Layout, Owners
+from dpadmm.estimators.owners import Layout
 from dpadmm.estimators.wishes import boolean, check_ledger, protection_from, protection_of, seed_of
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, check_reach, summed
@@ -152,7 +152,7 @@ def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: 
     release, std = _release(certificate, asked, shares, parts.shape[1])
     run = f"metric-{uuid.uuid4()}"
     check_reach([release], n)
-    with opened(asked.ledger, X, y, Owners(asked.groups)) as ledger:
+    with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
             ledger.check_protection(asked.protection)
             ledger.reserve([release], run=run, algorithm="metric", origin=Origin.SECURE)

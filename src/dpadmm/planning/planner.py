@@ -371,7 +371,8 @@ def reasons(chosen: Candidate, n_tried: int, share: float) -> tuple[str, ...]:
     is_settled = settings.method is NoisyGradients and task.regulariser is None
     time = 1 / settings.mu if is_settled else settings.step * settings.rounds
     how = f"a ridge of {settings.mu:.2g}" if is_settled else f"descending for a time of {time:.3g}"
-    ridge = "in place of stopping early" if is_settled else "one record among all"
+    one = task.protection.counted.removesuffix("s")
+    ridge = "in place of stopping early" if is_settled else f"one {one} among all"
     said = []
     if share:
         said.append(f"{share:.2g} of the squared budget goes to counting columns, by which rows are centred and scaled")
