@@ -13,6 +13,7 @@ _FROM_ESTIMATORS = (
     "ledger_data",
     "private_absolute_error",
     "private_accuracy",
+    "private_evaluation",
 )
 
 
