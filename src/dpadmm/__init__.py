@@ -19,6 +19,7 @@ _HOMES = {
     "plan": "dpadmm.planning",
     "private_absolute_error": "dpadmm.estimators",
     "private_accuracy": "dpadmm.estimators",
+    "private_evaluation": "dpadmm.estimators",
     "run": "dpadmm.front",
 }
 """Where each public name lives; it is imported when it is first asked for, so that `import dpadmm` stays light."""

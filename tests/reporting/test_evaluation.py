@@ -64,6 +64,12 @@ def counts(records):
     return counts_of(ScoreBins().places(log_odds), labels, 2)
 
 
+def grouped(log_odds, labels, group, n_groups):
+    """Counts of all records, and of every group."""
+    places = ScoreBins().places(log_odds)
+    return np.append(counts_of(places, labels, 2), counts_of(places, 2 * group + labels, 2 * n_groups))
+
+
 def noisy(counts, n, runs, std=STD):
     """Evaluations of the same counts with noise of the certified scale."""
     rng = np.random.default_rng(5)
@@ -142,8 +148,7 @@ def test_population_intervals_cover_the_population(records):
 
 def test_groups_are_told_apart_and_add_up(records):
     (log_odds, labels), group = records, np.arange(30_000) % 3
-    split = counts_of(ScoreBins().places(log_odds), 2 * group + labels, 6)
-    found = evaluation(split, 30_000, by="ward", groups=("a", "b", "c"))
+    found = evaluation(grouped(log_odds, labels, group, 3), 30_000, by="ward", groups=("a", "b", "c"))
     for place, name in enumerate("abc"):
         own = group == place
         assert found.roc_auc(name).value == pytest.approx(roc_auc_score(labels[own], log_odds[own]), abs=1e-3)
@@ -153,6 +158,25 @@ def test_groups_are_told_apart_and_add_up(records):
         found.roc_auc("d")
     with pytest.raises(InputError, match="bought without groups"):
         evaluation(np.zeros(2 * WIDTH), 10).log_loss("a")
+
+
+def test_groups_have_the_noise_that_they_state(records):
+    """Of all records and of a group: the mean square of their errors is that of the stated ones, within a fifth."""
+    (log_odds, labels), group = records, np.arange(30_000) % 3
+    counts, rng, runs = grouped(log_odds, labels, group, 3), np.random.default_rng(4), 300
+    exact = [roc_auc_score(labels[own], log_odds[own]) for own in (group >= 0, group == 1)]
+    facts = {"by": "ward", "groups": ("a", "b", "c")}
+    ratios = np.zeros((runs, 2))
+    for run in range(runs):
+        found = evaluation(counts + STD * rng.standard_normal(len(counts)), 30_000, STD, **facts)
+        figures = (found.roc_auc(), found.roc_auc("b"))
+        ratios[run] = [(each.value - truth) / each.noise_error for each, truth in zip(figures, exact, strict=True)]
+    squares = (ratios**2).sum(axis=0)
+    assert (stats.chi2.ppf(LEVEL / 4, runs) * 0.9 < squares).all()
+    assert (squares < stats.chi2.isf(LEVEL / 4, runs) * 1.1).all()
+    whole = evaluation(counts, 30_000, STD, **facts).confusion().accuracy.noise_error
+    alone = evaluation(counts[: 2 * WIDTH], 30_000, STD).confusion().accuracy.noise_error
+    assert whole == pytest.approx(alone * np.sqrt(3 / 4), rel=1e-6)
 
 
 def test_least_squares_has_the_variance_it_states(counts):
@@ -206,7 +230,7 @@ def test_the_file_gives_it_back_and_a_changed_one_is_refused(counts, tmp_path):
 
 @pytest.mark.parametrize("has_probabilities", [True, False])
 def test_the_drawing_shows_every_group(counts, tmp_path, has_probabilities):
-    split = np.concatenate([counts, counts])
+    split = np.concatenate([2 * counts, counts, counts])
     found = evaluation(split, 60_000, STD, by="ward", groups=("a", "b"), has_probabilities=has_probabilities)
     draw_evaluation(found, tmp_path / "e.svg")
     draw_evaluation(found, tmp_path / "e.png")

@@ -75,13 +75,22 @@ class ScoredRows(ScoresRowsAlone):
             return ScoreBins(LOG_ODDS_LIMIT)
         return ScoreBins(float(np.linalg.norm(self.model.weights)) * self.model.encoding.row_norm or 1.0)
 
+    @property
+    def histograms(self) -> int:
+        """In how many histograms a record is counted: all resolutions, and once more with its group."""
+        return len(RESOLUTIONS) * (2 if self.values else 1)
+
     def counts(self, rows: NDArray[np.int64]) -> Floats:
-        """Return the counts of these records: every one in one cell at each resolution, or among the blank ones."""
-        group = np.zeros(len(rows), dtype=np.intp) if self.group is None else self.group[rows]
-        group = np.where(group < 0, len(self.values), group)
-        blocks = np.where(self.blank[rows], -1, 2 * group + (self.labels[rows] > 0))
-        counted = counts_of(self.bins.places(self.scores[rows]), blocks, 2 * max(len(self.groups), 1))
-        return np.append(counted, (blocks < 0).sum()) if self.is_screened else counted
+        """Return the counts of these records: of both classes, of both in every group, of blank ones."""
+        places, classes = self.bins.places(self.scores[rows]), (self.labels[rows] > 0).astype(np.intp)
+        is_blank, parts = self.blank[rows], []
+        parts.append(counts_of(places, np.where(is_blank, -1, classes), 2))
+        if self.group is not None:
+            group = np.where(self.group[rows] < 0, len(self.values), self.group[rows])
+            parts.append(counts_of(places, np.where(is_blank, -1, 2 * group + classes), 2 * len(self.groups)))
+        if self.is_screened:
+            parts.append(np.array([float(is_blank.sum())]))
+        return np.concatenate(parts)
 
 
 def check_two_classes(model: ReleasedModel) -> None:
@@ -125,8 +134,8 @@ def private_evaluation(
     ----------
     model: a fitted classifier of this package or a `ReleasedModel`, of two classes.
     X, y: the records. epsilon > 0; delta in (0, 1).
-    by: a column whose values the model's schema lists; all figures are then also had for each of them, at no cost of
-        privacy, with the noise of smaller groups.
+    by: a column whose values the model's schema lists; all figures are then also had for each of them. Noise grows by
+        at most sqrt(2) for that, however many groups there are.
     The others as in `private_accuracy`.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
@@ -152,7 +161,7 @@ def buy(rows: ScoredRows, asked: Asked, X: Any, y: Any, on: str = "") -> Private
     n, parts = len(rows.labels), asked.parts(len(rows.labels))
     certificate = cell_counts(
         n_records=n,
-        histograms=len(RESOLUTIONS),
+        histograms=rows.histograms,
         records_per_person=asked.protection.records_per_person,
         silos_per_person=asked.protection.silos_per_person,
     )

@@ -23,8 +23,8 @@ FORMAT, VERSION = "dpadmm-evaluation", 1
 class PrivateEvaluation:
     """Noisy counts of a model's scores by class (and group): paid for once, and free to ask from then on.
 
-    counts: as they were released, block by block: negatives and positives of the first group, of the second, ...; last
-    the records that were blanked, if `has_blank`. limit: of the grid of scores. has_probabilities: scores are log-odds.
+    counts: as they were released, block by block: negatives and positives of all records, then of every group; last the
+    records that were blanked, if `has_blank`. limit: of the grid of scores. has_probabilities: scores are log-odds.
     by, groups: the public column by whose values records are told apart, and these values; none if they are not.
     model: the run that trained the model. on: which records these were, in words.
     """
@@ -57,31 +57,44 @@ class PrivateEvaluation:
 
     @property
     def _blocks(self) -> int:
-        return 2 * max(len(self.groups), 1)
+        return 2 * (1 + len(self.groups))
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        """Variance of all records' counts, and covariance of a group's with them, in units of one block's.
+
+        All records are counted by themselves, W, and as the sum of G groups, T. Least squares moves the groups by
+        (W - T)/(1 + G) each, and all records to the sum of theirs: variances fall to G/(1 + G) of a block's.
+        """
+        many = len(self.groups)
+        return (many / (1 + many), 1 / (1 + many)) if many else (1.0, 1.0)
 
     @cached_property
     def _cells(self) -> Floats:
-        """Fine counts by least squares (groups, 2, BINS), moved so that all records together are the public number."""
+        """Fine counts (1 + groups, 2, BINS) by least squares, all records first, as many as the public number."""
         joined, blocks = least_squares(), np.array(self.counts[: self._blocks * WIDTH]).reshape(self._blocks, -1)
-        found = blocks @ joined.solve.T
-        surplus = found.sum() + math.fsum(self.counts[self._blocks * WIDTH :]) - self.records
-        found = found - joined.lean * (surplus / self._total)
-        return found.reshape(-1, 2, BINS)
+        found = (blocks @ joined.solve.T).reshape(-1, 2, BINS)
+        spread, tie = self._shares
+        if self.groups:
+            found[1:] += (found[0] - found[1:].sum(axis=0)) / (1 + len(self.groups))
+            found[0] = found[1:].sum(axis=0)
+        surplus = found[0].sum() + math.fsum(self.counts[self._blocks * WIDTH :]) - self.records
+        found[0] -= spread * joined.lean * (surplus / self._total)
+        found[1:] -= tie * joined.lean * (surplus / self._total)
+        return found
 
     @property
     def _total(self) -> float:
         """Variance of the number of all records before that is corrected, for noise of deviation 1."""
-        return self._blocks * float(least_squares().lean.sum()) + self.has_blank
+        return 2 * self._shares[0] * float(least_squares().lean.sum()) + self.has_blank
 
     def _seen(self, group: str | None) -> SeenCounts:
-        if group is None:
-            x, many = self._cells.sum(axis=0), len(self._cells)
-        elif group in self.groups:
-            x, many = self._cells[self.groups.index(group)], 1
-        else:
+        if group is not None and group not in self.groups:
             known = f"it has {', '.join(self.groups)}" if self.groups else "it was bought without groups"
             raise InputError(f"This evaluation has no group {group!r}: {known}.")
-        return SeenCounts(self.bins, x, many, self.noise_std, self.records, self._total)
+        spread, tie = self._shares
+        place, tie = (0, spread) if group is None else (1 + self.groups.index(group), tie)
+        return SeenCounts(self.bins, self._cells[place], spread, tie, self.noise_std, self.records, self._total)
 
     def roc_auc(self, group: str | None = None) -> EvaluatedFigure:
         """Return the area under the ROC curve; scores of one bin count as tied."""

@@ -123,14 +123,16 @@ _NEGATIVES, _POSITIVES = np.repeat([[1.0], [0.0]], BINS, axis=1), np.repeat([[0.
 
 @dataclass(frozen=True)
 class SeenCounts:
-    """The counts x (2, BINS) of one group or of all: negatives, positives; the sum of `many` blocks of each.
+    """The counts x (2, BINS) of one group or of all: negatives, positives.
 
-    total: variance of the number of all records before that is corrected to `records`, for noise of deviation 1.
+    For noise of deviation 1: spread: variance of x, in units of one block's; tie: its covariance with the counts of all
+    records; total: variance of the number of all records, before that is corrected to `records`.
     """
 
     bins: ScoreBins
     x: Floats
-    many: int
+    spread: float
+    tie: float
     noise_std: float
     records: int
     total: float
@@ -138,8 +140,8 @@ class SeenCounts:
     def noise_variance(self, d: Floats) -> float:
         """Return d' cov(x) d, the correction of the total counted."""
         joined = least_squares()
-        spread = self.many * float(((d @ joined.spread) * d).sum())
-        lean = self.many * float((d @ joined.lean).sum())
+        spread = self.spread * float(((d @ joined.spread) * d).sum())
+        lean = self.tie * float((d @ joined.lean).sum())
         return self.noise_std**2 * max(spread - lean**2 / self.total, 0.0)
 
     def figure(self, value: float, d: Floats, bins: float, least: float, most: float) -> EvaluatedFigure:

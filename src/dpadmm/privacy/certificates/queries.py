@@ -55,7 +55,7 @@ def cell_counts(
     """Bound the vector of all counts of H histograms, `min(r s, n) sqrt(2 H)` in the L2 norm.
 
     A record is one count in at most one cell of every histogram; replacing it takes one away and adds one elsewhere.
-    How many cells a histogram has does not matter: classes and groups are cells, not histograms of their own.
+    How many cells a histogram has does not matter: classes, or groups, are cells and no histograms of their own.
 
     >>> cell_counts(n_records=100, histograms=2, records_per_person=3).bound
     6.0
