@@ -69,7 +69,7 @@ CERTIFICATES = (
         "algorithms/method.py",
         "problem, weight = self.problem, float(self.problem.weights[agent])",
         "problem, weight = self.problem, float(self.problem.weights[0])",
-        ("algorithms/test_p_admm.py", "-k", "transcript"),
+        ("audit/test_checks.py", "-k", "everything and p-admm"),
         ("p-admm", *FEW),
     ),
     Mutant(
