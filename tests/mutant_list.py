@@ -274,6 +274,15 @@ NOISE = (
 ALGORITHMS = (
     Mutant(
         "algorithms",
+        "whether a solve of a release fails depends on the records",
+        "engines/local.py",
+        "threads, is_release=self.is_release)",
+        "threads)",
+        ("engines/test_private.py", "-k", "public_numbers"),
+        "an audit attacks runs that end; extreme records are for tests",
+    ),
+    Mutant(
+        "algorithms",
         "P-ADMM: the dual remembers models without noise",
         "algorithms/decentralised.py",
         "return state._replace(a=dual_step(self.eta, agents, state.a, state.x, inbox))",
