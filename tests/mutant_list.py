@@ -97,7 +97,7 @@ CERTIFICATES = (
         "algorithms/method.py",
         "problem, weight = self.problem, float(self.problem.weights[agent])",
         "problem, weight = self.problem, float(self.problem.weights[0])",
-        ("algorithms/test_p_admm.py", "-k", "transcript"),
+        ("audit/test_checks.py", "-k", "everything and p-admm"),
         ("p-admm", *FEW),
     ),
     Mutant(
@@ -300,6 +300,15 @@ NOISE = (
 )
 
 ALGORITHMS = (
+    Mutant(
+        "algorithms",
+        "whether a solve of a release fails depends on the records",
+        "engines/local.py",
+        "threads, is_release=self.is_release)",
+        "threads)",
+        ("engines/test_private.py", "-k", "public_numbers"),
+        "an audit attacks runs that end; extreme records are for tests",
+    ),
     Mutant(
         "algorithms",
         "P-ADMM: the dual remembers models without noise",

@@ -24,6 +24,7 @@ from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.solvers.watched import WatchedSolver
 
 ROOT = Path(__file__).parents[2]
 SOURCE, TEST, REGISTRATION = "my_methods/heavy_ball.py", "tests/test_heavy_ball.py", "pyproject.toml"
@@ -147,6 +148,7 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
     world = worlds.make(package / "world", "dp-heavy-ball", {"step": 0.5})
     terms = agreed_run(world.agreement)
     here = seat(terms, 0, world.first._records(), encoding_of(terms, worlds.SCHEMA, None))
+    assert isinstance(here.solver, WatchedSolver)  # in a silo failures are seen, and must not tell about records
     state, message = make_step(terms, here, 0, 1, None, None, None)
     assert np.isfinite(message).all()
     with pytest.raises(InputError, match="promised 1 noisy value"):

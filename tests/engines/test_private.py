@@ -24,7 +24,7 @@ from dpadmm.engines import private
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import Course, RunSetting, plan_noise, run_course, run_private
 from dpadmm.engines.witness import Witness
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, SolverError
 from dpadmm.networks import path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.plan import calibrated, check_reach
@@ -60,6 +60,12 @@ def test_only_secure_noise_makes_a_release(problem):
         assert done.origin is origin
         assert done.is_private_release == (origin is Origin.SECURE)
         assert done.statement.curve.epsilon(TARGET.delta) <= TARGET.epsilon
+
+
+def test_a_release_fails_by_public_numbers(problem):
+    """With messages beyond what 64-bit numbers can solve beside, whatever the records are."""
+    with pytest.raises(SolverError, match="public numbers"):
+        run_private(PADMM(eta=0.01), problem, 3, Target(1e-8, 1e-12), SecureSampler(), ring(4), engine=QUIET)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from dpadmm.problems.silos import Silos
 from dpadmm.solvers import majoriser
 from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.newton import NewtonColumns
-from dpadmm.solvers.solution import Subproblem
+from dpadmm.solvers.newton_kernel import newton_steps
+from dpadmm.solvers.solution import Subproblem, prepare
 
 STORES = (np.asarray, sparse.csr_array, centred)
 HARD_LOSSES = (Logistic(), CappedLogistic(0.6), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01))
@@ -59,7 +60,7 @@ class TestMajoriserSolver(SolverContract):
     def test_passes_are_counted_for_the_slowest_column(self):
         solver, sub = self.make(self.cases[0]), subproblem(self.cases[0])
         together = solver.solve(sub).passes
-        alone = [solver.solve(columns(sub, [r])).passes for r in range(3)]
+        alone = [solver.solve(columns(sub, [r, r])).passes for r in range(3)]  # one column alone goes another way
         np.testing.assert_array_equal(together, np.max(alone, axis=0))
         done = solver.solve(Subproblem(sub.lin, sub.centre, sub.pull, solver.solve(sub).point))
         np.testing.assert_array_equal(done.passes, 1)
@@ -234,3 +235,26 @@ def test_more_rows_than_one_block():
         sub = subproblem(functions, replicas=2)
         solution = MajoriserSolver(functions, np.ones(2), 1e-11).solve(sub)
         assert (residual_norms(functions, np.ones(2), sub, solution.point) <= 1.01e-11).all()
+
+
+class TestCompiledNewton:
+    """A column alone on few dense rows; that it finds the batch's point is part of the contract."""
+
+    def test_few_passes(self):
+        functions = TestMajoriserSolver.cases[0]
+        solver, sub = prepare(functions, weights_of(functions), 1e-12), subproblem(functions)
+        alone = solver.solve(columns(sub, [0])).passes
+        assert (alone < solver.solve(columns(sub, [0, 0])).passes).all()
+
+    def test_where_full_steps_fail_the_batch_solver_goes_on(self):
+        """Newton's full steps jump over the narrow bend of a hinge, to and fro."""
+        rows = np.array([[1.0], [-0.9]])
+        functions = EmpiricalRisk(Silos.from_parts([rows], [np.ones(2)], row_norm=1.0), SmoothedHinge(1e-4))
+        solver = prepare(functions, np.ones(1), 1e-9)
+        sub = Subproblem(np.zeros((1, 1, 1)), np.full((1, 1, 1), 0.3), np.array([1e-2]), np.zeros((1, 1, 1)))
+        x = np.zeros(1)
+        args = (functions.rows, functions.shifts, 0.5, 1e-2, np.array([-3e-3]), functions.loss.form.numbers, False)
+        assert not newton_steps(*args, 1e-9, 12, x)[0] <= 1e-9
+        found = solver.solve(sub)
+        assert found.gradient_norm.max() <= 1e-9
+        np.testing.assert_allclose(found.point, solver.solve(columns(sub, [0, 0])).point[:, :, :1], atol=1e-6)

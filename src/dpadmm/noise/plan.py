@@ -6,6 +6,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -322,15 +323,16 @@ def _on_grid(promise: Promise, stds: Floats, dimension: int, shares: Shares | No
     if shares is not None and any(row.agent != COORDINATOR for row in promise.rows):
         raise InputError("Only values that are read through their sum can be summed under masks (C12).")
 
-    def placed(certificate: Certificate, std: float) -> Certificate:
+    @cache  # rounds mostly share a certificate, and grids are powers of two
+    def placed(certificate: Certificate, grid: float) -> Certificate:
         if shares is None:
-            return secure_grid(certificate, grid=grid_for(std), dimension=dimension)
-        grid = grid_for(std / math.sqrt(shares.honest))
+            return secure_grid(certificate, grid=grid, dimension=dimension)
         return masked_sum(certificate, shares=shares, grid=grid, dimension=dimension)
 
     def row_on_grid(row: Row, std: Floats) -> Row:
+        own = std if shares is None else std / math.sqrt(shares.honest)
         pairs = zip(row.certificates, row.rounds, strict=True)
-        return replace(row, certificates=tuple(placed(certificate, float(std[k - 1])) for certificate, k in pairs))
+        return replace(row, certificates=tuple(placed(each, grid_for(float(own[k - 1]))) for each, k in pairs))
 
     return replace(promise, rows=tuple(row_on_grid(*pair) for pair in zip(promise.rows, stds, strict=True)))
 

@@ -143,16 +143,18 @@ def _checked_grid(certificate: Certificate, d: int) -> float:
 
 
 def _groups(grids: NDArray[np.float64], scales: NDArray[np.float64]) -> list[_Group]:
-    pairs, which = np.unique(np.stack([grids, scales]), axis=1, return_inverse=True)
+    pairs: dict[tuple[float, float], list[int]] = {}
+    for row, pair in enumerate(zip(grids.tolist(), scales.tolist(), strict=True)):
+        pairs.setdefault(pair, []).append(row)
     groups = []
-    for k, (grid, scale) in enumerate(pairs.T):
-        ratio = float(scale / grid)  # exact: the grid is a power of two, so the sampler gets the very scale promised
+    for (grid, scale), rows in pairs.items():
+        ratio = scale / grid  # exact: the grid is a power of two, so the sampler gets the very scale promised
         if not LEAST_RATIO <= ratio <= MOST_RATIO:
             raise InputError(
                 f"noise scale / grid must be from 2^10 to 2^40, got {scale:.6g}/{grid:.6g} = {ratio:.6g}. "
                 "Take the grid from grid_for(noise scale)."
             )
-        groups.append(_Group(np.flatnonzero(which == k), float(grid), ratio))
+        groups.append(_Group(np.array(rows), grid, ratio))
     return groups
 
 

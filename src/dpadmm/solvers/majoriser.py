@@ -6,7 +6,8 @@ For agent i the subproblem's Hessian lies everywhere below the fixed majoriser
 L-BFGS started from the inverse Hessian at a reference point (the minimiser of the agent's own function), decomposed
 once. Every decision is taken per column: a fast step that does not shrink the gradient enough is undone and replaced by
 the safe one, and a column stops as soon as its own gradient is below the tolerance. So a silo alone and a batch of
-replicas get the same point. Columns that are not done after `_FAST_PASSES` passes are finished by Newton's method.
+replicas get the same point. Columns that are not done after `_FAST_PASSES` passes are finished by Newton's method. A
+column alone on few dense rows, all of weight 1, begins with it, compiled.
 
 A warm start is where the last solve ended, and there the loss was evaluated last: its part of the gradient is kept
 with the point it belongs to and used again when a start equals that point, number by number. Only sparse rows do so,
@@ -22,6 +23,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.rows import scaled_rows
 from dpadmm.solvers.newton import NewtonColumns
+from dpadmm.solvers.newton_kernel import newton_steps
 from dpadmm.solvers.passes import slope_sum
 from dpadmm.solvers.slopes import slopes_in_place
 from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
@@ -38,6 +40,9 @@ _REFERENCE_PULL = 1e-3
 _REFERENCE_PASSES = 12
 # Entries that an agent reads in a pass: below, the work is mostly Python's own, and threads only wait for each other.
 _WORTH_A_THREAD = 50_000
+# Products in a Hessian, n d^2: below, a few compiled Newton steps take less time than one pass in Python.
+_SMALL = 50_000
+_SMALL_STEPS = 12
 
 
 @dataclass
@@ -141,6 +146,10 @@ class MajoriserSolver:
         sigma = pull + float(self.weights[agent]) * self.risk.mu
         constant = sub.lin[row] - pull * sub.centre[row]
         start = np.ascontiguousarray(sub.start[row])
+        if self._is_small(agent) and start.shape[1] == 1:
+            found = self._compiled(agent, sigma, constant[:, 0], start[:, 0])
+            if found is not None:
+                return found
         columns = self._columns(agent, sigma, constant, start)
         known = self._last[agent].at(start)
         columns.begin(self._slope(agent, start) if known is None else known)
@@ -154,6 +163,18 @@ class MajoriserSolver:
         if self.risk.silos.is_sparse and steps == 0:  # Newton's points come without their slopes
             self._last[agent] = _Kept(columns.point, columns.point_slope)
         return columns.point, columns.norm, passes + steps
+
+    def _is_small(self, agent: int) -> bool:
+        is_plain = self._row_weights is None and not self.risk.silos.is_sparse
+        return is_plain and int(self.risk.sizes[agent]) * self.risk.dimension**2 <= _SMALL
+
+    def _compiled(self, agent: int, sigma: float, constant: Floats, start: Floats) -> tuple[Floats, Floats, int] | None:
+        """Return the point by plain Newton steps; None where they do not lead there at once."""
+        part, x = self.risk.part(agent), start.copy()
+        data = (self._rows[part], self._shifts[part], float(self._scales[agent]), sigma, constant)
+        limits = (self.tolerance, min(_SMALL_STEPS, self.max_passes))
+        norm, passes = newton_steps(*data, self._line, self._is_logistic, *limits, x)
+        return (x[:, None], np.array([norm]), passes) if norm <= self.tolerance else None
 
     def _finish(self, agent: int, sigma: float, constant: Floats, columns: "_Columns", max_steps: int) -> int:
         """Finish the columns that are left by Newton's method; return the steps of the slowest."""
