@@ -20,8 +20,8 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.problems.silos import Silos
 
-TUNING_RUNS = 4
-PRICE = 2e-4
+TUNING_RUNS = 3
+PRICE = 5e-4
 """What twice the rounds, or twice the batch, must gain in training loss to be chosen."""
 
 
