@@ -20,8 +20,8 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.problems.silos import Silos
 
-TUNING_RUNS = 4
-PRICE = 2e-4
+TUNING_RUNS = 3
+PRICE = 5e-4
 """What twice the rounds, or twice the batch, must gain in training loss to be chosen."""
 
 
@@ -59,8 +59,9 @@ class Bout:
     def losses(self, values: tuple[float, ...], epsilons: Sequence[float]) -> Mapping[float, float]:
         """Return the training loss at each budget with these values, rounds last, of the better of both models."""
         batch = self.run(values[:-1], int(values[-1]), epsilons, TUNING_RUNS, self.order.seed + 1000)
-        if batch is None:
-            return {}
+        if batch is None:  # the noise of one budget may have driven the solver out of range for all
+            alone = [[epsilon] for epsilon in epsilons] if len(epsilons) > 1 else []
+            return {epsilon: loss for each in alone for epsilon, loss in self.losses(values, each).items()}
         last, tail = (self.board.train.loss(model) for model in (batch.run.estimate, batch.run.tail_average))
         found = {}
         for trial, columns in batch:
