@@ -253,8 +253,8 @@ class TestCompiledNewton:
         solver = prepare(functions, np.ones(1), 1e-9)
         sub = Subproblem(np.zeros((1, 1, 1)), np.full((1, 1, 1), 0.3), np.array([1e-2]), np.zeros((1, 1, 1)))
         x = np.zeros(1)
-        args = (functions.rows, functions.shifts, 0.5, 1e-2, np.array([-3e-3]), functions.loss.form.numbers, False)
-        assert not newton_steps(*args, 1e-9, 12, x)[0] <= 1e-9
+        data = (functions.rows, functions.shifts, np.empty(0), 0.5, 1e-2, np.array([-3e-3]))
+        assert not newton_steps(*data, functions.loss.form.numbers, False, 1e-9, 12, x)[0] <= 1e-9
         found = solver.solve(sub)
         assert found.gradient_norm.max() <= 1e-9
         np.testing.assert_allclose(found.point, solver.solve(columns(sub, [0, 0])).point[:, :, :1], atol=1e-6)

@@ -7,7 +7,7 @@ L-BFGS started from the inverse Hessian at a reference point (the minimiser of t
 once. Every decision is taken per column: a fast step that does not shrink the gradient enough is undone and replaced by
 the safe one, and a column stops as soon as its own gradient is below the tolerance. So a silo alone and a batch of
 replicas get the same point. Columns that are not done after `_FAST_PASSES` passes are finished by Newton's method. A
-column alone on few dense rows, all of weight 1, begins with it, compiled.
+column alone on few dense rows begins with it, compiled.
 
 A warm start is where the last solve ended, and there the loss was evaluated last: its part of the gradient is kept
 with the point it belongs to and used again when a start equals that point, number by number. Only sparse rows do so,
@@ -43,6 +43,7 @@ _WORTH_A_THREAD = 50_000
 # Products in a Hessian, n d^2: below, a few compiled Newton steps take less time than one pass in Python.
 _SMALL = 50_000
 _SMALL_STEPS = 12
+_ALL_ONE = np.empty(0)  # no weights: every row counts one
 
 
 @dataclass
@@ -165,13 +166,13 @@ class MajoriserSolver:
         return columns.point, columns.norm, passes + steps
 
     def _is_small(self, agent: int) -> bool:
-        is_plain = self._row_weights is None and not self.risk.silos.is_sparse
-        return is_plain and int(self.risk.sizes[agent]) * self.risk.dimension**2 <= _SMALL
+        return not self.risk.silos.is_sparse and int(self.risk.sizes[agent]) * self.risk.dimension**2 <= _SMALL
 
     def _compiled(self, agent: int, sigma: float, constant: Floats, start: Floats) -> tuple[Floats, Floats, int] | None:
         """Return the point by plain Newton steps; None where they do not lead there at once."""
         part, x = self.risk.part(agent), start.copy()
-        data = (self._rows[part], self._shifts[part], float(self._scales[agent]), sigma, constant)
+        counted = _ALL_ONE if self._row_weights is None else self._row_weights[part]
+        data = (self._rows[part], self._shifts[part], counted, float(self._scales[agent]), sigma, constant)
         limits = (self.tolerance, min(_SMALL_STEPS, self.max_passes))
         norm, passes = newton_steps(*data, self._line, self._is_logistic, *limits, x)
         return (x[:, None], np.array([norm]), passes) if norm <= self.tolerance else None

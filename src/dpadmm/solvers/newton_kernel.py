@@ -7,10 +7,13 @@ from dpadmm.solvers.slopes import slope
 
 
 @njit(nogil=True, cache=True)
-def newton_steps(rows, shifts, scale, sigma, constant, line, is_logistic, tolerance, most, x):  # type: ignore[no-untyped-def]
+def newton_steps(  # type: ignore[no-untyped-def]
+    rows, shifts, weights, scale, sigma, constant, line, is_logistic, tolerance, most, x
+):
     """Move x (d,) by full steps while each of them halves the gradient; return the last norm and the passes over rows.
 
-    The norm is that at x where it is within the tolerance; else x is of no use.
+    The norm is that at x where it is within the tolerance; else x is of no use. weights: one for every row, or none at
+    all, where all of them are 1.
     """
     n, d = rows.shape
     gradient, hessian = np.empty(d), np.empty((d, d))
@@ -27,8 +30,9 @@ def newton_steps(rows, shifts, scale, sigma, constant, line, is_logistic, tolera
                 bend = -pull * (1.0 + pull) if t >= line[2] else 0.0
             else:
                 bend = line[1] if line[2] < pull < line[3] else 0.0
+            share = scale * weights[i] if weights.size > 0 else scale
             for j in range(d):
-                a = scale * rows[i, j]
+                a = share * rows[i, j]
                 gradient[j] += a * pull
                 for m in range(j + 1):
                     hessian[j, m] += a * bend * rows[i, m]
