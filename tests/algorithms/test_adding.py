@@ -24,7 +24,7 @@ from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.solvers.watched import WatchedSolver
+from dpadmm.solvers.solution import WatchedSolver
 
 ROOT = Path(__file__).parents[2]
 SOURCE, TEST, REGISTRATION = "my_methods/heavy_ball.py", "tests/test_heavy_ball.py", "pyproject.toml"

@@ -23,8 +23,7 @@ from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
-from dpadmm.solvers.solution import Solution, Solver, Subproblem, prepare
-from dpadmm.solvers.watched import prepare_release
+from dpadmm.solvers.solution import Solution, Solver, Subproblem, prepare, prepare_release
 
 MESSAGE = Slot("message")
 BROADCAST = Slot("broadcast")

@@ -12,8 +12,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import batch_kernels, kernels  # noqa: F401 - loaded before a round is paid for, not in its midst
-from dpadmm.solvers.solution import one_blas_thread
-from dpadmm.solvers.watched import prepare_release
+from dpadmm.solvers.solution import one_blas_thread, prepare_release
 
 State = tuple[Floats, ...]
 
