@@ -40,15 +40,15 @@ def test_reaches_the_root_that_scipy_finds(loss, n, d, store):
 
 @pytest.mark.parametrize("start", [0.0, 200.0])
 @pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(0.01)], ids=repr)
-def test_rows_of_weight_one_half_are_half_the_loss(loss, start):
-    """The same steps to the last bit, full and shortened ones: a power of two rounds nothing."""
+def test_rows_of_weight_one_quarter_are_a_quarter_of_the_loss(loss, start):
+    """The same steps to the last bit, full and shortened ones: a power of four rounds nothing, nor does its root."""
     newton, push = case(loss)
-    halved = replace(
+    quartered = replace(
         newton,
-        scale=2 * newton.scale,
-        weights=np.full(len(newton.shifts), 0.5),
+        scale=4 * newton.scale,
+        weights=np.full(len(newton.shifts), 0.25),
     )
-    found, wanted = (each.solve(np.full(4, start), push, 1e-10, 200) for each in (halved, newton))
+    found, wanted = (each.solve(np.full(4, start), push, 1e-10, 200) for each in (quartered, newton))
     np.testing.assert_array_equal(found[0], wanted[0])
     assert found[1:] == wanted[1:]
 
