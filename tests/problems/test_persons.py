@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.algorithms.anatomy import Agents
+from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
@@ -109,6 +110,9 @@ class TestTheRisk:
             bend = (signed.T * (weights * loss.curvature(t))) @ signed + 0.05 * np.eye(4)
             np.testing.assert_allclose(risk.hessian(i, x), bend, rtol=1e-6, atol=1e-7)
         assert risk.sizes.tolist() == [len(set(each.tolist())) for each in whose]
+        seated = Agents.of(Problem.of(risk), None, 1e-9, 1)
+        shares = (risk.sizes / risk.sizes.sum())[:, None, None]
+        np.testing.assert_allclose(whole_gradients(seated, w), shares * gradient, rtol=1e-12, atol=1e-15)
 
     def test_subproblems_are_solved(self, loss, storage):
         """A small and a large pull, columns that Newton's method finishes among them; other agents than in order."""

@@ -1,5 +1,7 @@
 """Newton's method for single columns: full steps, shortened steps, limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import optimize, sparse
@@ -34,6 +36,21 @@ def test_reaches_the_root_that_scipy_finds(loss, n, d, store):
     found = optimize.root(lambda z: newton.gradient(z[:, None], push[:, None])[:, 0], x + 1e-4, tol=1e-13)
     assert np.linalg.norm(found.fun) <= 1e-11
     np.testing.assert_allclose(x, found.x, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("start", [0.0, 200.0])
+@pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(0.01)], ids=repr)
+def test_rows_of_weight_one_quarter_are_a_quarter_of_the_loss(loss, start):
+    """The same steps to the last bit, full and shortened ones: a power of four rounds nothing, nor does its root."""
+    newton, push = case(loss)
+    quartered = replace(
+        newton,
+        scale=4 * newton.scale,
+        weights=np.full(len(newton.shifts), 0.25),
+    )
+    found, wanted = (each.solve(np.full(4, start), push, 1e-10, 200) for each in (quartered, newton))
+    np.testing.assert_array_equal(found[0], wanted[0])
+    assert found[1:] == wanted[1:]
 
 
 @pytest.mark.parametrize("start", [-200.0, 0.0, 200.0])
