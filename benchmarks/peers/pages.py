@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from peers.contenders import Contender, Kind, Scaling, View
+from peers.effort import effort_of
 from peers.environments import requirements
 from peers.measuring import FIRST_SEED, FIRST_TUNING_SEED, Bench
 from peers.results import ACCURACY, AUC, LOSS
@@ -152,13 +153,19 @@ def facts(board: Board) -> list[str]:
     ]  # fmt: skip
     ours = [f"{name} {version(name)}" for name in ("dpadmm", "scikit-learn", "numpy", "scipy")]
     fits, hours = board.bench.results.total(board.sets)
+    spent = effort_of(board.bench.folder)
+    sittings = (
+        "one run from nothing" if spent.sittings == 1 else f"{spent.sittings} runs, each going on where one stopped"
+    )
     return [
         "", "## How it was made", "",
         f"* {board.bench.runs} runs for every figure, with simulated noise from the seeds {FIRST_SEED} on. Settings "
         f"are tried with seeds from {FIRST_TUNING_SEED} on, once on the large sets and four times on the small ones. "
         "Adult has one split, 70 % for training; the others five in turn, four fifths of every silo for training.",
         *(f"* Not measured, or failed, at some budget: {each}." for each in board.missing()),
-        f"* {fits} fits, {hours * 60:.0f} minutes of processor time, imports not counted.",
+        f"* {spent.seconds / 60:.0f} minutes by the clock and {spent.processor / 60:.0f} minutes of processor time of "
+        f"all processes, making the peers' environments included: {sittings}. The clock counts what else the machine "
+        f"was doing. {fits} fits, whose own processor time is {hours * 60:.0f} minutes.",
         f"* Peers: {', '.join(pin.replace('==', ' ') for pin in pins)}. Ours: {', '.join(ours)}; Python "
         f"{platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores.",
     ]  # fmt: skip
