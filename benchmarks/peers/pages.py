@@ -188,10 +188,11 @@ def effort(board: Board) -> str:
     """Say what the whole benchmark took."""
     spent, (fits, hours) = effort_of(board.bench.folder), board.bench.results.total(board.sets)
     way = "one run from nothing" if spent.sittings == 1 else f"{spent.sittings} runs that went on where others stopped"
+    cores = f"{spent.processor / max(spent.seconds, 1e-9):.1f} of {os.cpu_count()} cores on average"
     return (
         f"* {spent.seconds / 60:.0f} minutes by the clock and {spent.processor / 60:.0f} minutes of processor time of "
-        f"all processes, making the peers' environments included: {way}, two fits at a time. The clock counts what "
-        f"else the machine was doing. {fits} fits, whose own processor time is {hours * 60:.0f} minutes."
+        f"all processes ({cores}: the clock counts what else the machine was doing), making the peers' environments "
+        f"included: {way}, two fits at a time. {fits} fits, whose own processor time is {hours * 60:.0f} minutes."
     )
 
 
