@@ -8,12 +8,12 @@ import argparse
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from dpadmm.errors import InputError
 from peers import environments, sets
-from peers.contenders import CONTENDERS
+from peers.contenders import CONTENDERS, Contender
+from peers.effort import counted
 from peers.measuring import Bench
 from peers.pages import write_pages
 from peers.results import Results
@@ -55,6 +55,11 @@ def at_hand(names: Sequence[str]) -> list[str]:
     return found
 
 
+def wanted_environments(chosen: Sequence[Contender]) -> list[str]:
+    """Return the environments beside our own, each once."""
+    return list(dict.fromkeys(each.environment for each in chosen if each.environment is not None))
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Measure what is not known yet, and write the pages."""
     asked, begin = arguments(words), time.monotonic()
@@ -68,11 +73,12 @@ def main(words: Sequence[str] | None = None) -> None:
     bench = Bench(tuple(asked.epsilons), asked.runs, asked.folder, results, say, choices)
     names = at_hand(asked.sets)
     if not asked.report:
-        for wanted in dict.fromkeys(each.environment for each in chosen if each.environment) if not asked.smoke else ():
-            environments.make(asked.folder, wanted, say)
-        for name in names:
+        with counted(asked.folder):
+            for wanted in wanted_environments(chosen) if not asked.smoke else ():
+                environments.make(asked.folder, wanted, say)
+            pairs = [(each, name) for name in names for each in chosen]
             with ThreadPoolExecutor(asked.workers) as pool:
-                list(pool.map(partial(bench.measure, name=name), chosen))
+                list(pool.map(bench.measure, *zip(*pairs, strict=True)))
     write_pages(bench, names, chosen, asked.pages)
     say(f"done; scores of single fits: {bench.results.path.name}")
 

@@ -237,6 +237,27 @@ def test_pages_say_where_ours_is_behind(bench, tmp_path):
     assert between(f"a {BEGIN} old {END} b", "new") == f"a {BEGIN}\n\nnew\n\n{END} b"
 
 
+def test_what_runs_take_adds_up_even_if_they_are_interrupted(tmp_path):
+    from peers.effort import Effort, counted, effort_of
+
+    def interrupted():
+        with counted(tmp_path):
+            subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+            raise KeyboardInterrupt
+
+    assert effort_of(tmp_path) == Effort()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    first = effort_of(tmp_path)
+    assert first.sittings == 1
+    assert first.processor > 0.01, "the processes that were started count"
+    with counted(tmp_path):
+        pass
+    both = effort_of(tmp_path)
+    assert both.sittings == 2
+    assert both.seconds > first.seconds
+
+
 def test_a_fit_that_fails_leaves_no_figure():
     from peers.results import FAILED, LOSS, figure_of
 

@@ -6,7 +6,7 @@ Every run trains on one part of the rows and is scored on the rest. Adult has on
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ class Loaded:
         return np.unique(self.silo, return_inverse=True)[1]
 
 
-@lru_cache(maxsize=1)
+@cache
 def load(name: str) -> Loaded:
     """Read a data set."""
     chosen = ALL[name]
