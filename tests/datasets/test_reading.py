@@ -225,6 +225,12 @@ def test_words_that_do_not_fit_are_refused(tmp_path, name, words, message):
         read_table(tmp_path / name, TableFormat(**words))
 
 
+def test_a_header_alone_is_a_table_without_rows(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b\n")
+    for written in (TableFormat(), TableFormat(decimal=",", na_values=("?",))):
+        assert read_table(tmp_path / "t.csv", written).columns.tolist() == ["a", "b"]
+
+
 def test_columns_of_the_same_name_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text("a;b; a \n1;2;3\n")
     with pytest.raises(InputError, match="3 columns but 2 different names"):

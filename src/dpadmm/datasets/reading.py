@@ -123,7 +123,9 @@ def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableForma
     if written.decimal is None:  # semicolons leave the comma to decimals, other files have a point unless told
         columns = [frame[name].dropna().unique() for name in frame.columns] if written.sep == ";" else ()
         written = replace(written, decimal=decimal_of(path, columns))
-    return frame.apply(_with_points) if written.decimal == "," else frame, written
+    if written.decimal == ",":
+        frame = pd.DataFrame({name: _with_points(frame[name]) for name in frame.columns})
+    return frame, written
 
 
 def _with_points(cells: pd.Series) -> pd.Series:
