@@ -92,7 +92,7 @@ def plan(
             check_person(person, None, words.protection, None, split_by)
         elif person is not None:
             raise InputError("--person names a column of the tables; with --sizes of persons, say --unit person.")
-        counts = _sizes(files or [], sizes, split_by, person, nominal_records, has_header=header)
+        counts = _sizes(files or [], sizes, split_by, person, words, has_header=header)
         task = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
@@ -124,7 +124,7 @@ def _sizes(
     sizes: str | None,
     split_by: str | None,
     person: str | None,
-    nominal: int | None,
+    words: "TaskWords",
     *,
     has_header: bool,
 ) -> tuple[int, ...]:
@@ -132,6 +132,7 @@ def _sizes(
     from dpadmm.datasets.tables import read_silos
     from dpadmm.planning.task import nominal_sizes
 
+    nominal = words.nominal_records
     if (sizes is None) is (not files):
         raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")
     counts = _counts(sizes) if sizes is not None else ()
@@ -140,10 +141,13 @@ def _sizes(
     if sizes is not None:
         return counts
     tables = read_silos(files, split_by, has_header=has_header)
+    if person is not None:
+        whose = persons_of(tables, person)
+        whose.check_silos(words.protection.silos_per_person)
+        if nominal is None:
+            return tuple(own.people.persons for own in whose.rows())
     if nominal is not None:
         return nominal_sizes(nominal, len(tables))
-    if person is not None:
-        return tuple(own.people.persons for own in persons_of(tables, person).rows())
     return tuple(len(table.frame) for table in tables.values())
 
 
