@@ -67,6 +67,9 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     assert "A person has rows in 2 silos" in refused.output
     assert not out.exists()
     assert not ledger.exists()
+    planned = cli.run("plan", *words(clinics, "--person", "patient", "--no-curve"))
+    assert planned.exit_code == 2
+    assert "A person has rows in 2 silos" in planned.output
     said = cli.ask("fit", *asked, "--silos-per-person", "2")
     assert said["protects"] == "every person with all their rows in up to 2 silos (replace-one)"
 

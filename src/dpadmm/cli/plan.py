@@ -100,7 +100,7 @@ def plan(
             check_person(person, None, words.protection, None, split_by)
         elif person is not None:
             raise InputError("--person names a column of the tables; with --sizes of persons, say --unit person.")
-        counts = _sizes(files or [], sizes, split_by, person, nominal_records, written)
+        counts = _sizes(files or [], sizes, split_by, person, words, written)
         task = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
@@ -132,13 +132,14 @@ def _sizes(
     sizes: str | None,
     split_by: str | None,
     person: str | None,
-    nominal: int | None,
+    words: "TaskWords",
     written: "TableFormat",
 ) -> tuple[int, ...]:
     from dpadmm.cli.persons import persons_of
     from dpadmm.datasets.tables import read_silos
     from dpadmm.planning.task import nominal_sizes
 
+    nominal = words.nominal_records
     if (sizes is None) is (not files):
         raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")
     counts = _counts(sizes) if sizes is not None else ()
@@ -147,10 +148,13 @@ def _sizes(
     if sizes is not None:
         return counts
     tables = read_silos(files, split_by, written)
+    if person is not None:
+        whose = persons_of(tables, person)
+        whose.check_silos(words.protection.silos_per_person)
+        if nominal is None:
+            return tuple(own.people.persons for own in whose.rows())
     if nominal is not None:
         return nominal_sizes(nominal, len(tables))
-    if person is not None:
-        return tuple(own.people.persons for own in persons_of(tables, person).rows())
     return tuple(len(table.frame) for table in tables.values())
 
 
