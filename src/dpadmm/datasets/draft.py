@@ -58,18 +58,20 @@ def _types(frame: pd.DataFrame, type_of: Callable[[pd.Series], ColumnType]) -> d
     return {str(name): type_of(frame[name]) for name in frame.columns}
 
 
-def draft_of(frame: pd.DataFrame, target: str, *, is_number: bool = False, leave_out: Sequence[str] = ()) -> "Draft":
+def draft_of(
+    frame: pd.DataFrame, target: str, *, is_number: bool = False, leave_out: Sequence[str] = ()
+) -> "SchemaDraft":
     """Return the draft for a data frame, from the names and types of its columns; see `Schema.draft`."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"A draft is made from a pandas DataFrame, got {type(frame).__name__}.")
     named = frame.set_axis(checked_names("The table", frame.columns), axis=1)
     _check_header("The table", named)
     types = {name: kind for name, kind in _types(named, _stored_type).items() if name not in leave_out}
-    return Draft(draft_schema(types, target, is_number=is_number))
+    return SchemaDraft(draft_schema(types, target, is_number=is_number))
 
 
 @dataclass(frozen=True)
-class Draft:
+class SchemaDraft:
     """A schema with placeholders, as a JSON record."""
 
     record: Mapping[str, Any]

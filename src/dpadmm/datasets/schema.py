@@ -28,7 +28,7 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpadmm.datasets.draft import Draft
+    from dpadmm.datasets.draft import SchemaDraft
 
 FORMAT = "dpadmm-schema"
 VERSION = 1
@@ -170,7 +170,9 @@ class Schema:
         return cls(tuple(columns), label, record["row_norm"], record.get("constant"))
 
     @staticmethod
-    def draft(frame: "pd.DataFrame", target: str, *, is_number: bool = False, leave_out: Sequence[str] = ()) -> "Draft":
+    def draft(
+        frame: "pd.DataFrame", target: str, *, is_number: bool = False, leave_out: Sequence[str] = ()
+    ) -> "SchemaDraft":
         """Return a draft of a schema from the names and types of a table's columns; no cell is used.
 
         Fill it in from public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether
