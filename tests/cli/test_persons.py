@@ -54,6 +54,14 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     assert planned["noise_std"] == cli.ask("plan", *sizes, "--epsilon", "2", "--delta", "1e-5")["noise_std"]
     again = cli.run("fit", *asked, "--out", str(clinics / "again.json"))
     assert again.exit_code == 0, again.output
+    files = [str(clinics / file) for file in ("north.csv", "south.parquet")]
+    cost = ("--epsilon", "0.5", "--delta", "1e-5", "--ledger", str(ledger))
+    measured = cli.ask("evaluate", str(out), *files, *cost, "--person", "patient")
+    assert measured["records"] == 250
+    assert "persons, the first row of each" in measured["on"]
+    refused = cli.run("evaluate", str(out), *files, *cost)
+    assert refused.exit_code == 2
+    assert "--person COLUMN" in refused.output
 
 
 def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinics):

@@ -19,9 +19,10 @@ from dpadmm.estimators import (
     private_evaluation,
 )
 from dpadmm.estimators.evaluation import NONE_LISTED, ScoredRows
+from dpadmm.estimators.owners import Owners
 from dpadmm.privacy.certificates import cell_counts
 from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.protection import Protection, View
+from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.score_bins import WIDTH
 
@@ -130,6 +131,51 @@ def test_it_is_recorded_and_a_second_one_beyond_the_budget_is_refused(model, tmp
         assert book.statement().spent_epsilon == pytest.approx(0.8, rel=1e-5)
     with pytest.raises(BudgetError):
         private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, ledger=place)
+
+
+def first_rows(rows, persons):
+    """Return the first row of each person."""
+    return rows[~pd.Series(persons).duplicated().to_numpy()]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 6))
+def test_replacing_a_person_with_all_their_rows_moves_the_counts_by_no_more_than_certified(model, seed, had, has):
+    """Whatever somebody's rows were, and wherever they stand among the others', nobody else's first row is another."""
+    rng = np.random.default_rng(seed)
+    rest, whose = table(30, seed=3), np.repeat(np.arange(10), 3)
+    sums = []
+    for number in (had, has):
+        rows, persons = pd.concat([rest, table(number, seed=rng.integers(99))]), np.append(whose, [10] * number)
+        order = np.argsort(np.append(np.arange(30.0), rng.uniform(0, 30, number)), kind="stable")
+        scored = ScoredRows.of(model.released_, [(rows.iloc[order].reset_index(drop=True), "X")], Screening(), "ward")
+        kept = Owners(None, persons[order], 1).layout(len(rows)).rows[0]
+        sums.append(scored.take(kept).counts(np.arange(len(kept))))
+        assert len(kept) == 11
+    bound = cell_counts(n_records=11, histograms=8, unit=Unit.PERSON).bound
+    assert np.linalg.norm(sums[0] - sums[1]) <= bound + 1e-9
+
+
+def test_persons_are_counted_once_and_paid_for_as_persons(model, tmp_path):
+    rows, persons = table(300), np.arange(300) // 3
+    clinics = np.where(persons < 40, "a", "b")
+    place, asked = tmp_path / "l", {"delta": 1e-6, "groups": clinics, "persons": persons}
+    data = ledger_data(rows, rows["sick"], clinics, persons=persons)
+    Ledger.create(place, data, Budget(epsilon=1.0, delta=1e-6), protection=Protection(unit=Unit.PERSON)).close()
+    found = private_evaluation(model, rows, rows["sick"], 0.8, by="sex", ledger=place, **asked)
+    assert found.records == 100
+    assert found.privacy.protected.unit is Unit.PERSON
+    assert found.noise_std == pytest.approx(
+        private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, by="sex").noise_std, rel=1e-6
+    )
+    exact = private_evaluation(model, rows, rows["sick"], 1e4, random_state=0, **asked)
+    np.testing.assert_allclose(exact.counts, counted(model, first_rows(rows, persons)), atol=0.5)
+    with pytest.raises(BudgetError):
+        private_evaluation(model, rows, rows["sick"], 0.8, ledger=place, **asked)
+    with pytest.raises(InputError, match="per person"):  # a record is less than a person
+        private_evaluation(model, rows, rows["sick"], 0.1, delta=1e-6, groups=clinics, ledger=place)
+    with pytest.raises(InputError, match="2 silos"):
+        private_evaluation(model, rows, rows["sick"], 0.1, delta=1e-6, groups=persons % 2, persons=np.zeros(300))
 
 
 def test_under_masks_silos_share_the_noise(model):

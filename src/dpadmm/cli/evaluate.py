@@ -60,6 +60,7 @@ def evaluate(
     ] = None,
     budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
     split_by: options.SplitBy = None,
+    person: options.PersonColumn = None,
     view: Annotated[
         Literal["eavesdropper", "aggregate"],
         typer.Option(help="With --epsilon: from whom; aggregate sums the silos' parts under masks, one file a silo."),
@@ -103,6 +104,7 @@ def evaluate(
     """
     with clear_failures():
         from dpadmm.cli.evaluation import Questions, bought, keep, measurement_of, show
+        from dpadmm.cli.persons import check_person, persons_of, unit_of
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line, print_reading
         from dpadmm.cli.training import Books, TaskWords, protection_of
@@ -137,12 +139,19 @@ def evaluate(
         else:
             books = Books(path=ledger, budget=budget)
             books.check()
-            protection = protection_of(ledger, None, view, records_per_person, silos_per_person, colluders)
+            unit = unit_of(None, person)
+            protection = protection_of(ledger, unit, view, records_per_person, silos_per_person, colluders)
             check_sizes(protection)
+            check_person(person, None, protection, None, split_by)
+            persons = None if person is None else persons_of(tables, person)
             words = TaskWords(epsilon=epsilon or 0.0, delta=delta or 0.0, protection=protection)
+            if persons is not None:
+                persons.check_silos(protection.silos_per_person)
             if asked.fit(saved):
-                evaluation = keep(bought(saved, tables, policies, words, books, by), model, asked)
+                evaluation = keep(bought(saved, tables, policies, words, books, by, persons), model, asked)
                 found = measurement_of(evaluation.figures)
+            elif persons is not None:
+                raise InputError("--person is for models of two classes. Nothing was spent; measure one row a person.")
             else:
                 found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
         place = replace(saved, measurements=(*saved.measurements, found)).save(model) if record else None

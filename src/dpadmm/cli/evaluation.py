@@ -1,7 +1,7 @@
 """What `dpadmm evaluate` says about a private evaluation: a table of at most 80 columns, or JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,13 @@ from dpadmm import checks
 from dpadmm.cli.scoring import without_python_words
 from dpadmm.cli.terminal import print_json, print_line, say_elsewhere
 from dpadmm.cli.training import Books, TaskWords
+from dpadmm.datasets.persons import Persons
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.evaluation import ScoredRows, buy, group_column
 from dpadmm.estimators.noisy_sums import Asked
+from dpadmm.privacy.protection import Unit
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import EvaluatedFigure
 from dpadmm.reporting.files import check_apart, check_writable
@@ -123,20 +125,27 @@ def bought(
     words: TaskWords,
     books: Books,
     by: str | None,
+    persons: Persons | None = None,
 ) -> PrivateEvaluation:
-    """Read the rows, find room in the ledger, record and draw."""
-    rows = ScoredRows.of(model, [(table.frame, table.where) for table in tables.values()], screening, by)
-    silos = [name for name, table in tables.items() for _ in range(len(table.frame))]
+    """Read the rows, find room in the ledger, record and draw; of persons, the first row in each silo is counted."""
+    frames = [table.frame for table in tables.values()]
+    if persons is not None:
+        kept = replace(persons, keep=1).rows()
+        frames = [frame.iloc[own.kept] for frame, own in zip(frames, kept, strict=True)]
+    named = zip(frames, (table.where for table in tables.values()), strict=True)
+    rows = ScoredRows.of(model, list(named), screening, by)
+    silos = [name for name, frame in zip(tables, frames, strict=True) for _ in range(len(frame))]
     said = words.protection
     people = (said.view.value, said.records_per_person, said.silos_per_person, said.colluders)
-    with books.open(tables, words) as ledger:
-        asked = Asked.of(rows, words.epsilon, words.delta, people, ledger, None, silos, scores_rows_alone=False)
+    with books.open(tables, words, persons) as ledger:
+        asked = Asked.of(rows, words.epsilon, words.delta, people, ledger, None, silos, False, said.unit)
         return buy(rows, asked, rows.scores, rows.labels, on=_on(words, books))
 
 
 def _on(words: TaskWords, books: Books) -> str:
     kept = "" if books.path is None else f"; recorded in {books.name}"
-    return f"private records, hidden from {words.protection.observer}{kept}"
+    what = "persons, the first row of each" if words.protection.unit is Unit.PERSON else "records"
+    return f"private {what}, hidden from {words.protection.observer}{kept}"
 
 
 def measurement_of(found: PrivateEvaluation) -> Measurement:
@@ -180,7 +189,8 @@ def text_of(found: PrivateEvaluation, threshold: float | None) -> str:
     """Return the table, group by group, the confusion matrix and the calibration of all records."""
     said = found.privacy
     lines = [
-        f"{found.records} records, paid for once: epsilon {said.certified:.4g} at delta {said.delta:.3g}.",
+        f"{found.records} {said.protected.counted}, paid for once: epsilon {said.certified:.4g} at delta "
+        f"{said.delta:.3g}.",
         f"({found.on})" if found.on else "",
         "",
         _HEADER,

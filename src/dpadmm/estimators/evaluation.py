@@ -1,7 +1,7 @@
 """Buying a private evaluation: one accounted release of counts of scores, from which all figures follow."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from dpadmm.datasets.columns import Categorical
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import labelled, own_words
+from dpadmm.estimators.data import labelled, opened, own_words
 from dpadmm.estimators.metrics import labels_of
 from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, noisy_sum
+from dpadmm.estimators.owners import Owners
 from dpadmm.privacy.certificates import cell_counts
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.model import ReleasedModel
@@ -80,6 +82,11 @@ class ScoredRows(ScoresRowsAlone):
         """In how many histograms a record is counted: all resolutions, and once more with its group."""
         return len(RESOLUTIONS) * (2 if self.values else 1)
 
+    def take(self, kept: NDArray[np.int64]) -> "ScoredRows":
+        """Return some of the rows."""
+        group = None if self.group is None else self.group[kept]
+        return replace(self, scores=self.scores[kept], labels=self.labels[kept], blank=self.blank[kept], group=group)
+
     def counts(self, rows: NDArray[np.int64]) -> Floats:
         """Return the counts of these records: of both classes, of both in every group, of blank ones."""
         places, classes = self.bins.places(self.scores[rows]), (self.labels[rows] > 0).astype(np.intp)
@@ -121,6 +128,7 @@ def private_evaluation(
     delta: float,
     by: str | None = None,
     groups: Any = None,
+    persons: Any = None,
     view: str = "eavesdropper",
     colluders: int | None = None,
     max_records_per_person: int | None = None,
@@ -136,7 +144,8 @@ def private_evaluation(
     X, y: the records. epsilon > 0; delta in (0, 1).
     by: a column whose values the model's schema lists; all figures are then also had for each of them. Noise grows by
         at most sqrt(2) for that, however many groups there are.
-    The others as in `private_accuracy`.
+    persons: (n,), the person of each row, where people have several: each is protected with all their rows, and counted
+        by the first of them in a silo. The others as in `private_accuracy`.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -152,8 +161,15 @@ def private_evaluation(
             f"private_evaluation takes a classifier of this package or its ReleasedModel, got {type(model).__name__}."
         )
     people = (view, max_records_per_person, max_silos_per_person, colluders)
-    asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False)
-    return buy(_scored(model, X, y, by), asked, X, labels_of(model, X, y))
+    unit = Unit.RECORD if persons is None else Unit.PERSON
+    asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False, unit=unit)
+    rows, labels = _scored(model, X, y, by), labels_of(model, X, y)
+    if persons is None:
+        return buy(rows, asked, X, labels)
+    used = Owners(groups, persons, 1, asked.protection.silos_per_person).layout(len(labels))
+    silos = np.repeat(used.names, [len(part) for part in used.rows])
+    with opened(ledger, X, labels, groups, persons) as book:
+        return buy(rows.take(np.concatenate(used.rows)), replace(asked, ledger=book, groups=silos), X, labels)
 
 
 def buy(rows: ScoredRows, asked: Asked, X: Any, y: Any, on: str = "") -> PrivateEvaluation:
@@ -162,6 +178,7 @@ def buy(rows: ScoredRows, asked: Asked, X: Any, y: Any, on: str = "") -> Private
     certificate = cell_counts(
         n_records=n,
         histograms=rows.histograms,
+        unit=asked.protection.unit,
         records_per_person=asked.protection.records_per_person,
         silos_per_person=asked.protection.silos_per_person,
     )

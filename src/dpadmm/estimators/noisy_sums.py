@@ -69,13 +69,14 @@ class Asked:
         state: Any,
         groups: Any,
         scores_rows_alone: bool,
+        unit: Unit = Unit.RECORD,
     ) -> "Asked":
         """Return the arguments of a figure, checked; people: view, records and silos per person, colluders."""
         if not isinstance(model, ScoresRowsAlone):  # the commands' own, on rows they encoded from what the ledger saw
             check_ledger(ledger)
         if state is not None and ledger is not None:
             raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
-        protection = protection_from(protection_of(ledger), Unit.RECORD, *people)
+        protection = protection_from(protection_of(ledger), unit, *people)
         check_sizes(protection)
         if protection.view not in (View.EAVESDROPPER, View.AGGREGATE):
             raise InputError(f"view must be 'eavesdropper' or 'aggregate' for a metric, got {shown(people[0])}.")

@@ -50,24 +50,33 @@ def bounded_sum(
 
 
 def cell_counts(
-    *, n_records: int, histograms: int = 1, records_per_person: int = 1, silos_per_person: int = 1
+    *,
+    n_records: int,
+    histograms: int = 1,
+    unit: Unit = Unit.RECORD,
+    records_per_person: int = 1,
+    silos_per_person: int = 1,
 ) -> Certificate:
     """Bound the vector of all counts of H histograms, `min(r s, n) sqrt(2 H)` in the L2 norm.
 
     A record is one count in at most one cell of every histogram; replacing it takes one away and adds one elsewhere.
     How many cells a histogram has does not matter: classes, or groups, are cells and no histograms of their own.
+    Unit `person`: one of a person's rows in a silo is counted, which of them depends on that person's alone; so n is a
+    number of persons, and replacing all rows of a person replaces that one.
 
     >>> cell_counts(n_records=100, histograms=2, records_per_person=3).bound
     6.0
     """
     n = checks.count("n_records", n_records)
     many = checks.count("histograms", histograms)
+    if unit not in (Unit.RECORD, Unit.PERSON):
+        raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {shown(unit)}.")
     records = checks.count("records_per_person", records_per_person)
     silos = checks.count("silos_per_person", silos_per_person)
     return Certificate(
         bound=min(records * silos, n) * math.sqrt(2 * many),
         norm=Norm.L2,
-        unit=Unit.RECORD,
+        unit=unit,
         view=View.EAVESDROPPER,
         theorem="C10",
         assumptions=_assumptions(
@@ -75,18 +84,23 @@ def cell_counts(
             silos,
             f"every record is one count in at most one cell of each of {many} histogram(s), whose cells are public, "
             "disjoint and fixed in advance",
+            unit,
         ),
         records_per_person=records,
         silos_per_person=silos,
     )
 
 
-def _assumptions(records: int, silos: int, what: str) -> tuple[str, ...]:
+_ONE_ROW = "of every person one row in a silo is counted, which of them depends on that person's rows alone"
+
+
+def _assumptions(records: int, silos: int, what: str, unit: Unit = Unit.RECORD) -> tuple[str, ...]:
+    replaced = "all rows" if unit is Unit.PERSON else f"at most {records} record(s)"
     return (
-        f"neighbours differ in at most {records} record(s) of one person in each of at most {silos} silo(s), "
-        "replaced by others",
+        f"neighbours differ in {replaced} of one person in each of at most {silos} silo(s), replaced by others",
+        *((_ONE_ROW,) if unit is Unit.PERSON else ()),
         what,
         "what a record adds depends on that record alone: a model scores each row by itself",
         "what is counted was chosen before looking at these records, or is made of accounted releases",
-        "the number of records is public",
+        f"the number of {'persons' if unit is Unit.PERSON else 'records'} is public",
     )
