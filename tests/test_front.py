@@ -95,6 +95,27 @@ def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("method", "asked", "words"),
+    [
+        ("p-admm", {"unit": "user", "eta": 0.05}, "PADMM is certified per record as it stands, not per user"),
+        ("noisy-gradients", {"unit": "user", "step": 0.1}, "not per user"),
+        ("noisy-gradients", {"view": "eavesdropper", "step": 0.1}, "the public, not against the eavesdropper"),
+        ("dp-gd", {"unit": "function", "step": 0.1}, "not per function"),
+    ],
+)
+def test_nobody_is_protected_less_than_was_asked_for(method: str, asked: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        dpadmm.run(method, _PARTS, epsilon=1.0, delta=1e-5, rounds=3, mu=0.01, seed=0, **asked)  # type: ignore[arg-type]
+
+
+def test_a_weaker_observer_and_another_unit_may_be_asked_for() -> None:
+    told = {"epsilon": 1.0, "delta": 1e-5, "rounds": 3, "seed": 0}
+    assert dpadmm.run("p-admm", _PARTS, view="public", eta=0.05, mu=0.01, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
+    assert dpadmm.run("noisy-gradients", _PARTS, view="public", step=0.1, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
+    assert dpadmm.run("noisy-gradients", _PARTS, view="aggregate", step=0.1, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"method": "padmm"}, "Did you mean 'p-admm'"),

@@ -13,7 +13,7 @@ from dpadmm.algorithms.method import Common, Method, by_name
 from dpadmm.checks import nearest, shown
 from dpadmm.engines.federation.terms import LOSSES
 from dpadmm.engines.local import LocalEngine
-from dpadmm.engines.private import Course, RunSetting, run_course
+from dpadmm.engines.private import Course, RunSetting, promises_of, run_course
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import opened
@@ -24,7 +24,7 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.protection import Protection
+from dpadmm.privacy.protection import COVERED, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.problem import EmpiricalRisk, Problem
@@ -113,6 +113,8 @@ def run(
     else:
         problem = Problem.of(EmpiricalRisk(held, _loss(loss), mu), regulariser=regulariser)
         course = _stated(chosen, problem, rounds, numbers, target, network, protection)
+        if view is not None:
+            _check_view(course)
     if seed is not None and ledger is not None:
         raise InputError("seed makes the noise reproducible: no release, nothing to record. Leave seed or ledger out.")
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
@@ -224,3 +226,14 @@ def _stated(
     agreed = Common(checks.count("rounds", rounds), problem.n_agents, network, seed=0)
     algorithm: Any = method.agreed(agreed, **method.typed(numbers))
     return Course(algorithm, RunSetting(problem, rounds, network=network, protection=protection), target)
+
+
+def _check_view(course: Course) -> None:
+    """Refuse an observer that was asked for and whom the method does not count; masks hide sums from all who look."""
+    asked = course.setting.protection.view
+    seen = {row.certificates[0].view for each in promises_of(course.algorithm, course.setting) for row in each.rows}
+    if asked is not View.AGGREGATE and not all(asked in COVERED[each] for each in seen):
+        raise InputError(
+            f"{type(course.algorithm).__name__} is certified against the {' and '.join(v.value for v in seen)}, not "
+            f"against the {asked.value}. Nothing was spent. Ask for that view, or choose another method."
+        )

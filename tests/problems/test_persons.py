@@ -115,16 +115,22 @@ class TestTheRisk:
         np.testing.assert_allclose(whole_gradients(seated, w), shares * gradient, rtol=1e-12, atol=1e-15)
 
     def test_subproblems_are_solved(self, loss, storage):
-        """A small and a large pull, columns that Newton's method finishes among them; other agents than in order."""
+        """A small and a large pull, columns that Newton's method finishes among them; other agents than in order.
+
+        Columns alone as well, as in a release: dense ones are then solved by compiled Newton steps.
+        """
         risk, *_ = make(loss, storage, mu=0.0)
         weights, rng = np.array([1.0, 0.5, 2.0]), np.random.default_rng(2)
         agents = Agents.of(Problem(risk, weights, Problem.of(risk).regulariser), None, 1e-9, 1).take(np.array([2, 0]))
         lin, centre = rng.normal(size=(2, 4, 3)), 3 * rng.normal(size=(2, 4, 3))
         pull = np.array([1e-3, 2.0])
-        x = agents.minimise(lin, centre, pull, np.zeros_like(lin)).point
-        left = weights[[2, 0], None, None] * risk.take(np.array([2, 0])).gradient(x) + lin
-        left += pull[:, None, None] * (x - centre)
-        assert np.linalg.norm(left, axis=1).max() <= 2e-9
+        together = agents.minimise(lin, centre, pull, np.zeros_like(lin)).point
+        columns = [(lin[:, :, [r]], centre[:, :, [r]]) for r in range(3)]
+        alone = [agents.minimise(*column, pull, np.zeros((2, 4, 1))).point for column in columns]
+        for x in (together, np.concatenate(alone, axis=2)):
+            left = weights[[2, 0], None, None] * risk.take(np.array([2, 0])).gradient(x) + lin
+            left += pull[:, None, None] * (x - centre)
+            assert np.linalg.norm(left, axis=1).max() <= 2e-9
 
     def test_one_row_each_is_the_unweighted_problem_to_the_last_bit(self, loss, storage):
         weighted, *_ = make(loss, storage, one_row_each=True)

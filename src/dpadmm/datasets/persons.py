@@ -1,8 +1,10 @@
 """Whose each row is: identifiers in a column of the silos' tables, as numbers; no identifier is kept or shown.
 
-Two spellings are two persons, but 7, 7.0 and " 7 " are one, in Python, CSV and Parquet alike.
+Two spellings are two persons, but 7, 7.0 and " 7 " are one, in Python, CSV and Parquet alike: a column of whole numbers
+is often written as 7.0 once it has had an empty cell, and who is taken for two persons is protected as neither.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +17,8 @@ from dpadmm.datasets.cells import is_empty
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.persons import PersonRows
+
+_WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +80,8 @@ def _identifiers(column: Any, place: str) -> NDArray[Any]:
 
 
 def _text(cell: Any) -> str:
-    """Return an identifier as text; whole numbers look the same whatever type they have."""
+    """Return an identifier as text; whole numbers look the same whatever type they have, text included."""
     is_whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
-    return str(int(cell)) if is_whole else str(cell).strip()
+    text = str(int(cell)) if is_whole else str(cell).strip()
+    found = _WHOLE.fullmatch(text)
+    return found[1] if found else text

@@ -167,6 +167,12 @@ def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise,
             f"{type(algorithm).__name__} promises no noisy release, so nothing protects anybody: a private method "
             "lists in `promises` every value that leaves with noise."
         )
+    units = {each.unit for promise in found for row in promise.rows for each in row.certificates}
+    if hidden.unit is not Unit.RECORD and units != {hidden.unit}:
+        raise InputError(
+            f"{type(algorithm).__name__} is certified per {' and per '.join(sorted(unit.value for unit in units))} as "
+            f"it stands, not per {hidden.unit.value}. Nothing was spent. Ask for that unit, or choose another method."
+        )
     return found
 
 

@@ -42,6 +42,9 @@ def test_rows_of_nobody_in_particular_are_refused(book, tmp_path):
             do(silo(None))
     with pytest.raises(InputError, match="per person"):
         Ledger.create(tmp_path / "m", silo(None), Budget(epsilon=1.0, delta=1e-6), protection=PERSON)
+    both = [*silo(), SiloColumns("other", COLUMNS)]  # one silo told, the other not
+    with pytest.raises(InputError, match="per person"):
+        Ledger.create(tmp_path / "m", both, Budget(epsilon=1.0, delta=1e-6), protection=PERSON)
     assert not (tmp_path / "m").exists()
 
 
