@@ -142,8 +142,8 @@ FIGURE = Figure(
         "within the same epsilon, where the planner finds it worth its price. The planner may also hold the pull of a "
         "record below 1, vary the noise over the rounds, average more of them and add a small ridge, which the other "
         "rows do not: it can be ahead of them all, and of the non-private model, which is bound to the other profile.",
-        "The numbers of a method that are not named (inner steps, growth of penalties, rho of linearised-admm) are "
-        "fixed. Noise is constant over the rounds.",
+        "The numbers of a method that are not named are fixed: ten inner steps of ps-admm, about as long as is "
+        "certified, growth of penalties, rho of linearised-admm. Noise is constant over the rounds.",
         "Methods that are certified for an eavesdropper compete in the public view too: what is released is made of "
         "the messages. \"Records pooled\" takes a coordinator who is trusted with the records; one who adds the same "
         "noise to the sum of the silos' bare gradients would get as far.",

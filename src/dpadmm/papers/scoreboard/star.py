@@ -11,6 +11,7 @@ import numpy as np
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
 from dpadmm.algorithms.method import Setting
+from dpadmm.errors import SolverError
 from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.noise.promises import CaoOptimal
 from dpadmm.papers.consensus import fig3
@@ -125,10 +126,14 @@ class Show:
         return found
 
     def errors(self, values: tuple[float, ...], epsilons: Sequence[float]) -> dict[float, float]:
-        """Return the logarithm of the mean error with so many rounds."""
+        """Return the logarithm of the mean error with so many rounds; nothing where noise beats the solver."""
         rounds = int(values[0])
         pairs = [(epsilon, fixed(self.bench, self.curve, epsilon, rounds)) for epsilon in epsilons]
-        self._run(pairs[0][1][0], rounds, [(epsilon, plan) for epsilon, (_, plan) in pairs])
+        try:
+            self._run(pairs[0][1][0], rounds, [(epsilon, plan) for epsilon, (_, plan) in pairs])
+        except SolverError:
+            alone = [[epsilon] for epsilon in epsilons] if len(epsilons) > 1 else []
+            return {epsilon: error for each in alone for epsilon, error in self.errors(values, each).items()}
         return {epsilon: float(np.log(self.seen[rounds, epsilon][ERROR].mean())) for epsilon in epsilons}
 
     def _run(self, method: ConsensusDPADMM, rounds: int, plans: list[tuple[float, NoisePlan]]) -> None:
