@@ -112,7 +112,7 @@ def _setting_cell(table: Table, name: str, epsilon: float) -> str:
     for knob in (*entry.knobs, entry.rounds):
         side = mean_at(rows, metric=AT_LIMIT + knob.name)
         mark = f"{LIMIT} ({knob.limit_in_words(side)})" if side else ""
-        words.append(f"{knob.name} {mean_at(rows, metric=knob.name):g}{mark}")
+        words.append(f"{knob.name} {mean_at(rows, metric=knob.name):.4g}{mark}")
     return ", ".join([*words, "tail average" if mean_at(rows, metric=IS_TAIL) > 0 else "last iterate"])
 
 
