@@ -6,6 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpadmm.cli.persons import persons_of
+from dpadmm.cli.training import prepare
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import read_silos
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.reporting.model import ReleasedModel
 
@@ -54,6 +58,18 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     assert planned["noise_std"] == cli.ask("plan", *sizes, "--epsilon", "2", "--delta", "1e-5")["noise_std"]
     again = cli.run("fit", *asked, "--out", str(clinics / "again.json"))
     assert again.exit_code == 0, again.output
+
+
+def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
+    """With --keep a person's own first rows: other rows under their weights would let somebody count several times."""
+    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None)
+    whose = persons_of(tables, "patient", 2)
+    made = prepare(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose).rows
+    for part, people, table in zip(made.parts, made.people, tables.values(), strict=True):
+        kept = table.frame.groupby("patient", sort=False).head(2)
+        np.testing.assert_array_equal(part.cells[0].values, kept["age"].astype(float))
+        sums = pd.Series(people.weights).groupby(kept["patient"].to_numpy()).sum()
+        assert (sums.to_numpy() == 1.0).all()
 
 
 def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinics):
