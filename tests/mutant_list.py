@@ -381,6 +381,24 @@ ALGORITHMS = (
         ("algorithms/test_batches.py",),
         ("dp-sgd", *FEW),
     ),
+    Mutant(
+        "algorithms",
+        "compiled Newton steps forget what a person's rows count",
+        "solvers/newton_kernel.py",
+        "share = scale * weights[i] if weights.size > 0 else scale",
+        "share = scale",
+        ("problems/test_persons.py", "-k", "subproblems"),
+        ("p-admm", *FEW),
+    ),
+    Mutant(
+        "algorithms",
+        "a run that is asked for users adds the noise of records",
+        "engines/private.py",
+        "if hidden.unit is not Unit.RECORD and units != {hidden.unit}:",
+        "if hidden.unit is Unit.FUNCTION and units != {hidden.unit}:",
+        ("test_front.py", "-k", "nobody"),
+        "the statement still says records, and an audit attacks what is stated",
+    ),
 )
 
 LEDGER = (
@@ -445,6 +463,24 @@ LEDGER = (
         "        hook.check_drawn()\n        done.append(",
         "        done.append(",
         ("engines/test_private.py", "-k", "never_drawn"),
+        BOOKS,
+    ),
+    Mutant(
+        "ledger",
+        "names of silos are marked without the ledger's key",
+        "privacy/ledger/silos.py",
+        'label=_mark(data.name.encode(), key, b"dpadmm silo"),',
+        'label=_mark(data.name.encode(), bytes(32), b"dpadmm silo"),',
+        ("privacy/ledger/test_silos.py",),
+        BOOKS,
+    ),
+    Mutant(
+        "ledger",
+        "a ledger of persons takes a silo that does not say whose its rows are",
+        "privacy/ledger/history.py",
+        "if protection.unit is Unit.PERSON and not all(is_told):",
+        "if protection.unit is Unit.PERSON and not any(is_told):",
+        ("privacy/ledger/test_persons.py",),
         BOOKS,
     ),
 )
@@ -542,6 +578,42 @@ ESTIMATORS = (
         ("planning/test_planner.py", "-k", "several_problems"),
         "what the statement says stays true: it is the user's wish that is not met",
     ),
+    Mutant(
+        "estimators",
+        "the bins of scores reach as far as the largest score",
+        "estimators/evaluation.py",
+        "return ScoreBins(float(np.linalg.norm(self.model.weights)) * self.model.encoding.row_norm or 1.0)",
+        "return ScoreBins(float(np.abs(self.scores).max()) or 1.0)",
+        ("estimators/test_evaluation.py", "-k", "bins"),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "a single figure is bought for people in one silo, whatever was said",
+        "cli/scoring.py",
+        "max_silos_per_person=words.protection.silos_per_person,",
+        "max_silos_per_person=1,",
+        ("cli/test_evaluate.py", "-k", "single_figures"),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "with --keep, a table's first rows are used under the weights of others",
+        "cli/training.py",
+        "frames = [frame.iloc[own.kept] for frame, own in",
+        "frames = [frame.iloc[: len(own.kept)] for frame, own in",
+        ("cli/test_persons.py", "-k", "weighed"),
+        "the persons it attacks keep all of their rows",
+    ),
+    Mutant(
+        "estimators",
+        "an identifier that is written 7.0 is another person than 7",
+        "datasets/persons.py",
+        "return found[1] if found else text",
+        "return text",
+        ("datasets/test_persons.py",),
+        "an audit knows whose its rows are",
+    ),
 )
 
 PROFILE = (
@@ -571,6 +643,15 @@ PROFILE = (
         "weights = [None] * len(self.parts)",
         ("estimators/test_persons.py", "-k", "repeats"),
         ("column-profile", *FEW),
+    ),
+    Mutant(
+        "profile",
+        "C11: the rounding of persons' shares is not counted",
+        "privacy/certificates/profile.py",
+        "is_exact = certificate.unit is Unit.RECORD and grid",
+        "is_exact = certificate.unit is not Unit.USER and grid",
+        ("privacy/certificates/test_profile.py", "-k", "Grid"),
+        TINY,
     ),
 )
 

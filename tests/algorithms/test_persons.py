@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Setting, by_name
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.p_admm import PADMM
@@ -138,6 +139,10 @@ class TestRefusals:
             LocalFunction(gradient_bound=1.0, n_records=10, unit=Unit.PERSON, records_per_person=2)
         with pytest.raises(InputError, match="records_per_person"):
             Protection(unit=Unit.PERSON, records_per_person=2)
+
+    def test_batches_of_rows(self):
+        with pytest.raises(InputError, match="not persons with all their rows"):
+            Batches(1, seed=0).check(pulled(1, 0.0)[0])
 
     @pytest.mark.parametrize("has_people", [True, False])
     def test_persons_and_unit_go_together(self, has_people):

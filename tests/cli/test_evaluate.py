@@ -2,15 +2,19 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.contracts.centred_rows import as_array, centred
 
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import encode_table
+from dpadmm.cli.scoring import labelled_rows, private_score
+from dpadmm.cli.training import TaskWords
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import SiloTable, encode_table, read_table
 from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.measurement import Basis
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import SchemaRows
@@ -128,6 +132,21 @@ def test_people_in_several_silos_cost_more_noise(cli, study, copy):
     words = ("evaluate", str(model), *study.files, "--epsilon", "1", "--delta", "1e-5", "--no-record")
     one, two = (cli.ask(*words, "--silos-per-person", silos)["uncertainty"] for silos in ("1", "2"))
     assert two == pytest.approx(2 * one, rel=1e-5)
+
+
+def test_single_figures_count_people_too(study, copy):
+    """Numbers and more than two classes have no counts of scores: one figure is bought, for people as they are said."""
+    made = ReleasedModel.load(copy[0])
+    tables = [SiloTable(read_table(Path(file)), str(file)) for file in study.files]
+    rows = labelled_rows(made, tables, Screening())
+    silos = np.repeat(np.arange(len(tables)), [len(table.frame) for table in tables])
+
+    def error(**people):
+        words = TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(**people))
+        return private_score(made, rows, words, None, silos)[1].standard_error
+
+    assert error(silos_per_person=2) == pytest.approx(2 * error(), rel=1e-5)
+    assert error(records_per_person=3) == pytest.approx(3 * error(), rel=1e-5)
 
 
 def test_the_training_ledger_tells_training_records_from_others(cli, study, copy, tmp_path):

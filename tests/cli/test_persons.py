@@ -6,6 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpadmm.cli.persons import persons_of
+from dpadmm.cli.training import prepare
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import read_silos
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.reporting.model import ReleasedModel
 
@@ -62,6 +66,18 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     refused = cli.run("evaluate", str(out), *files, *cost)
     assert refused.exit_code == 2
     assert "--person COLUMN" in refused.output
+
+
+def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
+    """With --keep a person's own first rows: other rows under their weights would let somebody count several times."""
+    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None)
+    whose = persons_of(tables, "patient", 2)
+    made = prepare(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose).rows
+    for part, people, table in zip(made.parts, made.people, tables.values(), strict=True):
+        kept = table.frame.groupby("patient", sort=False).head(2)
+        np.testing.assert_array_equal(part.cells[0].values, kept["age"].astype(float))
+        sums = pd.Series(people.weights).groupby(kept["patient"].to_numpy()).sum()
+        assert (sums.to_numpy() == 1.0).all()
 
 
 def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinics):

@@ -1,5 +1,7 @@
 """Buying an evaluation: one record moves the counts by no more than C10 says, all is recorded first, noise is fresh."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,6 +83,18 @@ def test_replacing_records_moves_the_counts_by_no_more_than_certified(model, see
         bound = cell_counts(n_records=40, histograms=histograms, records_per_person=replaced).bound
         moved = counted(model, rows, by, screening) - counted(model, other, by, screening)
         assert np.linalg.norm(moved) <= bound + 1e-9
+
+
+def test_the_bins_are_public_whatever_the_scores_are(model):
+    """With probabilities and without: bins that follow the largest score would tell it, and move everybody's counts."""
+    plain = PrivateLinearSVC(epsilon=5.0, delta=1e-5, schema=SCHEMA, random_state=0, profile="off")
+    rows = table(seed=1)
+    for made in (model, plain.fit(rows, rows["sick"])):
+        released = made.released_
+        many, one = (ScoredRows.of(released, [(part, "X")], Screening(), None) for part in (rows, rows[:1]))
+        tiny, huge = (replace(many, scores=factor * many.scores) for factor in (1e-6, 1e6))
+        assert len({each.bins.limit for each in (many, one, tiny, huge)}) == 1
+        assert np.abs(many.scores).max() < many.bins.limit or released.has_probabilities
 
 
 @pytest.mark.parametrize(("by", "histograms"), [(None, 4), ("sex", 8)])

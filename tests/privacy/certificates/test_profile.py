@@ -264,6 +264,11 @@ class TestGrid:
         two = certificate((2, 3), 100, is_noise_shared=True, silos_per_person=2)
         assert profile_on_grid(two, grid=4.0, n_bins=25).bound == two.bound + 2 * 4.0 * 5
 
+    @pytest.mark.parametrize("unit", [Unit.PERSON, Unit.USER])
+    def test_shares_of_persons_and_users_are_rounded_on_every_grid(self, unit):
+        own = certificate((2, 3), 100, unit=unit)
+        assert profile_on_grid(own, grid=2.0**-24, n_bins=25).bound == own.bound + 2.0**-24 * 5
+
     @given(neighbours(silos=2), st.integers(0, 3))
     @quick
     def test_counts_rounded_silo_by_silo(self, case, exponent):

@@ -204,15 +204,17 @@ def test_names_of_users_are_not_kept(tmp_path, tools):
 
 
 def test_the_same_data_have_other_marks_in_every_ledger(tmp_path, tools):
-    seen = set()
+    seen, labels = set(), set()
     for name in "ab":
         Ledger.create(tmp_path / name, tools.data, tools.budget).close()
         key = read_key(tmp_path / f"{name}.key")
-        seen |= KnownSilo.of(tools.data[0], key).columns
+        known = KnownSilo.of(tools.data[0], key)
+        seen |= known.columns
+        labels.add(known.label)  # a user's name is a person's: without the key, nobody can try out names
         content = (tmp_path / name).read_bytes()
         assert key not in content
         assert key.hex().encode() not in content
-    assert len(seen) == 2 * 3
+    assert (len(seen), len(labels)) == (2 * 3, 2)
 
 
 def test_no_cell_in_the_text_of_a_silo():
