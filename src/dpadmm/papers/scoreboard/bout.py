@@ -14,7 +14,7 @@ from dpadmm.papers.reproduction.figure import Order
 from dpadmm.papers.reproduction.table import Reading
 from dpadmm.papers.reproduction.trials import TOLERANCE, Batch, Trial, run_trials
 from dpadmm.papers.scoreboard.entries import ScoreboardEntry
-from dpadmm.papers.scoreboard.rows import DELTA, SILOS, Board
+from dpadmm.papers.scoreboard.rows import DELTA, SILOS, AdultTables
 from dpadmm.papers.scoreboard.search import search, values_at
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
 class Bout:
     """One method on one deal of the data; noise plans are kept."""
 
-    def __init__(self, entry: ScoreboardEntry, board: Board, order: Order) -> None:
+    def __init__(self, entry: ScoreboardEntry, board: AdultTables, order: Order) -> None:
         self.entry, self.board, self.order = entry, board, order
         self.silos: Silos = board.train.silos(SILOS)
         self.network = complete(SILOS) if entry.method.about.topology is Topology.GRAPH else None

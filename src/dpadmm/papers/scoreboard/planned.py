@@ -25,7 +25,7 @@ from dpadmm.papers.scoreboard.rows import (
     SECONDS,
     TEST,
     TRAIN,
-    Board,
+    AdultTables,
     board,
 )
 from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
@@ -56,7 +56,7 @@ class Read(NamedTuple):
     test: ScreenedCells
 
     @classmethod
-    def of(cls, data: Board) -> "Read":
+    def of(cls, data: AdultTables) -> "Read":
         """Read the cells once for all runs."""
         tables = [data.train_table, data.test_table]
         tables += [part for _, part in data.train_table.groupby(data.silo_of_train)]

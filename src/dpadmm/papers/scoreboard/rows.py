@@ -39,7 +39,7 @@ PUBLIC = SCHEMA.with_constant(CONSTANT)
 
 
 @dataclass(frozen=True)
-class Board:
+class AdultTables:
     """Training and test rows, encoded and as tables, and the release of the profile that encodes them."""
 
     train: AdultData
@@ -63,7 +63,7 @@ class Board:
 
 
 @lru_cache(maxsize=1)
-def board(order: Order) -> Board:
+def board(order: Order) -> AdultTables:
     """Return the rows at full or toy size."""
     data = adult(order)
     table = data.read().reset_index(drop=True)
@@ -79,7 +79,7 @@ def board(order: Order) -> Board:
         replace(data, data=replace(data.data, features=done.features, labels=done.labels, schema=PUBLIC))
         for done in (part.encoded(encoding) for part in cells)
     )
-    return Board(train, test, parts[0], parts[1], profile)
+    return AdultTables(train, test, parts[0], parts[1], profile)
 
 
 def _cells(table: pd.DataFrame) -> ScreenedCells:
