@@ -91,7 +91,7 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
         ("--public test --declare held-out --ledger study.ledger", "These are training records"),
         ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare belongs to --public"),
         ("--epsilon 1 --delta 1e-5 --ledger new", "--budget EPSILON"),
-        ("--public test --declare published --split-by age", "takes one file"),
+        ("--public test --declare published --split-by clinic", "takes one file"),
     ],
 )
 def test_what_is_refused_changes_nothing(cli, study, copy, monkeypatch, words, message):
