@@ -95,7 +95,7 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
         ("--public test --declare held-out --ledger study.ledger", "These are training records"),
         ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare belongs to --public"),
         ("--epsilon 1 --delta 1e-5 --ledger new", "--budget EPSILON"),
-        ("--public test --declare published --split-by town", "takes one file"),
+        ("--public test --declare published --split-by clinic", "takes one file"),
     ],
 )
 def test_what_is_refused_changes_nothing(cli, study, copy, monkeypatch, words, message):
@@ -161,6 +161,12 @@ def test_the_training_ledger_tells_training_records_from_others(cli, study, copy
     refused = cli.run("evaluate", str(model), *renamed[::-1], *held_out, str(ledger))
     assert refused.exit_code == 2
     assert "These are training records" in refused.stderr
+    silos = [silo.name for silo in ReleasedModel.load(model).silos]
+    whole = pd.concat([pd.read_csv(file).assign(clinic=name) for file, name in zip(study.files, silos, strict=True)])
+    whole.to_csv(tmp_path / "whole.csv", index=False)
+    for more in ((), ("--split-by", "clinic")):
+        refused = cli.run("evaluate", str(model), str(tmp_path / "whole.csv"), *held_out, str(ledger), *more)
+        assert "These are training records" in refused.stderr, more
     other = pd.concat([pd.read_csv(file) for file in study.files]).sample(frac=0.5, random_state=0)
     other.to_csv(tmp_path / "other.csv", index=False)
     words = ("evaluate", str(model), str(tmp_path / "other.csv"), *held_out)

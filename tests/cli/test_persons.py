@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpadmm import private_evaluation
 from dpadmm.cli.persons import persons_of
 from dpadmm.cli.training import prepare
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import read_silos
+from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.reporting.model import ReleasedModel
 
@@ -63,9 +65,28 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     measured = cli.ask("evaluate", str(out), *files, *cost, "--person", "patient")
     assert measured["records"] == 250
     assert "persons, the first row of each" in measured["on"]
-    refused = cli.run("evaluate", str(out), *files, *cost)
-    assert refused.exit_code == 2
-    assert "--person COLUMN" in refused.output
+    check_that_no_record_is_measured_for_a_person(cli, clinics, out, ledger)
+
+
+def check_that_no_record_is_measured_for_a_person(cli, clinics, model, ledger):
+    """A figure that hides one visit is not paid by a budget about patients, nor bought in silence elsewhere."""
+    asked = ("evaluate", str(model), str(clinics / "north.csv"), "--epsilon", "1", "--delta", "1e-5")
+    before, other = ledger.read_bytes(), clinics / "other"
+    paid = cli.run(*asked, "--ledger", str(ledger))
+    assert paid.exit_code == 2
+    assert "--person COLUMN" in paid.stderr
+    assert ledger.read_bytes() == before
+    silent = cli.run(*asked, "--ledger", str(other), "--budget", "2")
+    assert silent.exit_code == 2
+    assert "--records-per-person K" in silent.stderr
+    assert not other.exists()
+    released, rows = ReleasedModel.load(model), pd.read_csv(clinics / "north.csv")
+    with pytest.raises(InputError, match="max_records_per_person="):
+        private_evaluation(released, rows, rows["sick"], epsilon=1.0, delta=1e-5)
+    said = cli.run(*asked, "--ledger", str(other), "--budget", "2", "--records-per-person", "4")
+    assert said.exit_code == 0, said.output
+    with open_for_reading(other) as book:
+        assert book.protection.records_per_person == 4
 
 
 def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
@@ -93,7 +114,7 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     assert not ledger.exists()
     planned = cli.run("plan", *words(clinics, "--person", "patient", "--no-curve"))
     assert planned.exit_code == 2
-    assert "A person has rows in 2 silos" in planned.output
+    assert "Say --silos-per-person 2" in planned.stderr
     said = cli.ask("fit", *asked, "--silos-per-person", "2")
     assert said["protects"] == "every person with all their rows in up to 2 silos (replace-one)"
 
@@ -104,7 +125,7 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
         (("--keep", "2"), "--person COLUMN"),
         (("--unit", "person"), "--person COLUMN"),
         (("--person", "patient", "--unit", "user"), "Say one"),
-        (("--person", "patient", "--records-per-person", "3"), "Leave it out"),
+        (("--person", "patient", "--records-per-person", "3"), "Leave --records-per-person"),
         (("--person", "patient", "--keep", "0"), "--keep"),
         (("--person", "nobody"), "lacks the column(s) 'nobody'"),
         (("--person", "sick"), "is a column of the schema"),

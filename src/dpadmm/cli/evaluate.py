@@ -1,6 +1,6 @@
 """`dpadmm evaluate`: how good a model is, on data declared public or by an accounted private figure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -110,7 +110,7 @@ def evaluate(
         from dpadmm.cli.training import Books, TaskWords, protection_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import check_split, read_silos
-        from dpadmm.estimators.noisy_sums import check_sizes
+        from dpadmm.estimators.noisy_sums import check_sizes, check_unit
         from dpadmm.reporting.files import check_apart, check_writable, encode
         from dpadmm.reporting.model import ReleasedModel
 
@@ -141,6 +141,9 @@ def evaluate(
             books.check()
             unit = unit_of(None, person)
             protection = protection_of(ledger, unit, view, records_per_person, silos_per_person, colluders)
+            if person is None:
+                is_counted = records_per_person is not None or (ledger is not None and ledger.exists())
+                check_unit(protection, saved.guarantee.protected.unit, is_counted=is_counted)
             check_sizes(protection)
             check_person(person, None, protection, None, split_by)
             persons = None if person is None else persons_of(tables, person)
@@ -201,7 +204,7 @@ def _check_basis(
 
 
 def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
-    """Refuse tables that the training ledger knows as its own; parts and other orders of rows it does not recognise."""
+    """Refuse tables that the training ledger knows as its own, split or not; it knows no other parts and orders."""
     from dpadmm.cli.training import ledger_data
     from dpadmm.privacy.ledger import open_for_reading
 
@@ -214,11 +217,30 @@ def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledg
     with open_for_reading(ledger) as book:
         if model.spending is not None and not book.has_head(model.spending.head):
             raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
-        if book.is_about(ledger_data(tables)):
+        if any(book.is_about(ledger_data(each)) for each in _arrangements(model, tables)):
             raise InputError(
                 "These are training records: their ledger knows them. An exact figure would not be covered by the "
                 "budget; measure them with --epsilon and --delta."
             )
+
+
+def _arrangements(model: "ReleasedModel", tables: "Mapping[str, SiloTable]") -> "Iterator[Mapping[str, SiloTable]]":
+    """Yield the tables as they came, put together, and split by any column that names the silos of the training."""
+    import pandas as pd
+
+    from dpadmm.datasets.tables import SiloTable
+
+    yield tables
+    frames = [table.frame for table in tables.values()]
+    where = next(iter(tables.values())).where
+    if len(frames) > 1:  # parts of one file keep its numbers of rows
+        yield {"": SiloTable(pd.concat(frames).sort_index(kind="stable"), where)}
+    names = {silo.name for silo in model.silos}
+    for frame in frames if len(names) > 1 else []:
+        for column in frame.columns:
+            texts = frame[column].astype(str).str.strip()
+            if names <= set(texts):
+                yield {name: SiloTable(frame[texts == name].drop(columns=column), where) for name in names}
 
 
 def public_measurement(model: "ReleasedModel", rows: "Screened", why: str, apart: str) -> "Measurement":

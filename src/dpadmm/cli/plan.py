@@ -1,5 +1,6 @@
 """`dpadmm plan`: what would be run and what to expect, from public facts, before any data are touched."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,6 +15,7 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from dpadmm.cli.training import TaskWords
     from dpadmm.datasets.table_format import TableFormat
+    from dpadmm.datasets.tables import SiloTable
     from dpadmm.planning.planner import UtilityPoint
     from dpadmm.planning.task import Task
 
@@ -71,7 +73,9 @@ def plan(
     """
     with clear_failures():
         from dpadmm.cli.persons import check_person, unit_of
+        from dpadmm.cli.terminal import print_reading
         from dpadmm.cli.training import TaskWords, protection_of
+        from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.planning.task import ProfileRule
 
         words = TaskWords(
@@ -92,7 +96,6 @@ def plan(
             _check_plot(plot, force)
         if schema is not None and split_by is not None:
             from dpadmm.datasets.schema import Schema
-            from dpadmm.datasets.tables import check_split
 
             known = Schema.load(schema)
             check_split(split_by, known.columns, known.label)
@@ -100,7 +103,17 @@ def plan(
             check_person(person, None, words.protection, None, split_by)
         elif person is not None:
             raise InputError("--person names a column of the tables; with --sizes of persons, say --unit person.")
-        counts = _sizes(files or [], sizes, split_by, person, words, written)
+        if (sizes is None) is (not files):
+            raise InputError(
+                "Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both."
+            )
+        if sizes is not None:
+            counts = _stated(sizes, nominal_records)
+        else:
+            tables = read_silos(files or [], split_by, written)
+            if not json:
+                print_reading({each.where: each.written for each in tables.values()})
+            counts = _counted(tables, person, words)
         task = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
@@ -127,34 +140,24 @@ def _task(
     return words.task(counts, Schema.load(schema))
 
 
-def _sizes(
-    files: list[Path],
-    sizes: str | None,
-    split_by: str | None,
-    person: str | None,
-    words: "TaskWords",
-    written: "TableFormat",
-) -> tuple[int, ...]:
+def _stated(sizes: str, nominal: int | None) -> tuple[int, ...]:
+    counts = _counts(sizes)
+    if nominal is not None and sum(counts) != nominal:
+        raise InputError(f"--sizes must add up to --nominal-records {nominal}: with add-remove they are nominal, too.")
+    return counts
+
+
+def _counted(tables: "Mapping[str, SiloTable]", person: str | None, words: "TaskWords") -> tuple[int, ...]:
     from dpadmm.cli.persons import persons_of
-    from dpadmm.datasets.tables import read_silos
     from dpadmm.planning.task import nominal_sizes
 
-    nominal = words.nominal_records
-    if (sizes is None) is (not files):
-        raise InputError("Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both.")
-    counts = _counts(sizes) if sizes is not None else ()
-    if nominal is not None and sizes is not None and sum(counts) != nominal:
-        raise InputError(f"--sizes must add up to --nominal-records {nominal}: with add-remove they are nominal, too.")
-    if sizes is not None:
-        return counts
-    tables = read_silos(files, split_by, written)
     if person is not None:
         whose = persons_of(tables, person)
-        whose.check_silos(words.protection.silos_per_person)
-        if nominal is None:
+        whose.check_silos(words.protection.silos_per_person)  # `fit` would refuse them
+        if words.nominal_records is None:
             return tuple(own.people.persons for own in whose.rows())
-    if nominal is not None:
-        return nominal_sizes(nominal, len(tables))
+    if words.nominal_records is not None:
+        return nominal_sizes(words.nominal_records, len(tables))
     return tuple(len(table.frame) for table in tables.values())
 
 

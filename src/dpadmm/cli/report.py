@@ -21,6 +21,8 @@ def report(
     """Write one self-contained HTML page: what was trained on what, who is protected from whom, what it cost.
 
     With --json, print every fact of the page instead and write nothing (unless --out is given).
+
+    Example: dpadmm report model.json --ledger study.ledger --out report.html
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_json, print_line

@@ -42,6 +42,8 @@ def init(
 
     The names come from the first line of the files. A line that lacks the target, or in which a name looks like a
     value, may be somebody's record: it is refused, and nothing of it is shown. If it is one, say --no-header.
+
+    Example: dpadmm schema init north.csv south.csv --target sick --leave-out patient --out schema.json
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
@@ -99,7 +101,10 @@ def check(
     out_of_range: options.OutOfRangeWord = "clip",
     json: options.Json = False,
 ) -> None:
-    """Say what a schema allows, or what is still to be filled in; with tables, whether they can be used."""
+    """Say what a schema allows, or what is still to be filled in; with tables, whether they can be used.
+
+    Example: dpadmm schema check schema.json north.csv south.csv --missing fill
+    """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
         from dpadmm.datasets.schema import Schema

@@ -159,7 +159,10 @@ def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
         sheets = _quietly(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **words))
     except ImportError:
         raise_alone(
-            InputError("Excel files need the extra `excel` of this package, dpadmm[excel], which is not installed.")
+            InputError(
+                f"{path} is an Excel file, which needs the extra `excel` of this package, dpadmm[excel]: it is not "
+                "installed. Install it (pip install '.[excel]' in a checkout), or save the table as CSV or Parquet."
+            )
         )
     full = [sheet for sheet in sheets.values() if sheet.size]
     if len(full) != 1:

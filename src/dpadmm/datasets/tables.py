@@ -113,9 +113,12 @@ def lacks(where: str, wanted: Sequence[str], found: Collection[Any]) -> str:
     """
     lacking = [name for name in wanted if name not in found]
     there = len(wanted) - len(lacking)
+    said = f"{where} lacks the column(s) {', '.join(map(repr, lacking))}: "
+    if len(found) == 1 and is_text_file(where):
+        return f"{said}it has a single one, as it was read. If something else separates cells, say it with --sep."
     return (
-        f"{where} lacks the column(s) {', '.join(map(repr, lacking))}: {there or 'none'} of the {len(wanted)} wanted "
-        f"names {'is' if there < 2 else 'are'} among its {len(found)} columns."
+        f"{said}{there or 'none'} of the {len(wanted)} wanted names {'is' if there < 2 else 'are'} among its "
+        f"{len(found)} columns."
     )
 
 

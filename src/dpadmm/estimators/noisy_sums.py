@@ -76,7 +76,10 @@ class Asked:
             check_ledger(ledger)
         if state is not None and ledger is not None:
             raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
-        protection = protection_from(protection_of(ledger), unit, *people)
+        usual = protection_of(ledger)
+        if unit is Unit.RECORD:
+            check_unit(usual, _unit_of(model), is_counted=ledger is not None or people[1] is not None)
+        protection = protection_from(usual, unit, *people)
         check_sizes(protection)
         if protection.view not in (View.EAVESDROPPER, View.AGGREGATE):
             raise InputError(f"view must be 'eavesdropper' or 'aggregate' for a metric, got {shown(people[0])}.")
@@ -106,6 +109,35 @@ class Asked:
         if is_sum:
             self.protection.check_silos(len(layout.rows))
         return layout.rows
+
+
+def check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> None:
+    """Refuse a figure that hides a record where a person with all their rows is to be hidden.
+
+    usual: what the ledger's budget is about. trained_for: what the model protects.
+    is_counted: whether it was said, now or to the ledger, how many records a person has.
+    """
+    if usual.unit is Unit.PERSON:
+        raise InputError(
+            "The ledger's budget is per person, so a figure must know whose each row is: --person COLUMN (persons= of "
+            "private_evaluation in Python), for models of two classes. Others can be measured on public data, or on "
+            "rows of other people with a ledger of their own. Nothing was spent."
+        )
+    if trained_for is Unit.PERSON and not is_counted:
+        raise InputError(
+            "The model protects every person with all their rows, but this figure would hide records. Say whose each "
+            "row is, --person COLUMN (persons= of private_evaluation), or how many records a person has at most in the "
+            "data to be measured, 1 if nobody has more: --records-per-person K (max_records_per_person= in Python). "
+            "Nothing was spent."
+        )
+
+
+def _unit_of(model: Any) -> Unit:
+    """Return what a model protects; of models that are not of this package, and of the commands' own, a record."""
+    if isinstance(model, ReleasedModel):
+        return model.guarantee.protected.unit
+    said = getattr(model, "privacy_", None)
+    return said.unit if isinstance(said, PrivacyStatement) else Unit.RECORD
 
 
 def check_sizes(protection: Protection) -> None:
