@@ -632,6 +632,15 @@ ESTIMATORS = (
         ("datasets/test_persons.py",),
         "an audit knows whose its rows are",
     ),
+    Mutant(
+        "estimators",
+        "an evaluation tells exactly how many rows were blanked",
+        "estimators/evaluation.py",
+        "        counts=tuple(found.values.tolist()),",
+        "        counts=(*found.values[:-1].tolist(), float([found.values[-1], rows.blank.sum()][rows.is_screened])),",
+        ("estimators/test_evaluation.py", "-k", "as_it_is"),
+        EVALUATED,
+    ),
 )
 
 PROFILE = (
