@@ -399,6 +399,24 @@ ALGORITHMS = (
         ("test_front.py", "-k", "nobody"),
         "the statement still says records, and an audit attacks what is stated",
     ),
+    Mutant(
+        "algorithms",
+        "output perturbation: a silo alone sends its optimum without noise",
+        "algorithms/output_perturbation.py",
+        "return GradientState(sent), agents.weights[:, None, None] * sent",
+        "return GradientState(sent), agents.weights[:, None, None] * (sent if agents.number > 1 else x)",
+        ("algorithms/test_gradient_baselines.py", "-k", "function_of"),
+        ("output-perturbation", *FEW),
+    ),
+    Mutant(
+        "algorithms",
+        "weights of rows are counted over all silos, not silo by silo",
+        "problems/silos.py",
+        "[len(each.weights) for each in self.people] != np.diff(self.offsets).tolist():",
+        "sum(len(each.weights) for each in self.people) != self.offsets[-1]:",
+        ("problems/test_persons.py", "-k", "none_are_refused"),
+        "the worlds that it attacks have their weights right",
+    ),
 )
 
 LEDGER = (
@@ -613,6 +631,15 @@ ESTIMATORS = (
         "return text",
         ("datasets/test_persons.py",),
         "an audit knows whose its rows are",
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation tells exactly how many rows were blanked",
+        "estimators/evaluation.py",
+        "        counts=tuple(found.values.tolist()),",
+        "        counts=(*found.values[:-1].tolist(), float([found.values[-1], rows.blank.sum()][rows.is_screened])),",
+        ("estimators/test_evaluation.py", "-k", "as_it_is"),
+        EVALUATED,
     ),
 )
 

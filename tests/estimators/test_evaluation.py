@@ -1,5 +1,6 @@
 """Buying an evaluation: one record moves the counts by no more than C10 says, all is recorded first, noise is fresh."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -121,6 +122,18 @@ def test_the_noise_is_that_of_the_certificate_fresh_on_every_count(model):
     assert stats.kstest(noise.ravel() / std, stats.norm.cdf).pvalue > 1e-6
     assert stats.kstest(noise.ravel() / std / 2, stats.norm.cdf).pvalue < 1e-6
     assert noise.size - len(np.unique(noise)) < 6  # no draw serves two counts; by chance six do once in 1e15
+
+
+def test_no_count_is_told_as_it_is(model):
+    """Groups, those in none of them, and how many rows were blanked: all of it is counted, and all gets noise."""
+    rows, screened = table(300).astype({"age": float}), copy(model)
+    rows.loc[:9, "age"] = None
+    screened.missing = "blank"
+    exact = counted(model, rows, "sex", Screening.of(missing="blank"))
+    assert exact[-1] == 10
+    found = private_evaluation(screened, rows, rows["sick"], 1.0, delta=1e-6, by="sex")
+    assert len(found.counts) == len(exact) == 2 * WIDTH * (1 + 3) + 1
+    assert (np.array(found.counts) != exact).all()
 
 
 def test_people_with_several_records_or_silos_get_more_noise(model):

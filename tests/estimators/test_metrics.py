@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
 
 from dpadmm import estimators
 from dpadmm.errors import BudgetError, InputError
@@ -206,8 +207,10 @@ def test_a_model_that_looks_at_several_rows_escapes_the_certificate():
 @pytest.mark.parametrize("declared", [False, None, "yes"])
 def test_other_models_are_refused_unless_declared(records, declared):
     X, y = records
-    with pytest.raises(InputError, match="scores_rows_alone"):
-        estimators.private_accuracy(Threshold(), X, y, epsilon=1.0, scores_rows_alone=declared)
+    linear = LogisticRegression().fit(X, y)  # a linear model, but who knows what its predict does
+    for model in (Threshold(), linear):
+        with pytest.raises(InputError, match="scores_rows_alone"):
+            estimators.private_accuracy(model, X, y, epsilon=1.0, scores_rows_alone=declared)
     with pytest.raises(InputError, match="scores_rows_alone"):
         estimators.private_absolute_error(Threshold(True), X, y, epsilon=1.0, largest=1.0, scores_rows_alone=declared)
 

@@ -86,6 +86,9 @@ class TestWhatIsKept:
                 PersonWeights(np.array(weights), persons)
         with pytest.raises(InputError, match="one for every row"):
             Silos.from_parts([np.ones((2, 1))], [np.ones(2)], 1.0, people=[PersonWeights(np.ones(1), 1)])
+        parts = [np.ones((2, 1)), np.ones((1, 1))], [np.ones(2), np.ones(1)]
+        with pytest.raises(InputError, match="one for every row"):  # as many in all, but not silo by silo
+            Silos.from_parts(*parts, 1.0, people=[PersonWeights(np.ones(n), n) for n in (1, 2)])
 
 
 @pytest.mark.parametrize("storage", STORAGES)

@@ -105,10 +105,11 @@ class OutputPerturbation(Method):
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Gaussian noise, and pure."""
+        """Gaussian noise, and pure; a silo alone."""
         pair, pure = neighbours.saturated(2, records=2, mu=0.1, at=1), cls(Family.SPHERICAL)
         return (
             WorstCase(neighbours.PULLED, cls(), pair, 1),
+            WorstCase(f"{neighbours.PULLED}, one silo", cls(), neighbours.saturated(1, records=2, mu=0.1), 1),
             WorstCase(f"{neighbours.PULLED}, pure", pure, pair, 1),
         )
 
