@@ -34,7 +34,7 @@ lint: $(VENV)/.installed
 	$(BIN)/deptry src tests examples benchmarks docs $(ALL)
 
 test: lint
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup --durations 25 -m "not slow"
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --durations 25 -m "not slow" --hypothesis-profile quick
 
 test-all: lint
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup --durations 25

@@ -3,8 +3,11 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from dpadmm.datasets import load_adult
+
+settings.register_profile("quick", max_examples=50)  # `make test`; `make test-all` tries twice as many
 
 collect_ignore = ["mutants.py"]  # a script, with the list of broken builds beside it
 

@@ -84,6 +84,7 @@ def test_the_rehearsal(place, programs):
     assert all(f'<th scope="row">{silo.name}</th>' in page for silo in model.silos)
 
 
+@pytest.mark.slow  # processes, TLS and owners at prompts are those of the administrators' page
 def test_the_way_for_real(place, programs):
     """All further commands and the file, with secure noise."""
     machines = Machines(programs)
@@ -131,6 +132,7 @@ def filled(template: str, machines: Machines) -> str:
     return head + "".join(f"[[participants]]\n{machines.entry(name)}\n" for name in CLINICS)
 
 
+@pytest.mark.slow
 def test_the_way_under_masks(cli, place, programs):
     """The commands and the file about masks, up to the owners' approval; then all goes on as above."""
     (script,) = documented("bash")

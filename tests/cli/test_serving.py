@@ -207,7 +207,7 @@ def processes_in(folder: Path) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_a_rehearsal_that_is_ended_leaves_nothing_behind(programs, monkeypatch, how):
     """Neither tables nor processes; kill -9 leaves the folder, which nobody can help, but no process."""
     folder = programs.folder / "temporary"
