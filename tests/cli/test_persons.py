@@ -65,6 +65,9 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     measured = cli.ask("evaluate", str(out), *files, *cost, "--person", "patient")
     assert measured["records"] == 250
     assert "persons, the first row of each" in measured["on"]
+    public = cli.run("evaluate", str(out), *files, "--public", "why", "--declare", "published", "--person", "patient")
+    assert public.exit_code == 2
+    assert "--person belongs to --epsilon" in public.output
     check_that_no_record_is_measured_for_a_person(cli, clinics, out, ledger)
 
 

@@ -15,6 +15,7 @@ from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import (
+    LargeDeltaWarning,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -201,6 +202,9 @@ def test_persons_are_counted_once_and_paid_for_as_persons(model, tmp_path):
         private_evaluation(model, rows, rows["sick"], 0.8, ledger=place, **asked)
     with pytest.raises(InputError, match="per person"):  # a record is less than a person
         private_evaluation(model, rows, rows["sick"], 0.1, delta=1e-6, groups=clinics, ledger=place)
+    with pytest.warns(LargeDeltaWarning) as said:  # 300 rows are secret, 100 persons are not
+        private_evaluation(model, rows, rows["sick"], 0.1, **asked | {"delta": 0.02})
+    assert "1/n = 0.01:" in str(said[-1].message)
     with pytest.raises(InputError, match="2 silos"):
         private_evaluation(model, rows, rows["sick"], 0.1, delta=1e-6, groups=persons % 2, persons=np.zeros(300))
 

@@ -116,11 +116,13 @@ def evaluate(
 
         asked = Questions(threshold, by, plot, out)
         if earlier is not None:
-            if files or (public, epsilon, delta, ledger, budget, by, out) != (None,) * 7:
+            if files or (public, epsilon, delta, ledger, budget, by, out, person) != (None,) * 8:
                 raise InputError("--from asks what was bought already: leave data, budgets, --by and --out away.")
             asked.ask_again(model, earlier, may_replace=force, is_json=json)
             return
         _check_basis(public, declare, epsilon, delta, ledger, budget)
+        if public is not None and person is not None:
+            raise InputError("--person belongs to --epsilon; nobody has to be hidden in public data.")
         saved, evaluation, paths = ReleasedModel.load(model), None, files or []
         if record:
             check_writable(model, may_replace=True)

@@ -168,8 +168,9 @@ def private_evaluation(
         return buy(rows, asked, X, labels)
     used = Owners(groups, persons, 1, asked.protection.silos_per_person).layout(len(labels))
     silos = np.repeat(used.names, [len(part) for part in used.rows])
+    counted = rows.take(np.concatenate(used.rows))  # from here on nothing knows how many rows there are
     with opened(ledger, X, labels, groups, persons) as book:
-        return buy(rows.take(np.concatenate(used.rows)), replace(asked, ledger=book, groups=silos), X, labels)
+        return buy(counted, replace(asked, ledger=book, groups=silos), counted.scores, counted.labels)
 
 
 def buy(rows: ScoredRows, asked: Asked, X: Any, y: Any, on: str = "") -> PrivateEvaluation:
