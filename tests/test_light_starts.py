@@ -15,7 +15,6 @@ HEAVY = {
     "matplotlib",
     "networkx",
     "numba",
-    "opendp",
     "pandas",
     "pyarrow",
     "rich",

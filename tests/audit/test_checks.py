@@ -16,7 +16,7 @@ from dpadmm.audit.inspection import broken, inspect
 from dpadmm.audit.noise_checks import Stream, _binomial, _scale, _smallest, size_of, streams_of
 from dpadmm.audit.sampler_checks import check_rounding, check_sampler
 from dpadmm.audit.sensitivity import check_sensitivity
-from dpadmm.noise import SimulatedSampler, secure
+from dpadmm.noise import SimulatedSampler, exact, secure
 from dpadmm.noise.draws import Perturbed
 from dpadmm.noise.masks import PairwiseMasks
 from dpadmm.privacy.protection import Certificate
@@ -237,10 +237,12 @@ class TestSecureSampler:
         assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE] * 3
         assert not broken(findings)
 
-    @pytest.mark.parametrize(("law", "place"), [("_gaussian", 0), ("_laplace", 2)])
+    @pytest.mark.parametrize(("law", "place"), [(exact.GAUSSIAN, 0), (exact.LAPLACE, 2)], ids=["Gaussian", "Laplace"])
     def test_too_little_of_it(self, monkeypatch, law, place):
-        right = getattr(secure, law)
-        monkeypatch.setattr(secure, law, lambda scale: right(0.8 * scale))
+        right = exact.draw
+        monkeypatch.setattr(
+            exact, "draw", lambda any_law, scale, n: right(any_law, scale * (0.8 if any_law is law else 1), n)
+        )
         findings = check_sampler(vectors=2000)
         assert broken(findings)[0] == findings[place]
 
@@ -248,13 +250,8 @@ class TestSecureSampler:
         """Every draw is the same."""
         kept = {}
 
-        def lazy(scale):
-            return lambda multiples: [
-                m + b for m, b in zip(multiples, kept.setdefault(scale, right(scale)(multiples)), strict=True)
-            ]
-
-        right = secure._gaussian
-        monkeypatch.setattr(secure, "_gaussian", lazy)
+        right = exact.draw
+        monkeypatch.setattr(exact, "draw", lambda *given: kept.setdefault(given, right(*given)))
         assert check_sampler(vectors=500)[1].is_broken
 
 

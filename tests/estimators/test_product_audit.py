@@ -10,7 +10,7 @@ from dpadmm.audit.findings import Check
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.product_audit import PRODUCTS, audit_product, gather_fits, messages
-from dpadmm.noise import secure
+from dpadmm.noise import exact, secure
 from dpadmm.privacy.calibration import Target
 
 LARGE = Target(epsilon=16.0, delta=1e-5)  # a few hundred fits tell much about a large epsilon
@@ -30,8 +30,8 @@ def test_a_sound_build(product):
 
 
 def test_a_quarter_of_the_noise_is_caught_twice(monkeypatch):
-    right = secure._gaussian
-    monkeypatch.setattr(secure, "_gaussian", lambda scale: right(scale / 4))
+    right = exact.draw
+    monkeypatch.setattr(exact, "draw", lambda law, scale, count: right(law, scale / 4, count))
     result, (scale, *_) = audit_product(PRODUCTS[0], Target(epsilon=8.0, delta=1e-5), fits=120)
     assert result.is_violation
     assert result.estimate.epsilon_lower > 8.0
@@ -40,19 +40,15 @@ def test_a_quarter_of_the_noise_is_caught_twice(monkeypatch):
 
 def test_noise_that_two_rounds_share(monkeypatch):
     """The attacker who looks at everything sees little of it, the check of single noises all."""
-    right, kept = secure._gaussian, {}
+    right, kept = exact.draw, {}
 
-    def lazy(scale):
-        def draw(multiples):
-            if scale in kept:
-                return [m + b for m, b in zip(multiples, kept.pop(scale), strict=True)]
-            drawn = right(scale)(multiples)
-            kept[scale] = [b - m for m, b in zip(multiples, drawn, strict=True)]
-            return drawn
+    def lazy(law, scale, count):
+        if scale in kept:
+            return kept.pop(scale)
+        kept[scale] = right(law, scale, count)
+        return kept[scale]
 
-        return draw
-
-    monkeypatch.setattr(secure, "_gaussian", lazy)
+    monkeypatch.setattr(exact, "draw", lazy)
     _, findings = audit_product(PRODUCTS[0], LARGE, fits=100)
     assert findings[1].is_broken
 
@@ -63,7 +59,7 @@ def test_every_released_message_is_read_off_what_is_public(product, monkeypatch)
     given, right = [], secure._draw_discrete
 
     def tapped(values, noise, out):
-        drawn = right(secure._discrete_gaussian, values, noise, out)
+        drawn = right(exact.GAUSSIAN, values, noise, out)
         given.append(drawn.values.copy())
         return drawn
 

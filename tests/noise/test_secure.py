@@ -24,6 +24,7 @@ from tests.contracts.noise_contract import (
 
 from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, grid_for, secure
+from dpadmm.noise.exact import GAUSSIAN, LAPLACE
 from dpadmm.privacy.certificates import full_gradient
 from dpadmm.privacy.protection import Strength, secure_grid
 from dpadmm.privacy.records import GaussianRelease, Origin
@@ -51,8 +52,7 @@ def test_results_are_multiples_of_the_grid(make):
 @pytest.mark.parametrize("scale", [SCALE, 1e-3])
 def test_values_at_both_sides_of_cell_edges_go_to_the_nearest_multiple(make, scale, monkeypatch):
     """With the noise taken away: no coarser grid, no cutting off, by so much as a bit."""
-    for law in ("_gaussian", "_laplace"):
-        monkeypatch.setattr(secure, law, lambda scale: list)
+    monkeypatch.setattr(secure.exact, "draw", lambda law, scale, count: np.zeros(count, dtype=np.int64))
     grid = grid_for(scale)
     edges = grid * (np.array([0, 1, -7, 2**9, 2**23, -(2**30), 3**20]) + 0.5)
     values = np.concatenate([np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), edges - grid / 2])
@@ -108,18 +108,20 @@ def test_strength_says_which_noise_is_exact():
         assert both.idealisations == {Strength.UP_TO_SOLVER_ERROR, Strength.UP_TO_FLOATING_POINT}
 
 
-def test_the_scale_reaches_the_exact_sampler_unrounded():
-    """OpenDP's own privacy maps, at a sensitivity in grids, give C0's rho and the pure epsilon of the release.
+@pytest.mark.parametrize(("make", "law"), [(gaussian, GAUSSIAN), (sampled_gaussian, GAUSSIAN), (laplace, LAPLACE)])
+def test_the_scale_reaches_the_exact_sampler_unrounded(make, law, monkeypatch):
+    """And what it draws is added as it is, in every coordinate of every silo."""
+    scale, asked = 1.2345678901234567, []
 
-    They are those of what is called to draw: noise of a short seed has the same law, no map, and can be guessed.
-    """
-    scale, bound = 1.2345678901234567, 0.3
+    def draw(*given):
+        asked.append(given)
+        return np.arange(given[-1]) * 3**30
+
+    monkeypatch.setattr(secure.exact, "draw", draw)
+    found = SAMPLER.perturb(np.full((2, 4, 1), 0.25), make(scale, dimension=4), message(agents=2)).values
     grid = grid_for(scale)
-    rho = secure._gaussian(scale / grid).map(bound / grid)
-    assert rho == pytest.approx(bound**2 / (2 * scale**2), rel=1e-14)
-    whole = math.ceil(bound / grid)
-    epsilon = secure._laplace(scale / grid).map(whole)
-    assert epsilon == pytest.approx(whole * grid / scale, rel=1e-14)
+    assert asked == [(law, scale / grid, 8)]
+    np.testing.assert_array_equal(found, (0.25 + np.arange(8) * 3**30 * grid).reshape(2, 4, 1))
 
 
 @pytest.mark.parametrize("make", [spherical, objective])

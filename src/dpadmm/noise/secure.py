@@ -4,8 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
-from types import ModuleType
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
+from dpadmm.noise import exact
 from dpadmm.noise.draws import (
     CoordinateLaplace,
     Distribution,
@@ -63,7 +63,7 @@ class SecureSampler:
     """Noise for release: nothing is seeded, nothing can be drawn again.
 
     Gaussian and coordinate Laplace noise: values are rounded to the certificate's grid and an exact discrete
-    Gaussian or Laplace multiple of the grid is added (OpenDP). A certificate that does not count the rounding
+    Gaussian or Laplace multiple of the grid is added (`exact`). A certificate that does not count the rounding
     is refused. Spherical Laplace and objective noise have no exact sampler: they are drawn in floating point
     from operating-system entropy and labelled `Strength.UP_TO_FLOATING_POINT`.
 
@@ -84,10 +84,6 @@ class SecureSampler:
     >>> result.is_private_release, result.strength.value, bool(np.all(result.values % grid == 0))
     (True, 'certified', True)
     """
-
-    def __post_init__(self) -> None:
-        """Load OpenDP now: should that fail, nothing has been reserved yet."""
-        _opendp()
 
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
         """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
@@ -112,18 +108,16 @@ class _Group:
     ratio: float
 
 
-def _draw_discrete(
-    sample: Callable[[list[int], float], list[int]], values: Values, noise: Noise, out: Values
-) -> Perturbed:
+def _draw_discrete(law: exact.Law, values: Values, noise: Noise, out: Values) -> Perturbed:
     """Round to the grid and add exact discrete noise; everything is checked before anything is drawn."""
     grids = np.array([_checked_grid(certificate, values.shape[1]) for certificate in noise.certificates])
     grids = np.broadcast_to(grids, noise.scales.shape).copy()
     groups = _groups(grids, noise.scales)
     multiples = [_multiples(values[group.rows], group.grid) for group in groups]
     for group, whole in zip(groups, multiples, strict=True):
-        noisy = sample(whole.ravel().tolist(), group.ratio)
+        noisy = whole + exact.draw(law, group.ratio, whole.size).reshape(whole.shape)
         # multiples beyond 2^53 are rounded to a float here, after the noise: post-processing
-        out[group.rows] = np.array(noisy, dtype=np.float64).reshape(whole.shape) * group.grid
+        out[group.rows] = noisy.astype(np.float64) * group.grid
     return Perturbed(out, Origin.SECURE, noise.idealisations, grids)
 
 
@@ -170,45 +164,6 @@ def _multiples(values: Values, grid: float) -> NDArray[np.int64]:
     return multiples.astype(np.int64)
 
 
-@cache
-def _opendp() -> ModuleType:
-    """Return OpenDP with what is used of it, loaded when a secure sampler is first made."""
-    import opendp.domains
-    import opendp.measurements
-    import opendp.metrics
-    import opendp.mod
-
-    opendp.mod.enable_features("contrib")  # OpenDP's noise asks for this consent
-    return opendp
-
-
-@lru_cache(maxsize=256)
-def _gaussian(scale: float) -> Callable[[list[int]], list[int]]:
-    """Return what adds exact discrete Gaussian noise of this parameter; it holds no randomness, calls draw afresh.
-
-    OpenDP takes the float for the rational number it is.
-    """
-    dp = _opendp()
-    domain = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
-    return dp.measurements.make_gaussian(domain, dp.metrics.l2_distance(T="f64"), scale)
-
-
-@lru_cache(maxsize=256)
-def _laplace(scale: float) -> Callable[[list[int]], list[int]]:
-    """Return what adds exact discrete Laplace noise, probability proportional to exp(-|k|/scale)."""
-    dp = _opendp()
-    domain = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
-    return dp.measurements.make_laplace(domain, dp.metrics.l1_distance(T="i64"), scale)
-
-
-def _discrete_gaussian(multiples: list[int], scale: float) -> list[int]:
-    return list(_gaussian(scale)(multiples))
-
-
-def _discrete_laplace(multiples: list[int], scale: float) -> list[int]:
-    return list(_laplace(scale)(multiples))
-
-
 def _draw_spherical(values: Values, noise: Noise, out: Values) -> Perturbed:
     """Direction from Box-Muller normals, norm from a sum of d exponentials; fresh entropy for every number."""
     n, d, _ = values.shape
@@ -227,7 +182,7 @@ def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 _DRAWERS: dict[type[Distribution], Callable[[Values, Noise, Values], Perturbed]] = {
-    Gaussian: partial(_draw_discrete, _discrete_gaussian),
-    CoordinateLaplace: partial(_draw_discrete, _discrete_laplace),
+    Gaussian: partial(_draw_discrete, exact.GAUSSIAN),
+    CoordinateLaplace: partial(_draw_discrete, exact.LAPLACE),
     SphericalLaplace: _draw_spherical,
 }

@@ -7,7 +7,6 @@ from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.engines.federation.inbox import checked_vector
 from dpadmm.engines.federation.silo_files import Records
 from dpadmm.engines.federation.terms import AgreedRun, loss_of
-from dpadmm.noise.secure import SecureSampler
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
@@ -15,8 +14,6 @@ from dpadmm.solvers import batch_kernels, kernels  # noqa: F401 - loaded before 
 from dpadmm.solvers.solution import one_blas_thread, prepare_release
 
 State = tuple[Floats, ...]
-
-SecureSampler()  # loads OpenDP, before a round is paid for as well
 
 
 def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) -> Agents:
