@@ -281,11 +281,10 @@ def find_round(connection: sqlite3.Connection, run: str, number: int) -> list[En
 
 def append(connection: sqlite3.Connection, entries: Iterable[Entry]) -> None:
     """Insert entries and the keys of those that are releases; a second entry under the same key is an error."""
-    for entry in entries:
-        connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.seq, entry.body, entry.digest))
-        key = key_of(entry)
-        if key is not None:
-            connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (*key, entry.seq))
+    new = list(entries)
+    connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", [(each.seq, each.body, each.digest) for each in new])
+    keys = [(*key, each.seq) for each in new if (key := key_of(each)) is not None]
+    connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", keys)
 
 
 def anchor_text(seq: int, digest: str) -> bytes:
