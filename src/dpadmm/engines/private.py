@@ -431,13 +431,14 @@ def _books(
 
 def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, label: str, name: str) -> Iterator[Receipt]:
     """Reserve in all ledgers; none is charged if one of them has no room or knows the run already."""
-    labels: dict[str, Any] = {"run": name, "algorithm": label, "origin": Origin.SECURE}
+    intents = []
     for ledger, agents in books:
         if ledger.ledger.newest_round(name) is not None:
             raise ResumeError(
                 f"The run {name!r} is already recorded. Its messages are not stored here, so they cannot be sent "
                 "again, and new noise would be a new release: choose another name."
             )
-        ledger.check_room(noise.by(agents), **labels)
-    for ledger, agents in books:
-        yield ledger.reserve(noise.by(agents), **labels)
+        intents.append(ledger.intend(noise.by(agents), run=name, algorithm=label, origin=Origin.SECURE))
+        intents[-1].check_room()
+    for intent in intents:
+        yield intent.reserve()

@@ -84,14 +84,20 @@ class ConfirmedLedger:
         key, or if the run was begun with an earlier version of the data (all logged); `InputError` for simulated noise
         or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
-        return self.ledger._reserve(self._asks(releases, run, algorithm, origin, slot), self.version)
+        return self.intend(releases, run=run, algorithm=algorithm, origin=origin, slot=slot).reserve()
 
     def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
 
         For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
         """
-        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0), self.version)
+        self.intend(releases, run=run, algorithm=algorithm, origin=origin).check_room()
+
+    def intend(
+        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
+    ) -> "Intent":
+        """Return releases that are checked against the ledger's terms, as `reserve` takes them; records nothing."""
+        return Intent(self.ledger, tuple(self._asks(releases, run, algorithm, origin, slot)), self.version)
 
     def keep_profile(self, subject: ProfiledColumns, run: str, counts: Iterable[float], noise_std: float) -> None:
         """Record the noisy counts of all silos together that `run` has just drawn, for later fits to use for nothing.
@@ -204,3 +210,20 @@ class ConfirmedLedger:
         if not asks:
             raise InputError("reserve needs at least one release, got none.")
         return asks
+
+
+@dataclass(frozen=True)
+class Intent:
+    """Releases that a run is about to make: checked once, then asked for, `version` of the data being used."""
+
+    ledger: "Ledger"
+    asks: tuple[Ask, ...]
+    version: int
+
+    def check_room(self) -> None:
+        """As `ConfirmedLedger.check_room`."""
+        self.ledger._check_room(self.asks, self.version)
+
+    def reserve(self) -> Receipt:
+        """As `ConfirmedLedger.reserve`."""
+        return self.ledger._reserve(self.asks, self.version)

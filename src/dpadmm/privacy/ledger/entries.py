@@ -34,6 +34,7 @@ Key = tuple[str, int, int, int]
 _RELEASES: dict[str, type] = {cls.__name__: cls for cls in KINDS}
 _SAMPLINGS: dict[str, type] = {cls.__name__: cls for cls in (PoissonSampling, FixedSizeSampling)}
 _KIND = "kind"
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 _E = TypeVar("_E", bound=Enum)
 
 
@@ -175,7 +176,7 @@ def canonical(value: Mapping[str, Any]) -> str:
     >>> canonical({"b": 1.0, "a": "x"})
     '{"a":"x","b":1.0}'
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def encode_release(release: Release) -> dict[str, Any]:
@@ -201,15 +202,28 @@ class _FieldCodec:
     read: Callable[[Any], Any]
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """The fields of a record: how each is written and read, which must be there, which are left out at a default.
+
+    A field added to a record later has a default: entries written before it read back with that default.
+    """
+
+    codecs: Mapping[str, _FieldCodec]
+    required: frozenset[str]
+    later: Mapping[str, Any]
+
+
 def _write_record(record: Any) -> dict[str, Any]:
     written: dict[str, Any] = {_KIND: type(record).__name__}
     cls: type = type(record)
-    later = {f.name: f.default for f in fields(cls) if f.metadata.get("later")}
-    for name, codec in _field_codecs(cls).items():
-        if name in later and getattr(record, name) == later[name]:
+    layout = _layout(cls)
+    for name, codec in layout.codecs.items():
+        value = getattr(record, name)
+        if name in layout.later and value == layout.later[name]:
             continue
         try:
-            written[name] = codec.write(getattr(record, name))
+            written[name] = codec.write(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{type(record).__name__}.{name} cannot be recorded: {error} Give a value of its declared type."
@@ -218,11 +232,9 @@ def _write_record(record: Any) -> dict[str, Any]:
 
 
 def _read_record(cls: type, value: Mapping[str, Any]) -> Any:
-    codecs = _field_codecs(cls)
-    unknown = sorted(set(value) - set(codecs) - {_KIND})
-    # A field added to a record later has a default: entries written before it read back with that default.
-    required = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
-    missing = sorted(required - set(value))
+    layout = _layout(cls)
+    codecs, given = layout.codecs, value.keys() - {_KIND}
+    unknown, missing = sorted(given - codecs.keys()), sorted(layout.required - given)
     if unknown or missing:
         raise LedgerError(
             f"A recorded {cls.__name__} has unknown fields {unknown} and lacks {missing}; "
@@ -247,10 +259,14 @@ def _read_tagged(kinds: Mapping[str, type], value: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _field_codecs(cls: type) -> dict[str, _FieldCodec]:
-    """The codec of every field of `cls`, chosen by its declared type so that a new record needs no new code."""
-    hints = get_type_hints(cls)
-    return {f.name: _codec_of(cls, f.name, hints[f.name]) for f in fields(cls)}
+def _layout(cls: type) -> _Layout:
+    """Return the layout of `cls`; codecs go by the declared types, so that a new record needs no new code."""
+    hints, own = get_type_hints(cls), fields(cls)
+    return _Layout(
+        codecs={f.name: _codec_of(cls, f.name, hints[f.name]) for f in own},
+        required=frozenset(f.name for f in own if f.default is MISSING and f.default_factory is MISSING),
+        later={f.name: f.default for f in own if f.metadata.get("later")},
+    )
 
 
 def _codec_of(owner: type, name: str, declared: Any) -> _FieldCodec:

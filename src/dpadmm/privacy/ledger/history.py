@@ -15,7 +15,8 @@ from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of
 from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
-from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles
+from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles, share_of
+from dpadmm.privacy.ledger.statement import RunAccount
 from dpadmm.privacy.ledger.versions import DataVersion
 from dpadmm.privacy.protection import Protection, Unit, View
 
@@ -108,6 +109,7 @@ class Account:
     refused: set[tuple[str, ...]] = field(default_factory=set)
     profiles: list[KeptProfile] = field(default_factory=list)
     answers: dict[str, dict[int, str]] = field(default_factory=dict)
+    runs: dict[tuple[str, str], RunAccount] = field(default_factory=dict)
 
     @classmethod
     def opened_by(cls, first: Entry | None) -> "Account":
@@ -135,11 +137,24 @@ class Account:
                 self._count(entry.content())
             self.reader.move_to(entry)
 
+    def take(self, entry: Entry, ask: Ask, time: str) -> None:
+        """Fold in a release whose entry this process has just committed: there is nothing to decode."""
+        self.reader.check(entry)
+        self._count_release(ask, time)
+        self.reader.move_to(entry)
+
+    def _count_release(self, ask: Ask, time: str) -> None:
+        protection, name = self.piles.protection, (ask.run, ask.algorithm)
+        share = share_of(ask.release, protection)
+        self.piles.add(ask.release, ask.silo, share)
+        if name not in self.runs:
+            self.runs[name] = RunAccount(*name, Piles(protection), Piles(protection), self.newest.number, time)
+        self.runs[name].add(ask, share, time)
+
     def _count(self, content: Mapping[str, Any]) -> None:
         match Kind(content["event"]):
             case Kind.RELEASE:
-                ask = Ask.of(content)
-                self.piles.add(ask.release, ask.silo)
+                self._count_release(Ask.of(content), content["time"])
             case Kind.BUDGET:
                 self.budget = Budget(**content["budget"])
             case Kind.REFUSAL:
@@ -219,7 +234,7 @@ def check_history(
             )
 
 
-def conflict(asks: list[Ask], found: list[Entry | None]) -> ResumeError | None:
+def conflict(asks: Sequence[Ask], found: Sequence[Entry | None]) -> ResumeError | None:
     """Return the error if something else is recorded under the key of one of `asks`."""
     for ask, entry in zip(asks, found, strict=True):
         if entry is not None and Ask.of(entry.content()) != ask:

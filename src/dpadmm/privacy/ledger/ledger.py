@@ -19,7 +19,7 @@ from dpadmm.privacy.ledger.history import Account, OpenHistory
 from dpadmm.privacy.ledger.profiles import ROUND, KeptProfile, check_paid, released_profile
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Composer, Meter, below_spent, overspend
-from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, draw_runs, draw_statement
+from dpadmm.privacy.ledger.statement import LedgerStatement, Receipt, RunSpending, draw_statement
 from dpadmm.privacy.ledger.versions import match_newest
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.privacy.records import GaussianRelease
@@ -247,11 +247,11 @@ class Ledger(OpenHistory):
         key = store.read_key(store.key_path(self._path))
         return any(version.is_like(each, key) for version in self._account.versions for each in data)
 
-    def _reserve(self, asks: list[Ask], version: int) -> Receipt:
+    def _reserve(self, asks: Sequence[Ask], version: int) -> Receipt:
         refusal: DpadmmError | None = None
         rows: list[tuple[Entry, bool]] = []
         with self._writing() as writer:
-            found = [store.find_key(self._connection, ask.key) for ask in asks]
+            found = store.find_keys(self._connection, [ask.key for ask in asks])
             new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
             run, algorithm = asks[0].run, asks[0].algorithm
             refusal = self._outdated(run, version) or history.conflict(asks, found) or self._overspend(new)
@@ -265,6 +265,9 @@ class Ledger(OpenHistory):
                     store.append(self._connection, [writer.next(Kind.REFUSAL, content)])
         if refusal is not None:
             raise refusal
+        for ask, (entry, is_new) in zip(asks, rows, strict=True):
+            if is_new:
+                self._account.take(entry, ask, writer.time)
         return Receipt(
             run=run,
             entries=tuple(entry.seq for entry, _ in rows),
@@ -272,10 +275,11 @@ class Ledger(OpenHistory):
             fresh=tuple(is_new for _, is_new in rows),
         )
 
-    def _check_room(self, asks: list[Ask], version: int) -> None:
+    def _check_room(self, asks: Sequence[Ask], version: int) -> None:
         self._refresh()
         with store.clear_errors(self._path):
-            new = [ask for ask in asks if store.find_key(self._connection, ask.key) is None]
+            found = store.find_keys(self._connection, [ask.key for ask in asks])
+            new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
             refusal = self._outdated(asks[0].run, version) or self._overspend(new)
         if refusal is not None:
             raise refusal
@@ -358,8 +362,8 @@ class Ledger(OpenHistory):
         Epsilons of runs do not simply add up to the total of the statement, which composes all releases together.
         """
         self._refresh()
-        with store.clear_errors(self._path):
-            return draw_runs(store.read_entries(self._connection), self._account, self._meter())
+        account, meter = self._account, self._meter()
+        return tuple(run.spending(meter, account.budget) for run in account.runs.values())
 
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""

@@ -118,6 +118,12 @@ def gaussian_square(release: Release) -> Fraction | None:
     return release.count * Fraction(square)
 
 
+def share_of(release: Release, protection: Protection) -> Fraction | Mechanism:
+    """Return what an admitted release puts on a pile: its square where C0 applies, otherwise its mechanism."""
+    square = gaussian_square(release)
+    return Mechanism.of(release, protection) if square is None else square
+
+
 @dataclass
 class Pile:
     """Releases that one person's change can reach, merged: m^2 of the Gaussian ones, and how often each other was."""
@@ -127,11 +133,11 @@ class Pile:
     squares: Fraction = Fraction(0)
     others: Counter[Mechanism] = field(default_factory=Counter)
 
-    def add(self, release: Release) -> None:
-        """Put one more release on the pile."""
-        square = gaussian_square(release)
-        if square is None:
-            self.others[Mechanism.of(release, self.protection)] += release.count
+    def add(self, release: Release, share: Fraction | Mechanism | None = None) -> None:
+        """Put one more release on the pile; `share` is its own where that is known."""
+        square = share_of(release, self.protection) if share is None else share
+        if isinstance(square, Mechanism):
+            self.others[square] += release.count
         else:
             self.squares += square
         self.releases += 1
@@ -182,10 +188,10 @@ class Piles:
         """Start empty."""
         self.everyone = Pile(self.protection)
 
-    def add(self, release: Release, silo: str | None) -> None:
-        """Count one more release of the silo."""
+    def add(self, release: Release, silo: str | None, share: Fraction | Mechanism | None = None) -> None:
+        """Count one more release of the silo; `share` as in `Pile.add`."""
         pile = self.everyone if silo is None else self.silos.setdefault(silo, Pile(self.protection))
-        pile.add(release)
+        pile.add(release, share)
         if isinstance(release, NoisyRelease):
             self.strengths[release.certificate.strength] += 1
 

@@ -1,14 +1,17 @@
 """What a ledger says about itself: receipts for what was recorded, and what was spent, in all and by run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-from dpadmm.privacy.ledger.entries import Ask, Entry, Kind
-from dpadmm.privacy.ledger.history import Account
+from dpadmm.privacy.ledger.entries import Ask
 from dpadmm.privacy.ledger.profiles import is_profile
-from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Meter, Piles
+from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Mechanism, Meter, Piles
 from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength, View
+
+if TYPE_CHECKING:
+    from dpadmm.privacy.ledger.history import Account
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +123,7 @@ class LedgerStatement:
         }
 
 
-def draw_statement(account: Account, meter: Meter) -> LedgerStatement:
+def draw_statement(account: "Account", meter: Meter) -> LedgerStatement:
     """Return the statement of an account."""
     piles, budget = account.piles, account.budget
     spent = _worst(piles, meter, budget)
@@ -172,43 +175,43 @@ class RunSpending:
 
 
 @dataclass
-class _Run:
+class RunAccount:
+    """What one run has in the log, folded together; its figure is drawn once and kept until something is added."""
+
+    run: str
+    algorithm: str
     piles: Piles
     profile: Piles
     version: int
     first_time: str
     last_time: str = ""
+    drawn: tuple[Meter, float, RunSpending] | None = None
 
+    def add(self, ask: Ask, share: Fraction | Mechanism, time: str) -> None:
+        """Count one more release, whose share is known."""
+        self.piles.add(ask.release, ask.silo, share)
+        if is_profile(ask.release):
+            self.profile.add(ask.release, ask.silo, share)
+        self.last_time, self.drawn = time, None
 
-def draw_runs(entries: Iterable[Entry], account: Account, meter: Meter) -> tuple[RunSpending, ...]:
-    """Return what each run in the log has spent, in order of their first release."""
-    budget, found, version = account.budget, dict[tuple[str, str], _Run](), 1
-    for entry in entries:
-        content = entry.content()
-        version += Kind(content["event"]) is Kind.VERSION
-        if Kind(content["event"]) is Kind.RELEASE:
-            key = content["run"], content["algorithm"]
-            protection = account.piles.protection
-            run = found.setdefault(key, _Run(Piles(protection), Piles(protection), version, content["time"]))
-            ask = Ask.of(content)
-            run.piles.add(ask.release, ask.silo)
-            if is_profile(ask.release):
-                run.profile.add(ask.release, ask.silo)
-            run.last_time = content["time"]
-    return tuple(
-        RunSpending(
-            run=name,
-            algorithm=algorithm,
-            releases=run.piles.releases,
-            silos=len(run.piles.silos),
-            alone_epsilon=_worst(run.piles, meter, budget),
-            profile_epsilon=_worst(run.profile, meter, budget) if run.profile.releases else None,
-            first_time=run.first_time,
-            last_time=run.last_time,
-            version=run.version,
+    def spending(self, meter: Meter, budget: Budget) -> RunSpending:
+        """Return what it has spent."""
+        if self.drawn is None or self.drawn[:2] != (meter, budget.delta):
+            self.drawn = meter, budget.delta, self._drawn_by(meter, budget)
+        return self.drawn[2]
+
+    def _drawn_by(self, meter: Meter, budget: Budget) -> RunSpending:
+        return RunSpending(
+            run=self.run,
+            algorithm=self.algorithm,
+            releases=self.piles.releases,
+            silos=len(self.piles.silos),
+            alone_epsilon=_worst(self.piles, meter, budget),
+            profile_epsilon=_worst(self.profile, meter, budget) if self.profile.releases else None,
+            first_time=self.first_time,
+            last_time=self.last_time,
+            version=self.version,
         )
-        for (name, algorithm), run in found.items()
-    )
 
 
 def _worst(piles: Piles, meter: Meter, budget: Budget) -> float:

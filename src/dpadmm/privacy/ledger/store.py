@@ -21,7 +21,7 @@ import secrets
 import sqlite3
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from urllib.parse import quote
@@ -253,8 +253,14 @@ def read_entry(connection: sqlite3.Connection, seq: int) -> Entry | None:
     return None if row is None else Entry(*row)
 
 
-def find_key(connection: sqlite3.Connection, key: Key) -> Entry | None:
-    """Return the entry recorded under `key`, None if there is none."""
+def find_keys(connection: sqlite3.Connection, keys: Sequence[Key]) -> list[Entry | None]:
+    """Return the entry recorded under each key, None where there is none; a run that is new is looked for once."""
+    runs = {key[0] for key in keys}
+    known = {run for run in runs if connection.execute("SELECT 1 FROM keys WHERE run = ?", (run,)).fetchone()}
+    return [_find_key(connection, key) if key[0] in known else None for key in keys]
+
+
+def _find_key(connection: sqlite3.Connection, key: Key) -> Entry | None:
     row = connection.execute(
         "SELECT seq, body, digest FROM entries WHERE seq = "
         "(SELECT seq FROM keys WHERE run = ? AND round = ? AND agent = ? AND slot = ?)",
@@ -275,11 +281,10 @@ def find_round(connection: sqlite3.Connection, run: str, number: int) -> list[En
 
 def append(connection: sqlite3.Connection, entries: Iterable[Entry]) -> None:
     """Insert entries and the keys of those that are releases; a second entry under the same key is an error."""
-    for entry in entries:
-        connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.seq, entry.body, entry.digest))
-        key = key_of(entry)
-        if key is not None:
-            connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (*key, entry.seq))
+    new = list(entries)
+    connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", [(each.seq, each.body, each.digest) for each in new])
+    keys = [(*key, each.seq) for each in new if (key := key_of(each)) is not None]
+    connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", keys)
 
 
 def anchor_text(seq: int, digest: str) -> bytes:
