@@ -13,6 +13,7 @@ from dpadmm.errors import BudgetError, InputError
 from dpadmm.networks.graph import complete
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
@@ -74,6 +75,18 @@ def test_a_run_is_recorded_before_it_is_drawn_and_refused_when_nothing_is_left(t
         dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED)
     with pytest.raises(InputError, match="Leave seed or ledger out"):
         dpadmm.run("p-admm", _PARTS, ledger=place, seed=1, **_STATED)
+
+
+def test_what_the_ledger_and_the_silos_promise_is_what_is_run(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A ledger's people, and rows that are longer than 1, are counted without being said again."""
+    place, hidden = tmp_path / "a.ledger", Protection(records_per_person=3)
+    X, y = np.vstack([x for x, _ in _PARTS]), np.concatenate([y for _, y in _PARTS])
+    data = dpadmm.ledger_data(X, y, np.repeat(["silo 0", "silo 1", "silo 2"], 30))
+    dpadmm.Ledger.create(place, data, dpadmm.Budget(epsilon=1.1, delta=1e-5), protection=hidden).close()
+    assert dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED).statement.protection == hidden
+    long = [(8 * x, y) for x, y in _PARTS]
+    done = dpadmm.run("noisy-gradients", long, epsilon=2.0, delta=1e-6, view="public", row_norm=8.0, seed=0)
+    assert "norm at most 8;" in done.course.setting.problem.functions.constants.assumption
 
 
 def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from tests.contracts.centred_rows import as_array, centred
 
-from dpadmm.cli.scoring import labelled_rows, private_score
-from dpadmm.cli.training import TaskWords
+from dpadmm.cli.evaluate import _private
+from dpadmm.cli.scoring import labelled_rows
+from dpadmm.cli.training import Books, TaskWords
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, encode_table, read_table
 from dpadmm.privacy.ledger import Ledger
@@ -18,6 +19,8 @@ from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.measurement import Basis
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import SchemaRows
+
+SPEND = ("--epsilon", "1", "--delta", "1e-5")
 
 
 @pytest.fixture
@@ -134,19 +137,31 @@ def test_people_in_several_silos_cost_more_noise(cli, study, copy):
     assert two == pytest.approx(2 * one, rel=1e-5)
 
 
-def test_single_figures_count_people_too(study, copy):
+def test_single_figures_count_people_too_and_tell_what_they_cost(study, copy):
     """Numbers and more than two classes have no counts of scores: one figure is bought, for people as they are said."""
     made = ReleasedModel.load(copy[0])
-    tables = [SiloTable(read_table(Path(file)), str(file)) for file in study.files]
-    rows = labelled_rows(made, tables, Screening())
-    silos = np.repeat(np.arange(len(tables)), [len(table.frame) for table in tables])
+    tables = {str(file): SiloTable(read_table(Path(file)), str(file)) for file in study.files}
+    rows = labelled_rows(made, tables.values(), Screening())
 
     def error(**people):
         words = TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(**people))
-        return private_score(made, rows, words, None, silos)[1].standard_error
+        found = _private(made, rows, tables, words, Books())
+        assert (found.epsilon, found.delta) == (pytest.approx(1.0, rel=1e-5), 1e-5)
+        return found.uncertainty
 
     assert error(silos_per_person=2) == pytest.approx(2 * error(), rel=1e-5)
     assert error(records_per_person=3) == pytest.approx(3 * error(), rel=1e-5)
+
+
+def test_training_records_are_recognised_in_parts_of_their_table(cli, study, tmp_path):
+    whole = pd.concat([pd.read_csv(file).assign(clinic=Path(file).stem) for file in study.files])
+    whole.sample(frac=1, random_state=0).to_csv(tmp_path / "whole.csv", index=False)
+    model, ledger = tmp_path / "m.json", tmp_path / "l"
+    asked = ("--schema", study.schema, "--profile", "off", *SPEND, "--ledger", str(ledger), "--budget", "3", "--anyway")
+    assert cli.run("fit", str(tmp_path / "whole.csv"), *asked, "--out", str(model)).exit_code == 0
+    public = ("--public", "hi", "--declare", "held-out", "--ledger", str(ledger), "--split-by", "clinic")
+    refused = cli.run("evaluate", str(model), str(tmp_path / "whole.csv"), *public)
+    assert "These are training records" in refused.stderr
 
 
 def test_the_training_ledger_tells_training_records_from_others(cli, study, copy, tmp_path):
@@ -209,9 +224,6 @@ def test_what_the_ledger_assumes_is_not_asked_again(cli, study, tmp_path):
     with Ledger.open(ledger) as book:
         assert (book.protection.silos_per_person, book.protection.records_per_person) == (2, 3)
         assert len(book.statement().silos) == 2
-
-
-SPEND = ("--epsilon", "1", "--delta", "1e-5")
 
 
 def test_an_evaluation_is_bought_once_and_asked_again_for_nothing(cli, study, copy):

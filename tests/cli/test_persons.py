@@ -7,12 +7,15 @@ import pandas as pd
 import pytest
 
 from dpadmm import private_evaluation
+from dpadmm.cli.evaluation import bought
 from dpadmm.cli.persons import persons_of
-from dpadmm.cli.training import prepare
+from dpadmm.cli.training import Books, TaskWords, prepare
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import read_silos
 from dpadmm.errors import InputError
+from dpadmm.estimators.evaluation import ScoredRows
 from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.reporting.model import ReleasedModel
 
 SCHEMA = {
@@ -104,6 +107,18 @@ def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
         assert (sums.to_numpy() == 1.0).all()
 
 
+def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
+    """The first rows of a table, as many as there are persons, would count some persons several times."""
+    cli.ask("fit", *words(clinics, "--person", "patient"), "--out", str(clinics / "m.json"))
+    model = ReleasedModel.load(clinics / "m.json")
+    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None)
+    asked = TaskWords(epsilon=1e5, delta=1e-5, protection=Protection(unit=Unit.PERSON))
+    found = bought(model, tables, Screening(), asked, Books(), None, persons_of(tables, "patient"))
+    first = [(table.frame.groupby("patient", sort=False).head(1), table.where) for table in tables.values()]
+    exact = ScoredRows.of(model, first, Screening(), None).counts(np.arange(250))
+    np.testing.assert_allclose(found.counts, exact, atol=0.5)
+
+
 def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinics):
     table = pd.read_parquet(clinics / "south.parquet")
     table.loc[0, "patient"] = 3  # a text in the other file
@@ -120,6 +135,12 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     assert "Say --silos-per-person 2" in planned.stderr
     said = cli.ask("fit", *asked, "--silos-per-person", "2")
     assert said["protects"] == "every person with all their rows in up to 2 silos (replace-one)"
+    files = (str(clinics / "north.csv"), str(clinics / "south.parquet"))
+    measure = ("evaluate", str(out), *files, "--epsilon", "1", "--delta", "1e-5", "--person", "patient")
+    unsaid = cli.run(*measure)
+    assert unsaid.exit_code == 2
+    assert "Say --silos-per-person 2" in unsaid.stderr
+    assert cli.ask(*measure, "--silos-per-person", "2")["records"] == 251
 
 
 @pytest.mark.parametrize(

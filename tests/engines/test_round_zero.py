@@ -1,10 +1,14 @@
 """Round 0: the noise of a profile is that of its certificate, and sums of counts are exact before they get it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.datasets.columns import Categorical, Numeric
+from dpadmm.datasets.profile import ProfileForm
 from dpadmm.engines.private import Course, RunSetting
 from dpadmm.engines.round_zero import PROFILE, ProfileRound, draw_profile, noisy_counts
 from dpadmm.errors import InputError
@@ -102,6 +106,28 @@ class TestPooling:
         plan = planned(setting((50, 2, 3), Protection(records_per_person=3)))
         with pytest.raises(InputError, match="drew noise for 0"):
             draw_profile(plan, np.ones((2, SIZE)), SimulatedSampler(1))
+
+
+@pytest.mark.parametrize(
+    ("columns", "sizes", "words"),
+    [
+        ((2, 3), (50, 2), "2 and 3 with"),  # numbers count twice as much as categories
+        ((1, 5), (50, 2), "1 and 5 with"),
+        ((1, 4), (50, 3), "silos of \\[50, 2\\] records"),
+        ((1, 4), (50, 2), None),
+    ],
+)
+def test_a_profile_of_other_rows_than_it_pays_for_is_refused(columns, sizes, words):
+    numbers = [Numeric(f"n{i}", 0, 1) for i in range(columns[0])]
+    form = ProfileForm((*numbers, *(Categorical(f"c{i}", ("a", "b")) for i in range(columns[1]))))
+    paid = ProfileRound(n_numeric=1, n_categorical=4, size=500, target=TARGET)
+    if words is None:
+        paid.check(form, sizes, setting())
+        with pytest.raises(InputError, match=f"with {form.size - 1} bins"):
+            replace(paid, size=form.size - 1).check(form, sizes, setting())
+        return
+    with pytest.raises(InputError, match=words):
+        paid.check(form, sizes, setting())
 
 
 def test_counts_that_no_grid_can_hold_are_refused_before_anything_is_spent():

@@ -209,6 +209,30 @@ def test_persons_are_counted_once_and_paid_for_as_persons(model, tmp_path):
         private_evaluation(model, rows, rows["sick"], 0.1, delta=1e-6, groups=persons % 2, persons=np.zeros(300))
 
 
+def test_whoever_has_rows_in_two_silos_is_counted_and_paid_for_in_both(model):
+    rows, persons = table(300), np.arange(300) // 3
+    spread = {"groups": np.arange(300) % 2, "max_silos_per_person": 2}
+    found = private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, persons=persons, **spread)
+    alone = private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, persons=persons)
+    assert (found.records, alone.records) == (200, 100)
+    assert found.noise_std == pytest.approx(2 * alone.noise_std, rel=1e-4)
+    assert found.privacy.protected == Protection(unit=Unit.PERSON, silos_per_person=2)
+
+
+def test_what_is_told_has_the_shape_that_was_asked_for_whoever_the_records_are(model):
+    """Blanked rows, cells of no listed group and groups nobody is in: none of them is told by leaving its count out."""
+    screening = Screening.of(missing="blank", unlisted="zero")
+    full, odd = table(60).astype({"age": float}), table(60).astype({"age": float})
+    odd.loc[0, "age"], odd.loc[1, "ward"] = None, "9"
+    told = set()
+    for rows in (full, odd, full.assign(ward="1"), full[:1]):
+        scored = ScoredRows.of(model.released_, [(rows, "X")], screening, "ward")
+        told.add((scored.groups, scored.is_screened, len(scored.counts(np.arange(len(rows)))), scored.histograms))
+    assert told == {(("1", "2", "3", NONE_LISTED), True, 2 * WIDTH * 5 + 1, 8)}
+    plain = ScoredRows.of(model.released_, [(full.assign(ward="1"), "X")], Screening(), "ward")
+    assert (plain.groups, plain.is_screened) == (("1", "2", "3"), False)
+
+
 def test_under_masks_silos_share_the_noise(model):
     rows = table(400)
     terms = {"delta": 1e-6, "groups": np.arange(400) % 4}

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from dpadmm import estimators
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import PrivateLogisticRegression, SimulatedNoiseWarning, ledger_data
+from dpadmm.noise.secure import grid_for
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
@@ -47,6 +48,7 @@ def test_secure_accuracy_is_a_private_release(records):
     assert score.privacy.delta == 0.0
     assert score.privacy.certificate == "C10 + C8"
     assert score.standard_error == pytest.approx(np.sqrt(2) / 2 / 200, rel=1e-5)
+    assert score.standard_error * 200 / np.sqrt(2) * 2.0 > 1 + 0.9 * grid_for(0.5)  # rounding is paid for as well (C8)
     assert "accuracy" in str(score.privacy)
 
 

@@ -1,6 +1,7 @@
 """Attacks on plans: rows that stand for all, slots that do not line up, counts, and secure noise drawn twice."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,22 @@ class TestRowsThatStandForAll:
         worst = compose([plan.releases[MESSAGE, 1][None], plan.releases[OTHER, 1][1]])
         assert plan.statement().curve.epsilon(1e-5) == pytest.approx(worst.epsilon(1e-5), rel=1e-12)
 
+    def test_of_pure_families_too_the_neediest_agent_decides(self):
+        pair = [promise(MESSAGE, (1000,), is_common=True), promise(OTHER, (1000, 10))]
+        plan = calibrated([replace(each, family=Family.SPHERICAL) for each in pair], PureTarget(1.0))
+        for own in plan.releases[OTHER, 1].values():
+            assert compose([plan.releases[MESSAGE, 1][None], own]).epsilon(0.0) <= 1.0
+
+    def test_every_silo_pays_for_it_and_for_what_the_coordinator_releases(self):
+        both = [promise(MESSAGE, (100,), is_common=True), promise(OTHER, (100,), agents=(COORDINATOR,))]
+        plan = calibrated(both, TARGET)
+        assert [release.agent for release in plan.by(range(3))] == [0, 1, 2, COORDINATOR]
+        assert [release.agent for release in plan.by(range(2, 3))] == [2, COORDINATOR]
+
+    def test_beside_a_coordinators_release_people_still_have_several_silos(self):
+        both = [promise(MESSAGE, (100, 100), silos=2), promise(OTHER, (100,), agents=(COORDINATOR,), silos=2)]
+        assert calibrated(both, TARGET, silos_per_person=2).statement().curve.epsilon(1e-5) <= 1.0
+
     def test_a_coordinators_release_counts_for_the_agents_too(self):
         both = [promise(MESSAGE, (100, 100)), promise(OTHER, (100,), agents=(COORDINATOR,))]
         plan = calibrated(both, TARGET)
@@ -107,6 +124,11 @@ class TestCalibration:
         plan = calibrated([Promise(MESSAGE, Family.OBJECTIVE, (Row(0, (1, 2), (c, c)),), count=count)], PureTarget(1.0))
         assert compose(plan).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
         assert compose(plan).epsilon(0.0) <= 1.0
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_spherical_noise_drawn_several_times_a_round(self, count):
+        each = replace(promise(MESSAGE, (100,), rounds=(1, 2), count=count), family=Family.SPHERICAL)
+        assert compose(calibrated([each], PureTarget(1.0))).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
 
     def test_the_certificates_silos_count_even_if_the_caller_forgets_them(self):
         plan = calibrated([promise(MESSAGE, (100, 100, 100), silos=2)], TARGET)
@@ -143,6 +165,19 @@ class TestSecureNoiseIsDrawnOnce:
             hook.perturb(Slot("message", step), 1, np.arange(2), np.zeros((2, 3, 1)))
         with pytest.raises(InputError, match="released all"):
             hook.perturb(Slot("message", 3), 1, np.arange(2), np.zeros((2, 3, 1)))
+
+    def test_all_that_is_promised_must_be_drawn(self):
+        _, hook = self.hook(SecureSampler(), count=2)
+        hook.perturb(MESSAGE, 1, np.arange(2), np.zeros((2, 3, 1)))
+        with pytest.raises(InputError, match=r"promised 2 noisy value\(s\).*drew noise for 1"):
+            hook.check_drawn()
+
+    def test_one_seeded_draw_among_secure_ones_makes_no_release(self):
+        _, hook = self.hook(SecureSampler())
+        hook.perturb(MESSAGE, 1, np.array([0]), np.zeros((1, 3, 1)))
+        hook.sampler = SimulatedSampler(seed=1)
+        hook.perturb(MESSAGE, 1, np.array([1]), np.zeros((1, 3, 1)))
+        assert hook.origin is Origin.SIMULATED
 
     def test_several_budgets_cannot_share_one_secure_run(self):
         plan, _ = self.hook(SecureSampler())

@@ -185,6 +185,13 @@ def test_worst_person_in_several_silos():
     assert one == GaussianCurve(1.0)
 
 
+def test_a_person_in_two_silos_that_release_the_same_mixture_pays_for_both():
+    terms = {"silos_per_person": 2}
+    alike = [kind(agent=i, **terms) for i in range(3) for kind in (gaussian, spherical)]
+    both = compose([gaussian(count=2, **terms), spherical(count=2, **terms)])
+    assert worst_person(alike).epsilon(1e-5) == pytest.approx(both.epsilon(1e-5), rel=1e-3)
+
+
 def test_worst_person_of_unlike_agents_is_the_envelope():
     releases = [gaussian(std=1.0, agent=0), spherical(rate=2.0, agent=1), spherical(rate=2.0, agent=2)]
     worst = worst_person(releases)

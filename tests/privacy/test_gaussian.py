@@ -84,6 +84,7 @@ def test_epsilon_inverts_delta(log_m, log_d):
     if eps == 0.0:
         assert log_delta(m, 0.0) <= math.log(delta)
     else:
+        assert log_delta(m, eps) <= math.log(delta)  # rounded up, so that a statement never claims too much
         assert exact(m, eps * (1 + 1e-9) + 1e-14) < delta
         assert exact(m, max(eps * (1 - 1e-9) - 1e-14, 0.0)) > delta
 

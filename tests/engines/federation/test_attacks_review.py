@@ -245,6 +245,8 @@ def test_rules_are_read_again_for_every_request(world):
     told(world.first, invite(world))
     replace(world.first.policy, least_noise=1e6).save(world.first.files.policy)
     assert "times the sensitivity" in told(world.first, ask(world, 1)).reason
+    replace(world.first.policy, least_noise=0.0, methods=("fp-walk",)).save(world.first.files.policy)
+    assert "does not allow the method" in told(world.first, ask(world, 1)).reason
     world.first.files.policy.write_text("methods = nonsense")
     assert isinstance(told(world.first, ask(world, 1)), Refused)
     assert world.statement("s0").releases == 0

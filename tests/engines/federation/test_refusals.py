@@ -17,6 +17,7 @@ from dpadmm.engines.federation.messages import Join, Joined, Refused, Step, Step
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.engines.federation.silo import MOST_AWAITED, Silo
+from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.privacy.ledger import Budget
 
@@ -118,6 +119,14 @@ def test_the_policy_is_enforced_even_against_approved_terms(world, rules, words)
     refused(world, silo, invite(world), words)
     with pytest.raises(Refusal, match=words):
         silo.approve(world.agreement)
+
+
+def test_the_quietest_release_must_have_the_noise_that_the_policy_wants(world):
+    loud = agreed_run(world.agreement).all_releases(0)[0]
+    rules = replace(world.first.policy, least_noise=0.9 * loud.noise_ratio)
+    rules.check_releases([loud, loud.louder(10.0)])
+    with pytest.raises(Refusal, match="times the sensitivity"):
+        rules.check_releases([loud.louder(10.0), loud.louder(0.5), loud])
 
 
 def test_bare_messages_need_trust(worlds, tmp_path):

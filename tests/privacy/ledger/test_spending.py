@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.privacy.accounting import compose
+from dpadmm.privacy.curves import GaussianCurve, PureCurve, m_of
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger.spending import Meter, Pile, Piles
 from dpadmm.privacy.protection import Norm, Protection, Strength, Unit
@@ -41,6 +42,15 @@ def test_gaussians_merge_into_one_of_the_same_cost_rounded_up(tools, sizes):
     assert m**2 >= exact * (1 - 1e-16)
     assert m**2 == pytest.approx(exact, rel=1e-14)
     assert compose([merged]).epsilon(1e-5) == pytest.approx(compose(releases).epsilon(1e-5), rel=1e-10)
+
+
+@pytest.mark.parametrize("delta", [1e-5, 0.0])
+def test_a_budget_ends_where_it_says(tools, delta):
+    """Neither a Gaussian nor a pure release a millionth above it is let through, and one as much below it is."""
+    budget = Budget(epsilon=1.0, delta=delta)
+    for factor, fits in ((1 - 1e-6, True), (1 + 1e-6, False)):
+        curve = GaussianCurve(m_of(factor, delta)) if delta else PureCurve(factor)
+        assert budget.allows(curve) is fits
 
 
 def test_others_are_counted_by_what_they_cost(tools):
