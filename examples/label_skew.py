@@ -39,7 +39,7 @@ def main(n_records: int = 12_000, runs: int = 5, epsilon: float = 1.0) -> dict[t
             scores = []
             for seed in range(runs):
                 model = PrivateLogisticRegression(
-                    epsilon=epsilon, delta=1e-6, row_norm=1.0, classes=(-1, 1), algorithm=method, random_state=seed
+                    epsilon=epsilon, delta=1e-6, row_norm=1.0, classes=(-1, 1), method=method, random_state=seed
                 )
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SimulatedNoiseWarning)

@@ -718,7 +718,7 @@ def misplaced() -> dict[str, Any]:
 
 SETTINGS = (
     *("epsilon", "delta", "alpha", "l1_ratio", "fit_intercept", "feature_bounds", "row_norm", "unit", "view"),
-    *("algorithm", "topology", "max_records_per_person", "max_silos_per_person", "keep", "random_state"),
+    *("method", "topology", "records_per_person", "silos_per_person", "keep", "random_state"),
 )
 OWN_SETTINGS = (
     (PrivateLogisticRegression, "classes"),
@@ -755,7 +755,7 @@ def test_data_given_as_a_setting_of_a_metric_are_not_shown(fitted: dict[str, Any
     assert marks_in(told_by(caught.value)) == []
     usual: dict[str, Any] = {"epsilon": 1.0, "largest": 9.0}
     for setting in (
-        *("epsilon", "largest", "delta", "groups", "max_records_per_person", "max_silos_per_person"),
+        *("epsilon", "largest", "delta", "groups", "records_per_person", "silos_per_person"),
         *("ledger", "random_state", "scores_rows_alone"),
     ):
         heard = heard_from(lambda o={**usual, setting: value}: private_absolute_error(model, frame(), Y, **o))
@@ -895,10 +895,10 @@ def test_noise_that_no_solver_can_carry_is_refused_before_anything_is_spent(tmp_
     path, groups = tmp_path / "book", [f"silo {i % 2}" for i in range(N)]
     Ledger.create(path, ledger_data(X, Y, groups), Budget(epsilon=9.0, delta=1e-3)).close()
     with pytest.raises(InputError, match="Nothing was spent"):
-        build(PrivateLogisticRegression, ledger=path, epsilon=1e-11, algorithm=method).fit(X, Y, groups=groups)
+        build(PrivateLogisticRegression, ledger=path, epsilon=1e-11, method=method).fit(X, Y, groups=groups)
     with Ledger.open(path) as book:
         assert book.statement().releases == 0
-    model = build(PrivateLogisticRegression, ledger=path, epsilon=1e-4, algorithm=method).fit(X, Y, groups=groups)
+    model = build(PrivateLogisticRegression, ledger=path, epsilon=1e-4, method=method).fit(X, Y, groups=groups)
     assert np.all(np.isfinite(model.coef_))
 
 

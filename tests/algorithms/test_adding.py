@@ -85,7 +85,7 @@ def test_three_files_add_a_method_everywhere(package):
     X = rng.uniform(-1, 1, (300, 2))
     y = X[:, 0] > 0
     estimator = PrivateLogisticRegression(
-        epsilon=4.0, delta=1e-5, algorithm="dp-heavy-ball", feature_bounds=(-1, 1), classes=[False, True]
+        epsilon=4.0, delta=1e-5, method="dp-heavy-ball", feature_bounds=(-1, 1), classes=[False, True]
     )
     assert estimator.fit(X, y).score(X, y) > 0.7
 
@@ -124,7 +124,7 @@ def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
     (package / SOURCE).write_text(source.replace(drawn, f"{drawn} if {kept} else whole_gradients(agents, x)"))
     X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
     model = PrivateLogisticRegression(
-        epsilon=4.0, delta=1e-5, algorithm="dp-heavy-ball", feature_bounds=(-1, 1), classes=[False, True]
+        epsilon=4.0, delta=1e-5, method="dp-heavy-ball", feature_bounds=(-1, 1), classes=[False, True]
     )
     with pytest.raises(InputError, match="promised 1 noisy value"):
         model.fit(X, X[:, 0] > 0)

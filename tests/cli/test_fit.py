@@ -175,7 +175,7 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
     [
         ("--epsilon 0", "epsilon must be greater than 0"),
         ("none.csv --epsilon -1", "--epsilon must be greater than 0"),  # before a table is read
-        ("none.csv --method magic", "algorithm must be 'auto' or one of"),
+        ("none.csv --method magic", "method must be 'auto' or one of"),
         ("--delta 1", "delta must lie strictly between"),
         ("--target age", "--target is 'age', but"),
         ("--out model.pkl", "ends in .json or .npz"),
@@ -187,7 +187,7 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--loss huber", "Use logistic or svm"),
         ("--ledger new.ledger --budget 0.5", "--budget 0.5 is less than this run's --epsilon"),
         ("--method fp-walk", "cannot be planned"),
-        ("--method magic", "algorithm must be 'auto' or one of"),
+        ("--method magic", "method must be 'auto' or one of"),
         ("--alpha -1", "alpha must be 0 or greater"),
         ("--silos-per-person 3", "silos_per_person must be at most the 2 silos"),
         ("--split-by town", "takes one file"),

@@ -86,8 +86,8 @@ def test_a_profile_that_was_dearer_than_half_a_budget_is_not_used_again(data, bo
 def test_whatever_the_noise_of_a_method_its_figure_stays_within_epsilon(data, book, method, share):
     """Pure epsilons and Gaussian noise do not add up in squares."""
     X, y, groups = data
-    build(book, algorithm="p-admm", profile_share=share).fit(X, y, groups)
-    model = build(book, algorithm=method, alpha=0.01).fit(X, y, groups)
+    build(book, method="p-admm", profile_share=share).fit(X, y, groups)
+    model = build(book, method=method, alpha=0.01).fit(X, y, groups)
     assert min(rounds_of(model)) == 1
     assert model.profile_ is not None
     assert model.privacy_.certified <= 1.0
@@ -147,7 +147,7 @@ def test_only_the_same_columns_and_protection_use_it(data, book, change):
         "bounds": (X, {"feature_bounds": (-1.0, 2.0)}),
         "columns": (X[:, 1:], {}),
         "order": (X[:, ::-1], {}),
-        "people": (X, {"max_records_per_person": 2}),
+        "people": (X, {"records_per_person": 2}),
         "target": (X, {"epsilon": 0.5}),
     }[change]
     model = build(book, **options).fit(table, y, groups)
@@ -273,9 +273,9 @@ def test_users_and_one_silo_split_otherwise(data, tmp_path):
     ("people", "is_used"),
     [
         ({}, True),
-        ({"max_silos_per_person": 2}, False),
-        ({"max_records_per_person": 2}, False),
-        ({"max_silos_per_person": 2, "view": "public", "algorithm": "fp-coordinator"}, True),
+        ({"silos_per_person": 2}, False),
+        ({"records_per_person": 2}, False),
+        ({"silos_per_person": 2, "view": "public", "method": "fp-coordinator"}, True),
     ],
 )
 def test_where_records_of_a_person_may_have_been_together_a_profile_of_another_split_is_not_used(
@@ -295,9 +295,9 @@ def test_the_weaker_view_is_stated_where_methods_differ(data, tmp_path):
     X, y, groups = data
     path, public = tmp_path / "public.ledger", Protection(view=View.PUBLIC)
     Ledger.create(path, ledger_data(*data), Budget(epsilon=9.0, delta=DELTA), protection=public).close()
-    pooled = build(path, algorithm="fp-coordinator").fit(X, y, groups)
+    pooled = build(path, method="fp-coordinator").fit(X, y, groups)
     assert {release.agent for release in pooled.plan_.profile_plan()} == {-1}
-    peers = build(path, algorithm="p-admm").fit(X, y, groups)
+    peers = build(path, method="p-admm").fit(X, y, groups)
     assert peers.profile_ == pooled.profile_
     assert peers.privacy_.view is View.PUBLIC
 

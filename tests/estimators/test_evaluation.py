@@ -140,9 +140,9 @@ def test_no_count_is_told_as_it_is(model):
 def test_people_with_several_records_or_silos_get_more_noise(model):
     rows = table(300)
     plain = private_evaluation(model, rows, rows["sick"], 1.0, delta=1e-6)
-    several = private_evaluation(model, rows, rows["sick"], 1.0, delta=1e-6, max_records_per_person=3)
+    several = private_evaluation(model, rows, rows["sick"], 1.0, delta=1e-6, records_per_person=3)
     silos = private_evaluation(
-        model, rows, rows["sick"], 1.0, delta=1e-6, groups=np.arange(300) % 3, max_silos_per_person=2
+        model, rows, rows["sick"], 1.0, delta=1e-6, groups=np.arange(300) % 3, silos_per_person=2
     )
     assert several.noise_std == pytest.approx(3 * plain.noise_std, rel=1e-4)
     assert silos.noise_std == pytest.approx(2 * plain.noise_std, rel=1e-4)

@@ -34,10 +34,10 @@ BAD = {
     "row_norm": (0, -1, np.nan, np.inf, "1", [1.0]),
     "unit": ("person", "", 3, "function", ["record"]),
     "view": ("nobody", 0),
-    "algorithm": ("magic", None, 5, "admm", ["auto"]),
+    "method": ("magic", None, 5, "admm", ["auto"]),
     "topology": ("mesh", 7, "ring", [(0, 1)]),  # a ring needs silos
-    "max_records_per_person": (0, -1, 1.5, "1", np.nan),
-    "max_silos_per_person": (0, 2, 1.5, "1"),  # two silos, but there is one
+    "records_per_person": (0, -1, 1.5, "1", np.nan),
+    "silos_per_person": (0, 2, 1.5, "1"),  # two silos, but there is one
     "keep": (0, -1, 1.5, "2", [1], 2),  # the last needs persons
     "ledger": (5, object(), ["a"]),
     "random_state": (-1, 1.5, "seed", True, np.random.default_rng(0)),

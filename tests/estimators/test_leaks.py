@@ -313,12 +313,12 @@ def test_a_release_without_a_ledger_is_announced_once(table, tmp_path):
 
 
 @pytest.mark.parametrize("has_groups", [False, True])
-@pytest.mark.parametrize("people", [{}, {"max_records_per_person": 2, "view": "public"}])
+@pytest.mark.parametrize("people", [{}, {"records_per_person": 2, "view": "public"}])
 def test_the_recipe_for_a_ledger_runs(table, tmp_path, monkeypatch, people, has_groups):
     """The lines of the warning are run as they stand; the ledger they make takes the same fit, twice."""
     X, y, _, silos = table
     groups = silos if has_groups else None
-    people = people | ({"max_silos_per_person": 2} if people and has_groups else {})
+    people = people | ({"silos_per_person": 2} if people and has_groups else {})
     options = {"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1, 1), "classes": (0, 1), **people}
     (said,) = heard(NoLedgerWarning, lambda: PrivateLogisticRegression(**options).fit(X, y, groups=groups))
     recipe = "\n".join(line.strip() for line in said.splitlines() if line.startswith("    "))

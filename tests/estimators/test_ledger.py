@@ -142,7 +142,7 @@ def test_worker_processes_share_one_ledger(table, tmp_path):
             delta=1e-5,
             feature_bounds=(-1, 1),
             classes=(0, 1),
-            algorithm="output-perturbation",
+            method="output-perturbation",
             ledger=book,
         )
 
@@ -248,7 +248,7 @@ def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
     fits, outcomes = np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]]), []
     for names in fits:
         model = PrivateLogisticRegression(
-            epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=path, algorithm="fp-federated"
+            epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=path, method="fp-federated"
         )
         try:
             model.fit(X, y, groups=names[users])
@@ -269,10 +269,10 @@ def test_a_ledger_remembers_what_it_assumes(make, table, tmp_path):
         said = model.privacy_
         assert (said.records_per_person, said.silos_per_person) == (2, 3)
         assert book.statement().spent_epsilon == pytest.approx(1.0, rel=1e-6)  # for a person in three silos
-        for less in ({"max_silos_per_person": 2}, {"max_records_per_person": 1}, {"view": "public"}):
+        for less in ({"silos_per_person": 2}, {"records_per_person": 1}, {"view": "public"}):
             with pytest.raises(InputError, match="does not cover"):
                 build(ledger=book, **less).fit(X, y, groups=groups)
-        build(ledger=book, max_records_per_person=3, view="eavesdropper").fit(X, y, groups=groups)
+        build(ledger=book, records_per_person=3, view="eavesdropper").fit(X, y, groups=groups)
         m = [float(m_of(1.0, 1e-5))] * 2
         both = float(epsilon_of_delta(np.sqrt(np.sum(np.square(m))), 1e-5))
         assert book.statement().spent_epsilon == pytest.approx(both, rel=1e-4)
@@ -291,7 +291,7 @@ def test_a_metric_takes_people_from_the_ledger(table, tmp_path):
         assert score.standard_error == pytest.approx(2 * np.sqrt(2) / 300, rel=1e-4)  # Laplace, two records move it
         before = book.statement().spent_epsilon
         with pytest.raises(InputError, match="does not cover"):
-            private_accuracy(model, X, y, 1.0, groups=groups, ledger=book, max_silos_per_person=1)
+            private_accuracy(model, X, y, 1.0, groups=groups, ledger=book, silos_per_person=1)
         assert book.statement().spent_epsilon == before
 
 

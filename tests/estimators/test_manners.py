@@ -41,7 +41,7 @@ def test_importing_the_package_stays_light():
 
 def test_a_fit_states_its_privacy(make):
     build, X, y = make
-    model = build(max_records_per_person=2).fit(X, y)
+    model = build(records_per_person=2).fit(X, y)
     said = model.privacy_
     assert 0.99 < said.certified <= 1.0 + 1e-9
     assert (said.delta, said.records_per_person, said.silos_per_person, said.problems) == (1e-5, 2, 1, 1)
@@ -157,7 +157,7 @@ def test_groups_are_routed(make, table):
 def test_silos_and_their_messages_are_in_the_history(make, table):
     build, X, y = make
     names = np.array(["a", "b", "c", "d"])[table[3]]
-    model = build(epsilon=20.0, max_silos_per_person=2).fit(X, y, groups=names)
+    model = build(epsilon=20.0, silos_per_person=2).fit(X, y, groups=names)
     assert model.privacy_.silos_per_person == 2
     assert model.privacy_.certified <= 20.0 * (1 + 1e-9)
     assert len(model.history_[0]) >= 1
@@ -263,13 +263,13 @@ def test_a_subclass_may_have_parameters_of_its_own():
             self.more = more
 
     model = Mine(epsilon=2.0)
-    assert (model.epsilon, model.more, model.algorithm) == (2.0, 3, "auto")
+    assert (model.epsilon, model.more, model.method) == (2.0, 3, "auto")
     assert set(model.get_params()) == {"epsilon", "delta", "more"}
 
 
 def test_no_paper_speaks_where_its_noise_was_not_asked_for(table):
     X, y, _, groups = table
-    public = {"epsilon": 2.0, "delta": 1e-5, "feature_bounds": (-1, 1), "algorithm": "r-admm"}
+    public = {"epsilon": 2.0, "delta": 1e-5, "feature_bounds": (-1, 1), "method": "r-admm"}
     said = PrivateLogisticRegression(**public).fit(X, y, groups=groups).privacy_
     assert "claimed" not in str(said).lower()
     assert "claimed" not in said.as_json()
@@ -285,8 +285,8 @@ def test_a_user_is_more_than_one_record(table):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithm": "fp-walk"}, "'fp-walk' cannot be planned"),
-        ({"algorithm": "output-perturbation", "alpha": 0.0}, "needs a ridge, a weight alpha above 0"),
+        ({"method": "fp-walk"}, "'fp-walk' cannot be planned"),
+        ({"method": "output-perturbation", "alpha": 0.0}, "needs a ridge, a weight alpha above 0"),
     ],
 )
 def test_methods_that_cannot_serve_say_why(table, options, message):

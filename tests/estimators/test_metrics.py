@@ -54,7 +54,7 @@ def test_secure_accuracy_is_a_private_release(records):
 
 def test_gaussian_form_spends_epsilon_at_delta(records):
     X, y = records
-    score = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6, max_records_per_person=3)
+    score = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6, records_per_person=3)
     assert 0.7 * (1 - 1e-5) <= score.privacy.certified <= 0.7
     assert score.privacy.records_per_person == 3
     alone = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6)
@@ -64,7 +64,7 @@ def test_gaussian_form_spends_epsilon_at_delta(records):
 def test_one_noise_hides_all_silos_of_a_person(records):
     X, y = records
     alone, twice = (
-        private_accuracy(Threshold(), X, y, epsilon=0.7, groups=np.arange(len(y)) % 3, max_silos_per_person=silos)
+        private_accuracy(Threshold(), X, y, epsilon=0.7, groups=np.arange(len(y)) % 3, silos_per_person=silos)
         for silos in (1, 2)
     )
     assert (alone.privacy.silos_per_person, twice.privacy.silos_per_person) == (1, 2)
@@ -130,7 +130,7 @@ def test_simulated_figures_warn_and_are_not_recorded(records, tmp_path):
         ({"epsilon": 0}, "epsilon"),
         ({"epsilon": np.nan}, "epsilon"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta"),
-        ({"epsilon": 1.0, "max_records_per_person": 0}, "max_records_per_person"),
+        ({"epsilon": 1.0, "records_per_person": 0}, "records_per_person"),
         ({"epsilon": 1.0, "ledger": 5}, "ledger"),
         ({"epsilon": 1.0, "random_state": "x"}, "random_state"),
     ],

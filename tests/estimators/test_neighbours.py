@@ -172,7 +172,7 @@ def test_bad_parameters_are_refused_before_the_data_are_read(asked, words):
     [
         ({"view": "eavesdropper"}, "'aggregate' or 'public'"),
         ({"view": "public", "unit": "user"}, "not for users"),
-        ({"view": "public", "algorithm": "fp-coordinator"}, "not certified for add-or-remove"),
+        ({"view": "public", "method": "fp-coordinator"}, "not certified for add-or-remove"),
         ({"view": "public", "topology": "complete"}, "graph"),
         ({"view": "public", "nominal_records": 1}, "at least the 2 silos"),
     ],

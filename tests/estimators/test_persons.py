@@ -133,10 +133,10 @@ class TestRefusals:
         [
             ({"unit": "record"}, "Say one"),
             ({"unit": "user"}, "Say one"),
-            ({"max_records_per_person": 3}, "records_per_person"),
+            ({"records_per_person": 3}, "records_per_person"),
             ({"keep": 0}, "keep"),
             ({"keep": "2"}, "keep"),
-            ({"algorithm": "r-admm"}, "not certified for the unit person"),
+            ({"method": "r-admm"}, "not certified for the unit person"),
         ],
     )
     def test_of_what_does_not_go_with_persons(self, options, words):
@@ -156,8 +156,8 @@ class TestRefusals:
     def test_of_a_person_in_two_silos(self):
         X, y, whose = visits(np.full(PERSONS, 2))
         halves = np.arange(len(X)) % 2
-        with pytest.raises(InputError, match="max_silos_per_person="):
+        with pytest.raises(InputError, match="silos_per_person="):
             build().fit(X, y, groups=halves, persons=whose)
-        counted = build(max_silos_per_person=2).fit(X, y, groups=halves, persons=whose)
+        counted = build(silos_per_person=2).fit(X, y, groups=halves, persons=whose)
         assert counted.privacy_.protected == Protection(unit=Unit.PERSON, silos_per_person=2)
         assert sum(counted.plan_.task.sizes) > PERSONS  # whoever is in both counts in both

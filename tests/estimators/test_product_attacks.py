@@ -143,7 +143,7 @@ def test_a_private_figure_hides_people_with_several_records():
     other[:records] = 1 - other[:records]
 
     def figures(y):
-        ask = {"max_records_per_person": records, "scores_rows_alone": True}
+        ask = {"records_per_person": records, "scores_rows_alone": True}
         return [private_accuracy(Half(), X, y, 2.0, **ask).value for _ in range(runs)]
 
     found = clopper_pearson_bound(figures(labels), figures(other), confidence=1 - 1e-6)

@@ -107,7 +107,7 @@ def private_score(
         groups=groups,
         view=words.protection.view.value,
         colluders=words.protection.colluders,
-        max_records_per_person=words.protection.records_per_person,
-        max_silos_per_person=words.protection.silos_per_person,
+        records_per_person=words.protection.records_per_person,
+        silos_per_person=words.protection.silos_per_person,
         ledger=ledger,
     )

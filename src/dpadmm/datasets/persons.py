@@ -54,7 +54,7 @@ class Persons:
         if self.most_silos > silos_per_person:
             raise InputError(
                 f"A person has rows in {self.most_silos} silos, but {silos_per_person} silo(s) per person are counted. "
-                f"Say --silos-per-person {self.most_silos} (max_silos_per_person= in Python), so that what the silos "
+                f"Say --silos-per-person {self.most_silos} (silos_per_person= in Python), so that what the silos "
                 "release about them is added up; if equal identifiers in different silos are different people, make "
                 "them differ. Nothing was spent."
             )

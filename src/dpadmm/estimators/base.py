@@ -77,10 +77,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     profile_share: float | None
     unit: str | None
     view: str | None
-    algorithm: str
+    method: str
     topology: Any
-    max_records_per_person: int | None
-    max_silos_per_person: int | None
+    records_per_person: int | None
+    silos_per_person: int | None
     keep: int | None
     colluders: int | None
     neighbours: str | None

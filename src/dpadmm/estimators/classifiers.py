@@ -111,8 +111,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         hide nothing.
     colluders: with view="aggregate", how many silos may look together with the coordinator; a silo that looks by itself
         is one. At least two others are needed. None: the ledger's, else 1. The statement says what more would see.
-    algorithm: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
-    max_records_per_person, max_silos_per_person: assumed maxima; they enter noise and statement. None: the ledger's,
+    method: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
+    records_per_person, silos_per_person: assumed maxima; they enter noise and statement. None: the ledger's,
         else 1.
     keep: with persons= given to fit, how many rows of a person are used in a silo, the first ones; None uses all. A
         person's rows count one together, so that it changes no guarantee.
@@ -177,10 +177,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         profile_share: float | None = None,
         unit: str | None = None,
         view: str | None = None,
-        algorithm: str = "auto",
+        method: str = "auto",
         topology: Any = None,
-        max_records_per_person: int | None = None,
-        max_silos_per_person: int | None = None,
+        records_per_person: int | None = None,
+        silos_per_person: int | None = None,
         keep: int | None = None,
         colluders: int | None = None,
         neighbours: str | None = None,
@@ -235,10 +235,10 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         profile_share: float | None = None,
         unit: str | None = None,
         view: str | None = None,
-        algorithm: str = "auto",
+        method: str = "auto",
         topology: Any = None,
-        max_records_per_person: int | None = None,
-        max_silos_per_person: int | None = None,
+        records_per_person: int | None = None,
+        silos_per_person: int | None = None,
         keep: int | None = None,
         colluders: int | None = None,
         neighbours: str | None = None,

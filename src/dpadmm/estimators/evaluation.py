@@ -131,8 +131,8 @@ def private_evaluation(
     persons: Any = None,
     view: str = "eavesdropper",
     colluders: int | None = None,
-    max_records_per_person: int | None = None,
-    max_silos_per_person: int | None = None,
+    records_per_person: int | None = None,
+    silos_per_person: int | None = None,
     ledger: Any = None,
     random_state: Any = None,
 ) -> PrivateEvaluation:
@@ -160,7 +160,7 @@ def private_evaluation(
         raise InputError(
             f"private_evaluation takes a classifier of this package or its ReleasedModel, got {type(model).__name__}."
         )
-    people = (view, max_records_per_person, max_silos_per_person, colluders)
+    people = (view, records_per_person, silos_per_person, colluders)
     unit = Unit.RECORD if persons is None else Unit.PERSON
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False, unit=unit)
     rows, labels = _scored(model, X, y, by), labels_of(model, X, y)

@@ -49,8 +49,8 @@ def private_accuracy(
     groups: Any = None,
     view: str = "eavesdropper",
     colluders: int | None = None,
-    max_records_per_person: int | None = None,
-    max_silos_per_person: int | None = None,
+    records_per_person: int | None = None,
+    silos_per_person: int | None = None,
     ledger: Any = None,
     random_state: Any = None,
     scores_rows_alone: bool = False,
@@ -67,7 +67,7 @@ def private_accuracy(
         scores_rows_alone=True. A `ReleasedModel` refuses empty and unlisted cells; an estimator does what it was told.
     X, y: the records. epsilon > 0; delta None or in (0, 1).
     ledger: path of the ledger of these records, or an open one; groups: the silo of each record, as the ledger knows
-        them. max_records_per_person, max_silos_per_person: None takes the ledger's, else 1.
+        them. records_per_person, silos_per_person: None takes the ledger's, else 1.
     view: "eavesdropper": whoever has all records puts one noise on the sum. "aggregate": every silo of `groups` adds
         its share of one noise to its own part, and the parts are summed under masks (C12); it needs delta.
     colluders: for "aggregate", how many silos may look together with the coordinator; None takes the ledger's, else 1.
@@ -85,7 +85,7 @@ def private_accuracy(
     (True, True, 0.0)
     """
     labels = labels_of(model, X, y)
-    people = (view, max_records_per_person, max_silos_per_person, colluders)
+    people = (view, records_per_person, silos_per_person, colluders)
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
     found, wanted = _compared(model, X, labels)
     hits = found == wanted
@@ -103,8 +103,8 @@ def private_absolute_error(
     groups: Any = None,
     view: str = "eavesdropper",
     colluders: int | None = None,
-    max_records_per_person: int | None = None,
-    max_silos_per_person: int | None = None,
+    records_per_person: int | None = None,
+    silos_per_person: int | None = None,
     ledger: Any = None,
     random_state: Any = None,
     scores_rows_alone: bool = False,
@@ -116,7 +116,7 @@ def private_absolute_error(
     """
     top = checks.positive("largest", largest)
     target = labels_of(model, X, y)
-    people = (view, max_records_per_person, max_silos_per_person, colluders)
+    people = (view, records_per_person, silos_per_person, colluders)
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
     found, wanted = _compared(model, X, target)
     with own_words(model):

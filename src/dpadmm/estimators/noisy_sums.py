@@ -127,7 +127,7 @@ def check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> Non
         raise InputError(
             "The model protects every person with all their rows, but this figure would hide records. Say whose each "
             "row is, --person COLUMN (persons= of private_evaluation), or how many records a person has at most in the "
-            "data to be measured, 1 if nobody has more: --records-per-person K (max_records_per_person= in Python). "
+            "data to be measured, 1 if nobody has more: --records-per-person K (records_per_person= in Python). "
             "Nothing was spent."
         )
 

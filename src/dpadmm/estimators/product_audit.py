@@ -52,18 +52,18 @@ TITLE = "likelihood ratio of coef_ and history_"
 
 @dataclass(frozen=True)
 class Product:
-    """An estimator on data of so many silos. name: as shown. algorithm: its parameter."""
+    """An estimator on data of so many silos. name: as shown. method: its parameter."""
 
     name: str
     silos: int
-    algorithm: str
+    method: str
 
     def estimator(self, target: Target) -> PrivateLinearRegression:
         """Return a fresh one, with secure noise."""
         return PrivateLinearRegression(
             epsilon=target.epsilon,
             delta=target.delta,
-            algorithm=self.algorithm,
+            method=self.method,
             feature_bounds=(-1, 1),
             row_norm=1.0,
             target_bounds=(-1, 1),

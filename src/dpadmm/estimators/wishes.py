@@ -99,8 +99,8 @@ class Wishes:
             usual,
             unit_of(parameters["unit"], has_persons=has_persons),
             parameters["view"],
-            parameters["max_records_per_person"],
-            parameters["max_silos_per_person"],
+            parameters["records_per_person"],
+            parameters["silos_per_person"],
             parameters["colluders"],
             parameters["neighbours"],
         )
@@ -113,7 +113,7 @@ class Wishes:
                 checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
             ),
             protection=protection,
-            method=method_name(parameters["algorithm"]),
+            method=method_name(parameters["method"]),
             topology=parameters["topology"],
             penalty=penalty_of(parameters["alpha"], parameters["l1_ratio"]),
             seed=seed_of(parameters["random_state"]),
@@ -209,9 +209,9 @@ def protection_from(
         view=seen_by,
         colluders=counted if colluders is None else checks.count("colluders", colluders, least=0),
         records_per_person=(
-            usual.records_per_person if records is None else checks.count("max_records_per_person", records)
+            usual.records_per_person if records is None else checks.count("records_per_person", records)
         ),
-        silos_per_person=usual.silos_per_person if silos is None else checks.count("max_silos_per_person", silos),
+        silos_per_person=usual.silos_per_person if silos is None else checks.count("silos_per_person", silos),
     )
 
 
@@ -236,20 +236,20 @@ def check_ledger(ledger: Any) -> None:
         )
 
 
-def method_name(algorithm: Any) -> str | None:
+def method_name(method: Any) -> str | None:
     """Return the registry's name of the method, None where the planner chooses."""
-    if isinstance(algorithm, str) and algorithm == _AUTO:
+    if isinstance(method, str) and method == _AUTO:
         return None
     known = plannable()
-    if isinstance(algorithm, str) and algorithm in by_name() and algorithm not in known:
+    if isinstance(method, str) and method in by_name() and method not in known:
         raise InputError(
-            f"algorithm {algorithm!r} cannot be planned: it adds no noise, or needs settings no public fact decides. "
+            f"method {method!r} cannot be planned: it adds no noise, or needs settings no public fact decides. "
             f"Run it from Python with run_private, or choose 'auto' or one of {', '.join(known)}."
         )
-    if not isinstance(algorithm, str) or algorithm not in known:
-        meant = nearest(algorithm, known)
-        raise InputError(f"algorithm must be 'auto' or one of {', '.join(known)}, got {shown(algorithm)}.{meant}")
-    return algorithm
+    if not isinstance(method, str) or method not in known:
+        meant = nearest(method, known)
+        raise InputError(f"method must be 'auto' or one of {', '.join(known)}, got {shown(method)}.{meant}")
+    return method
 
 
 def network_of(topology: Any, n_silos: int) -> Network | None:

@@ -127,7 +127,7 @@ def plan(
     assert made is not None
     raise InputError(
         f"{made.method} cannot share epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
-        f"{problems} problem(s) and a profile. Choose another algorithm, profile 'off', or a larger delta."
+        f"{problems} problem(s) and a profile. Choose another method, profile 'off', or a larger delta."
     )
 
 

@@ -119,7 +119,7 @@ class Protection:
         if self.unit is Unit.PERSON and self.records_per_person != 1:
             raise InputError(
                 f"A person is protected with all their rows, however many they are; got {self.records_per_person} "
-                "records per person as well. Leave --records-per-person (max_records_per_person= in Python) out."
+                "records per person as well. Leave --records-per-person (records_per_person= in Python) out."
             )
         if self.colluders is None:
             object.__setattr__(self, "colluders", 1 if self.view is View.AGGREGATE else 0)
