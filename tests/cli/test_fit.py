@@ -69,9 +69,7 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert "above the majority class there" in said
     assert whom in html.unescape(page.read_text())
     assert "<dd>a study</dd>" in page.read_text()
-    assert (
-        page.read_text().count("of what can be learned without noise</title>") == 5
-    )  # 0.1 to 10
+    assert page.read_text().count("of what can be learned without noise</title>") == 5  # 0.1 to 10
     assert ReleasedModel.load(place).custody is Custody.ONE_PLACE
     facts = cli.ask("report", str(place))
     assert facts["custody"] == "simulated in one place"
