@@ -56,7 +56,7 @@ def test_a_model_is_certified_recorded_and_saved(trained, study):
 def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     """Who is protected counts all records of a person, and one process is not several silos."""
     place, page = tmp_path / "m.json", tmp_path / "m.html"
-    words = ("--records-per-person", "40", "--silos-per-person", "2", "--anyway")
+    words = ("--records-per-person", "40", "--silos-per-person", "2", "--anyway", "--purpose", "a study")
     done = cli.run("fit", *study.words, *words, "--out", str(place), "--report", str(page))
     assert done.exit_code == 0, done.output
     said = " ".join(done.stdout.split())
@@ -68,6 +68,8 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert "no ledger: nothing remembers what these data have spent" in said
     assert "above the majority class there" in said
     assert whom in html.unescape(page.read_text())
+    assert "<dd>a study</dd>" in page.read_text()
+    assert page.read_text().count("of what can be learned without noise</title>") == 5  # 0.1 to 10
     assert ReleasedModel.load(place).custody is Custody.ONE_PLACE
     facts = cli.ask("report", str(place))
     assert facts["custody"] == "simulated in one place"
@@ -106,7 +108,7 @@ def test_nothing_computed_from_records_is_kept_beside_the_release(trained):
     """Public rounds follow from noisy messages; no loss, residual or accuracy of the training is in the file."""
     model = ReleasedModel.load(trained.model)
     assert {curve.name for curve in model.noise + model.history} <= {
-        *("message", "noise", "protected change", "movement", "disagreement"),
+        *("message", "noise", "protected change", "average so far", "one round"),
     }
     assert model.measurements == ()
 
@@ -181,6 +183,7 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--out model.pkl", "ends in .json or .npz"),
         ("--out none/model.json", "does not exist"),
         ("--report none/page.html", "does not exist"),
+        ("--contact none", "give --report FILE too"),
         ("--ledger new.ledger", "--budget EPSILON"),
         ("--budget 2", "--ledger FILE"),
         ("--ledger none/new.ledger --budget 2", "does not exist"),

@@ -4,6 +4,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from dpadmm.reporting.planner_page import Axes
+
 WORDS = ("plan", "--sizes", "300,200", "--dimension", "4", "--epsilon", "1", "--delta", "1e-5")
 
 
@@ -43,6 +45,25 @@ def test_the_curve_is_whole_on_a_narrow_terminal(cli, monkeypatch):
     assert all(len(bar) == 10 and not bar.strip("█·") for bar in bars)
 
 
+def test_the_page_is_written_whole_or_not_at_all(cli, tmp_path, monkeypatch):
+    few = Axes(sizes=(300, 200), epsilon=1.0, epsilons=(1.0, 3.0), silos=(2,), records=(250,))
+    monkeypatch.setattr(Axes, "around", lambda task: few)
+    place = tmp_path / "page.html"
+    words = (*WORDS, "--method", "output-perturbation", "--page", str(place))
+    with monkeypatch.context() as broken:
+        broken.setattr("dpadmm.reporting.planner_page.plan", raise_interrupt)
+        assert cli.run(*words).exit_code != 0
+    assert list(tmp_path.iterdir()) == []
+    said = cli.ask(*words)
+    assert (said["page"], said["curve"]) == (str(place), [])
+    assert '"silos": [2]' in place.read_text()
+    assert "is there already" in cli.run(*words).stderr
+
+
+def raise_interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
 def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
     words = (*WORDS, "--method", "output-perturbation", "--prevalence", "0.1")
     said = cli.ask(*words)
@@ -64,6 +85,7 @@ def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
         ("--dimension 0", "dimension must be"),
         ("--epsilon nan", "epsilon must be a finite number"),
         ("--plot curve.gif", "must end in .svg or .png"),
+        ("--page page.pdf", "--page must end in .html"),
         ("--method magic", "must be 'auto' or one of"),
         ("--loss huber", "Use logistic or svm"),
         ("--prevalence 1.5", "--prevalence must"),

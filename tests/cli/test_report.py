@@ -52,3 +52,13 @@ def test_the_ledger_of_other_data_is_refused(cli, trained, tmp_path):
         assert result.exit_code == 2
         assert "This is not the ledger the model was trained with" in result.stderr
     assert cli.ask("report", str(free), "--ledger", str(trained.ledger))["spending"]["budget_epsilon"] == 3.0
+
+
+def test_who_answers_for_it_stands_on_the_page(cli, trained, tmp_path):
+    place = tmp_path / "page.html"
+    words = ("--purpose", "asthma study", "--controller", "<i>Clinic</i>", "--out", str(place))
+    assert cli.run("report", str(trained.model), *words).exit_code == 0
+    page = place.read_text()
+    assert "<dd>asthma study</dd>" in page
+    assert "&lt;i&gt;Clinic&lt;/i&gt;" in page
+    assert '<dt>Contact</dt><dd><span class="unsaid">not stated</span></dd>' in page

@@ -289,3 +289,8 @@ def test_the_public_history_is_made_of_what_was_sent():
     witness.total(Slot("sum"), 1, np.full((2, 1, 1), 3.0))
     assert [one.norms for one in witness.rounds] == [(4.0,), (7.0,)]
     assert [one.movement for one in witness.rounds] == [4.0, 7.0]
+    assert [one.average_movement for one in witness.rounds] == [4.0, 7.0]
+    more = Witness(Shift(), {("message", k): 1.0 for k in (1, 2)})
+    for k, value in ((1, 3.0), (2, 9.0)):
+        more.perturb(Slot("message"), k, np.arange(1), np.full((1, 1, 1), value))
+    assert more.rounds[1].average_movement == 3.0  # from 4 to the mean of 4 and 10

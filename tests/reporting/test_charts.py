@@ -75,9 +75,9 @@ def test_every_silo_and_every_line_is_drawn(number):
     root = network(number, edges=ring)
     assert sum(each.get("class") == "silo" for each in root.iter("circle")) == shown
     star = network(number, has_coordinator=True)
-    assert sum(each.get("class") == "wire" for each in star.iter("line")) == shown
+    assert sum(each.get("class").startswith("wire") for each in star.iter("line")) == shown
     if 2 < number <= MOST_SHOWN:
-        assert sum(each.get("class") == "wire" for each in root.iter("line")) == number
+        assert sum(each.get("class").startswith("wire") for each in root.iter("line")) == number
     if number > MOST_SHOWN:
         assert f"and {number - MOST_SHOWN} more silos" in "".join(root.itertext())
 

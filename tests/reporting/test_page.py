@@ -8,11 +8,14 @@ from html import unescape
 import numpy as np
 import pytest
 
+from dpadmm.planning.forecast import Forecast, ScoreKind
+from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
+from dpadmm.reporting.budgets import best_guess
 from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.measurement import Basis
-from dpadmm.reporting.page import best_guess, report_page
+from dpadmm.reporting.page import report_page
 from dpadmm.reporting.statement import Collusion, merged
 from dpadmm.reporting.views import observers
 
@@ -258,3 +261,41 @@ def test_what_is_said_of_sums_survives_a_file(model, tmp_path):
         assert read.statement == made.statement
     assert "from the coordinator with up to 2 silos, who see sums" in made.statement
     assert "would see epsilon 2.4" in made.statement
+
+
+def test_the_page_says_who_answers_for_it_and_why_or_that_nobody_said_so(model):
+    assert text(report_page(model)).count("not stated") == 3
+    said = {"purpose": "asthma <b>2026</b>", "controller": "  St. Mary's & Sons \n Ltd ", "contact": ""}
+    page = model.report(**said)
+    assert "<dt>Purpose</dt><dd>asthma &lt;b&gt;2026&lt;/b&gt;</dd>" in page
+    assert "Controller St. Mary's & Sons Ltd Contact not stated" in text(page)
+
+
+def test_other_budgets_stand_beside_this_one(model):
+    def point(epsilon, loss):
+        expected = Forecast(
+            score=ScoreKind.ACCURACY, mean=0.7, spread=0.1, low=0.6, high=0.8, non_private=0.9, trivial=0.6,
+            loss=loss, loss_non_private=0.3, loss_trivial=0.7, is_log_loss=True,
+        )  # fmt: skip
+        return UtilityPoint(epsilon, "p-admm", expected, is_hopeless=False)
+
+    said = text(model.report(budgets=(point(0.3, 0.8), point(1.0, 0.5))))
+    assert "0.3 57.4 % 0.700 ± 0.100 0% of what can be learned without noise 0 % P-ADMM" in said
+    assert "1 this model 73.1 % 0.700 ± 0.100 50% of what can be learned without noise 50 % P-ADMM" in said
+    assert "dpadmm plan --page" in text(report_page(model))
+
+
+def test_labels_are_words(model):
+    said = text(report_page(model))
+    assert "Predicts sick: yes, or no" in said
+    assert "Method P-ADMM: Gaussian noise on every broadcast" in said
+
+
+def test_many_silos_and_long_names_are_numbered_and_listed(model):
+    long = tuple(replace(silo, name=f"{silo.name} " + "general hospital" * 3) for silo in model.silos)
+    many = model.silos * 9
+    for silos in (long, many):
+        said = text(report_page(replace(model, silos=silos)))
+        assert "by their numbers in the list" in said
+        assert f"{silos[0].name} 228 {silos[1].name} 171" in said
+    assert "by their numbers" not in text(report_page(model))

@@ -75,6 +75,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     from dpadmm.datasets.breast_cancer import SCHEMA
     from dpadmm.datasets.schema import Screening
     from dpadmm.datasets.tables import read_silos
+    from dpadmm.reporting.budgets import budgets_around
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -108,7 +109,13 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     model = replace(model, measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),))
     model.save(place)
     page = folder / "report.html"
-    model.report(page, name=place.name)
+    task = words.task(prepared.rows.sizes, SCHEMA)
+    model.report(
+        page,
+        name=place.name,
+        purpose="to show what one private model over four hospitals costs and is worth, on published records",
+        budgets=budgets_around(task),
+    )
     if not is_json:
         _tell(model, page)
     return model, page

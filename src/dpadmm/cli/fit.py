@@ -1,6 +1,7 @@
 """`dpadmm fit`: a certified private model from the tables of one or several silos."""
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +21,10 @@ from dpadmm.cli.terminal import (
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.cli.training import Training
+    from dpadmm.cli.training import Prepared, Training
     from dpadmm.datasets.table_format import TableFormat
+    from dpadmm.planning.task import Task
+    from dpadmm.reporting.facts import Accountability
     from dpadmm.reporting.model import ReleasedModel
 
 _OUTPUT, _PRIVACY = "Output", "Privacy"
@@ -45,6 +48,9 @@ def fit(
         Path | None, typer.Option(help="Also write the HTML report here.", rich_help_panel=_OUTPUT)
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.", rich_help_panel=_OUTPUT)] = None,
+    purpose: options.Purpose = "",
+    controller: options.Controller = "",
+    contact: options.Contact = "",
     ledger: Annotated[
         Path | None,
         typer.Option(help="Record what is spent here, and stop at the data's budget.", rich_help_panel=_PRIVACY),
@@ -92,8 +98,12 @@ def fit(
         from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.planning.task import ProfileRule
         from dpadmm.privacy.protection import Unit
+        from dpadmm.reporting.facts import Accountability
         from dpadmm.reporting.files import check_apart, check_writable
 
+        about = Accountability(purpose=purpose, controller=controller, contact=contact)
+        if report is None and about != Accountability():
+            raise InputError("--purpose, --controller and --contact are shown in the report: give --report FILE too.")
         check_apart({"--out": out, "--report": report}, [*files, schema], ledger)
         words = TaskWords(
             epsilon=epsilon,
@@ -137,7 +147,7 @@ def fit(
             has_progress=not json,
             persons=None if person is None else persons_of(tables, person, keep),
         )
-        _run(training, report, is_json=json)
+        _run(training, report, about, is_json=json)
 
 
 def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
@@ -155,18 +165,21 @@ def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
     return schema
 
 
-def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
+def _run(training: "Training", report: Path | None, about: "Accountability", *, is_json: bool) -> None:
     from rich.console import Console
+
+    from dpadmm.reporting.budgets import budgets_around
 
     prepared = training.check()
     print_notes(prepared.notes)
     with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
         plan = training.plan(prepared)
+        budgets = () if report is None else budgets_around(_task(training, prepared), training.words.method_name())
     if not is_json:
         print_line(plan.describe())
     model, place = training.carry_out(prepared, plan)
     if report is not None:
-        model.report(report, name=place.name)
+        model.report(report, name=place.name, budgets=budgets, **asdict(about))
     if is_json:
         print_json({"command": "fit", "model": str(place), "report": report and str(report)} | model_json(model))
     else:
@@ -175,6 +188,10 @@ def _run(training: "Training", report: Path | None, *, is_json: bool) -> None:
         say_elsewhere(training.out, place)
     if not model.guarantee.is_release and not is_json:
         print_warning("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")
+
+
+def _task(training: "Training", prepared: "Prepared") -> "Task":
+    return training.words.task(prepared.rows.sizes, training.schema)
 
 
 def model_json(model: "ReleasedModel") -> dict[str, Any]:

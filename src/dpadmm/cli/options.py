@@ -99,6 +99,10 @@ SplitBy = Annotated[
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model of `dpadmm fit`, of `dpadmm federate` or of an estimator.")
 ]
+_ABOUT = "For the report's reader"
+Purpose = Annotated[str, typer.Option(help="Why the data are processed.", rich_help_panel=_ABOUT)]
+Controller = Annotated[str, typer.Option(help="Who answers for the processing.", rich_help_panel=_ABOUT)]
+Contact = Annotated[str, typer.Option(help="Whom to ask, such as a data-protection officer.", rich_help_panel=_ABOUT)]
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", help="Public bounds and categories; draft one with `dpadmm schema init`."),

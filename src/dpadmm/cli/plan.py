@@ -1,7 +1,7 @@
 """`dpadmm plan`: what would be run and what to expect, from public facts, before any data are touched."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -62,7 +62,11 @@ def plan(
         bool, typer.Option("--curve/--no-curve", help="Expected utility against epsilon (takes a little longer).")
     ] = True,
     plot: Annotated[Path | None, typer.Option(help="Write that plot here, .svg or .png.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the plot.")] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write a page here, .html, with sliders over budgets, silos and records (up to a minute)."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace plot and page.")] = False,
     json: options.Json = False,
 ) -> None:
     """Plan a run: method, rounds, noise per message, expected utility, and when a target is hopeless.
@@ -93,7 +97,9 @@ def plan(
             nominal_records=nominal_records,
         )
         if plot is not None:
-            _check_plot(plot, force)
+            _check_place("--plot", plot, (".svg", ".png"), force)
+        if page is not None:
+            _check_place("--page", page, (".html",), force)
         if schema is not None and split_by is not None:
             from dpadmm.datasets.schema import Schema
 
@@ -114,18 +120,26 @@ def plan(
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
             counts = _counted(tables, person, words)
-        task = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
-            task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
-        _show(task, words, plot, has_curve=curve or plot is not None, is_json=json)
+            checks.open_unit("--prevalence", prevalence)
+
+        def task_of(sizes: tuple[int, ...]) -> "Task":
+            task = _task(words, sizes, dimension, schema, is_real=predict == "number")
+            return task if prevalence is None else replace(task, prevalence=prevalence)
+
+        task = task_of(counts)
+        if page is not None:
+            _write_page(page, task, task_of, words.method_name(), is_quiet=json)
+        has_curve = plot is not None or (curve and page is None)
+        _show(task, words, Outputs(plot, page), has_curve=has_curve, is_json=json)
 
 
-def _check_plot(plot: Path, force: bool) -> None:
+def _check_place(name: str, place: Path, suffixes: tuple[str, ...], force: bool) -> None:
     from dpadmm.reporting.files import check_writable
 
-    if plot.suffix not in (".svg", ".png"):
-        raise InputError(f"--plot must end in .svg or .png, got {str(plot)!r}.")
-    check_writable(plot, may_replace=force)
+    if place.suffix not in suffixes:
+        raise InputError(f"{name} must end in {' or '.join(suffixes)}, got {str(place)!r}.")
+    check_writable(place, may_replace=force)
 
 
 def _task(
@@ -168,7 +182,30 @@ def _counts(sizes: str) -> tuple[int, ...]:
         raise InputError(f"--sizes takes whole numbers with commas, such as 228,171,113; got {sizes!r}.") from error
 
 
-def _show(task: "Task", words: "TaskWords", plot: Path | None, *, has_curve: bool, is_json: bool) -> None:
+def _write_page(
+    page: Path, task: "Task", task_of: "Callable[[tuple[int, ...]], Task]", method: str | None, *, is_quiet: bool
+) -> None:
+    """Make all plans of the page, then write it: whoever interrupts has no page, and nothing half done."""
+    from dpadmm.engines.local import progress_bar
+    from dpadmm.reporting.files import write_file
+    from dpadmm.reporting.planner_page import Axes, planner_page, settings
+
+    axes = Axes.around(task)
+    with progress_bar("planning", axes.number, is_wanted=not is_quiet) as tick:
+        found = tuple(settings(axes, task_of, method, tick))
+    title = f"A private model over {task.n_silos} silo{'s' * (task.n_silos > 1)}"
+    write_file(page, planner_page(axes, found, task, title).encode())
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where plot and page were asked for."""
+
+    plot: Path | None
+    page: Path | None
+
+
+def _show(task: "Task", words: "TaskWords", written: Outputs, *, has_curve: bool, is_json: bool) -> None:
     from dpadmm.cli.terminal import print_json, print_line
     from dpadmm.planning.planner import plan as make_plan
     from dpadmm.planning.planner import utility_curve
@@ -178,22 +215,24 @@ def _show(task: "Task", words: "TaskWords", plot: Path | None, *, has_curve: boo
     points: tuple[UtilityPoint, ...] = ()
     if has_curve:
         points = utility_curve(task, epsilons_around(task.target.epsilon), method=words.method_name())
-    if plot is not None:
+    if written.plot is not None:
         from dpadmm.reporting.utility_plot import draw_utility
 
-        draw_utility(points, task.target.epsilon, plot)
+        draw_utility(points, task.target.epsilon, written.plot)
     if is_json:
         listed = [
             {"epsilon": p.epsilon, "method": p.method, "is_hopeless": p.is_hopeless} | p.expected.as_json()
             for p in points
         ]
-        print_json({"command": "plan", "plot": plot and str(plot), "curve": listed} | made.as_json())
+        places = {"plot": written.plot and str(written.plot), "page": written.page and str(written.page)}
+        print_json({"command": "plan", **places, "curve": listed} | made.as_json())
         return
     print_line(made.describe())
     if points:
         _print_curve(points, task.target.epsilon)
-    if plot is not None:
-        print_line(f"Wrote {plot}.")
+    for place in (written.plot, written.page):
+        if place is not None:
+            print_line(f"Wrote {place}.")
 
 
 def _print_curve(points: "tuple[UtilityPoint, ...]", epsilon: float) -> None:

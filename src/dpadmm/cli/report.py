@@ -15,6 +15,9 @@ def report(
     ledger: Annotated[
         Path | None, typer.Option(help="Show what this ledger says now; else what it said when trained.")
     ] = None,
+    purpose: options.Purpose = "",
+    controller: options.Controller = "",
+    contact: options.Contact = "",
     force: Annotated[bool, typer.Option("--force", help="Replace the page.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -35,7 +38,9 @@ def report(
         spending = released.spending if ledger is None else released.spending_now(ledger)
         if place is not None:
             check_writable(place, may_replace=force)
-            released.report(place, spending=spending, name=model.name)
+            released.report(
+                place, spending=spending, name=model.name, purpose=purpose, controller=controller, contact=contact
+            )
         if json:
             facts = {"command": "report", "page": place and str(place)}
             print_json(facts | encode(released) | {"spending": encode(spending)})

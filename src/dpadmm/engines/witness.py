@@ -18,7 +18,7 @@ class PublicRound:
 
     norms: of each sender's message. movement: distance of their mean from that of the round before (of the mean
     itself in the first). disagreement: largest distance of a message from their mean. noise_norm: the expected norm
-    of the noise on one message, a public number.
+    of the noise on one message, a public number. average_movement: as movement, of the mean of all rounds so far.
     """
 
     round: int
@@ -27,6 +27,7 @@ class PublicRound:
     movement: float
     disagreement: float
     noise_norm: float
+    average_movement: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -55,6 +56,7 @@ class Witness:
     def __init__(self, hook: NoiseHook, noise_std: dict[tuple[str, int], float]) -> None:
         self._hook, self._noise_std = hook, noise_std
         self._last: dict[str, Floats] = {}
+        self._average: dict[str, tuple[int, Floats]] = {}
         self.rounds: list[PublicRound] = []
 
     def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
@@ -73,6 +75,9 @@ class Witness:
         mean = message.mean(axis=0)
         before = self._last.get(slot.name, np.zeros_like(mean))
         self._last[slot.name] = mean
+        seen, average = self._average.get(slot.name, (0, np.zeros_like(mean)))
+        step = (mean - average) / (seen + 1)
+        self._average[slot.name] = seen + 1, average + step
         self.rounds.append(
             PublicRound(
                 round=k,
@@ -81,6 +86,7 @@ class Witness:
                 movement=float(np.linalg.norm(mean - before)),
                 disagreement=float(np.linalg.norm(message - mean, axis=1).max()),
                 noise_norm=noise_std * float(np.sqrt(len(mean))),
+                average_movement=float(np.linalg.norm(step)),
             )
         )
         return released

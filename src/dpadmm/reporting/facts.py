@@ -173,6 +173,24 @@ class MethodChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Accountability:
+    """Who answers for the processing and why it was done, in the words of whoever makes the report."""
+
+    purpose: str = ""
+    controller: str = ""
+    contact: str = ""
+
+    @property
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """The three with their headings; what is empty, or blank, was not stated."""
+        said = (("Purpose", self.purpose), ("Controller", self.controller), ("Contact", self.contact))
+        return tuple((heading, " ".join(words.split())) for heading, words in said)
+
+
+NOT_STATED = Accountability()
+
+
+@dataclass(frozen=True, kw_only=True)
 class RoundCurve:
     """One figure per round, with what it means; `rounds` are the rounds it was seen in."""
 

@@ -1,7 +1,8 @@
 """The model that a federation ends with: released like any other, with what it cost each silo."""
 
-import math
 from dataclasses import asdict
+
+import numpy as np
 
 from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
@@ -131,7 +132,18 @@ def _wiring(outcome: FederationOutcome) -> Wiring:
 def _history(outcome: FederationOutcome) -> tuple[RoundCurve, ...]:
     if len(outcome.estimates) < 2:
         return ()
-    steps = outcome.estimates[1:] - outcome.estimates[:-1]
-    moved = tuple(math.sqrt(float(step @ step)) for step in steps)
-    meaning = "how far the public estimate moved since the round before"
-    return (RoundCurve(name="movement", meaning=meaning, rounds=tuple(range(2, len(moved) + 2)), values=moved),)
+    rounds = np.arange(1, len(outcome.estimates) + 1)
+    averages = np.cumsum(outcome.estimates, axis=0) / rounds[:, None]
+    curves = (
+        ("average so far", "how far the mean of all public estimates so far moved in this round", averages),
+        ("one round", "how far the public estimate of a round is from that of the round before", outcome.estimates),
+    )
+    return tuple(
+        RoundCurve(
+            name=name,
+            meaning=meaning,
+            rounds=tuple(rounds[1:].tolist()),
+            values=tuple(np.linalg.norm(np.diff(path, axis=0), axis=1).tolist()),
+        )
+        for name, meaning, path in curves
+    )

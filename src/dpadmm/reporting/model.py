@@ -6,6 +6,7 @@ be handed out under the guarantee they state.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,16 @@ from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LinkedLoss
-from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
+from dpadmm.reporting.facts import (
+    Accountability,
+    Custody,
+    Guarantee,
+    MethodChoice,
+    RoundCurve,
+    SiloFacts,
+    Spending,
+    Wiring,
+)
 from dpadmm.reporting.files import (
     checked_suffix,
     decode,
@@ -39,6 +49,8 @@ from dpadmm.reporting.statement import statement_text
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
+
+    from dpadmm.planning.planner import UtilityPoint
 
 Place: TypeAlias = str | os.PathLike[str]
 
@@ -243,17 +255,31 @@ class ReleasedModel:
             assumptions=said.assumptions,
         )
 
-    def report(self, path: Place | None = None, *, spending: Spending | None = None, name: str | None = None) -> str:
+    def report(
+        self,
+        path: Place | None = None,
+        *,
+        spending: Spending | None = None,
+        name: str | None = None,
+        purpose: str = "",
+        controller: str = "",
+        contact: str = "",
+        budgets: "Sequence[UtilityPoint]" = (),
+    ) -> str:
         """Return the report as one HTML page, and write it to `path` if that is given.
 
         Parameters
         ----------
         spending: what the ledger says now, see `spending_now`; without, what it said when the model was trained.
         name: the model's file, as the commands on the page name it; None if there is none.
+        purpose, controller, contact: why the data were processed, who answers for it, and whom to ask. The page shows
+            them as they are given, or "not stated"; the model's file does not keep them.
+        budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one.
         """
         from dpadmm.reporting.page import report_page
 
-        page = report_page(self, spending, name)
+        about = Accountability(purpose=purpose, controller=controller, contact=contact)
+        page = report_page(self, spending, name, about, budgets)
         if path is not None:
             write_file(Path(path), page.encode(errors="replace"))
         return page

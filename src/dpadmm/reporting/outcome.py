@@ -16,6 +16,7 @@ from dpadmm.privacy.records import Origin
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
 from dpadmm.reporting.files import loss_words
+from dpadmm.reporting.labels import numbers_of, schedule_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
 from dpadmm.reporting.statement import Collusion, ProfileCost
@@ -138,10 +139,10 @@ def choice_of(plan: Plan) -> MethodChoice:
         summary=by_name()[plan.method].about.summary,
         rounds=plan.rounds,
         settings=(
+            *numbers_of(plan.algorithm),
             ("ridge", f"{plan.mu:.3g}"),
-            ("penalty", _penalty_words(plan.setting.problem.regulariser)),
-            ("algorithm", repr(plan.algorithm)),
-            ("schedule", repr(plan.schedule)),
+            ("further penalty", _penalty_words(plan.setting.problem.regulariser)),
+            ("noise", schedule_words(plan.schedule)),
             ("released", plan.output.value),
         ),
         reasons=plan.reasons,
@@ -158,7 +159,7 @@ def choice_of(plan: Plan) -> MethodChoice:
 
 
 def _penalty_words(penalty: Regulariser) -> str:
-    return "none beside the ridge" if isinstance(penalty, NoRegulariser) else repr(penalty)
+    return "none" if isinstance(penalty, NoRegulariser) else repr(penalty)
 
 
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
@@ -194,21 +195,26 @@ def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCur
 def _history_curves(history: Iterable[PublicRound]) -> tuple[RoundCurve, ...]:
     rounds = _first_slot(history)
     ks = tuple(each.round for each in rounds)
-    moved = RoundCurve(
-        name="movement",
-        meaning="how far the mean message moved since the round before",
-        rounds=ks,
-        values=tuple(each.movement for each in rounds),
+    return (
+        RoundCurve(
+            name="average so far",
+            meaning="how far the mean of all messages so far moved in this round",
+            rounds=ks,
+            values=tuple(each.average_movement for each in rounds),
+        ),
+        RoundCurve(
+            name="one round",
+            meaning="how far the mean message of a round is from that of the round before, noise included",
+            rounds=ks,
+            values=tuple(each.movement for each in rounds),
+        ),
+        RoundCurve(
+            name="noise",
+            meaning="expected size of the noise in the mean message of a round",
+            rounds=ks,
+            values=tuple(each.noise_norm / math.sqrt(len(each.norms)) for each in rounds),
+        ),
     )
-    if all(len(each.norms) == 1 for each in rounds):
-        return (moved,)
-    apart = RoundCurve(
-        name="disagreement",
-        meaning="largest distance of a silo's message from their mean",
-        rounds=ks,
-        values=tuple(each.disagreement for each in rounds),
-    )
-    return moved, apart
 
 
 def _first_slot(history: Iterable[PublicRound]) -> list[PublicRound]:

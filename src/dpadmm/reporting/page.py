@@ -9,14 +9,17 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import View, covers
+from dpadmm.reporting.budgets import best_guess, other_budgets
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
-from dpadmm.reporting.facts import Custody, RoundCurve, Spending
+from dpadmm.reporting.facts import NOT_STATED, Accountability, Custody, RoundCurve, Spending
+from dpadmm.reporting.labels import label_words, method_words
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.picture import network_picture
+from dpadmm.reporting.picture import MOST_SHOWN, is_numbered, network_picture
 from dpadmm.reporting.statement import merged
 from dpadmm.reporting.views import from_whom, observers
 
@@ -31,13 +34,21 @@ class ChartPanel:
     legend: tuple[RoundCurve, ...]
 
 
-def report_page(model: ReleasedModel, spending: Spending | None = None, place: str | None = None) -> str:
+def report_page(
+    model: ReleasedModel,
+    spending: Spending | None = None,
+    place: str | None = None,
+    about: Accountability = NOT_STATED,
+    budgets: Sequence[UtilityPoint] = (),
+) -> str:
     """Return the page as HTML text.
 
     Parameters
     ----------
     spending: what the ledger says now; left out, what it said when the model was trained.
     place: the model's file, as the commands on the page name it; None if there is none.
+    about: who answers for the processing, and why it was done.
+    budgets: what the planner expects at other budgets (`planner.utility_curve`); none, if it was not asked.
     """
     guarantee, protected = model.guarantee, model.guarantee.protected
     now = spending if spending is not None else model.spending
@@ -45,7 +56,11 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         model=model,
         guarantee=guarantee,
         choice=model.choice,
+        about=about.rows,
+        method=method_words(model.choice.method),
+        budgets=other_budgets(budgets, guarantee.epsilon, guarantee.delta),
         picture=network_picture(model.silos, model.wiring, protected),
+        key=model.silos[:MOST_SHOWN] if is_numbered(model.silos) else (),
         observers=observers(
             protected, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)
         ),
@@ -64,13 +79,13 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         kept="its process kept them" if model.custody is Custody.FEDERATED else "rehearsed on one machine",
         budget_bar=None if now is None else share_bar("Budget spent and left", now.spent_epsilon, now.budget_epsilon),
         noise=_figure("Noise against signal", _NOISE_WORDS, model.noise),
-        history=_figure("Convergence, as the messages show it", _HISTORY_WORDS, model.history),
+        history=_figure("How the model settles", _HISTORY_WORDS, model.history),
         scores=_scores(model),
         measurements=model.measurements,
         is_public=lambda measurement: measurement.basis is Basis.PUBLIC,
         assumptions=merged(guarantee.assumptions),
         columns=tuple(column.describe() for column in model.schema.columns),
-        label=model.schema.label.describe(),
+        label=label_words(model.schema.label),
         panels=() if model.profile is None else column_panels(model.profile),
         first_shown=FIRST_SHOWN,
         effects=largest_effects(model),
@@ -86,8 +101,10 @@ _NOISE_WORDS = (
     "The noise is far above what the change that is protected can move: that is what hides it."
 )
 _HISTORY_WORDS = (
-    "Computed from the noisy values alone, which the guarantee covers; no loss or accuracy on the "
-    "training records is shown in these two charts, because that would be a further, unaccounted release."
+    "Every round draws fresh noise, so single rounds never come to rest, and late ones carry more of it; what is "
+    "released is an average, which does. Computed from the noisy values alone, which the guarantee covers; no loss or "
+    "accuracy on the training records is shown in these two charts, because that would be a further, unaccounted "
+    "release."
 )
 
 
@@ -102,11 +119,11 @@ def _message_words(model: ReleasedModel) -> str:
     view = model.guarantee.protected.view
     envelopes = _ENVELOPES.get(view, "messages; only the published values carry noise")
     if model.custody is Custody.FEDERATED:
-        return f"Envelopes are {envelopes}. Records stayed inside the circles."
+        return f"Lines carry {envelopes}. Records stayed inside the circles."
     if len(model.silos) == 1:
-        return f"Envelopes are {envelopes}."
+        return f"Lines carry {envelopes}."
     return (
-        f"Envelopes are {envelopes}. In this run the circles were simulated on one machine, which read all records; in "
+        f"Lines carry {envelopes}. In this run the circles were simulated on one machine, which read all records; in "
         "a federation records stay inside the circles."
     )
 
@@ -121,18 +138,6 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template("report.html")
-
-
-def best_guess(epsilon: float, delta: float) -> float:
-    """Return the most often anybody can be right about one record between two even choices.
-
-    An (epsilon, delta) guarantee bounds the total variation by `(e^eps - 1 + 2 delta)/(e^eps + 1)`, so the best guess
-    is right with probability at most `(e^eps + delta)/(e^eps + 1)`.
-
-    >>> round(best_guess(1.0, 0.0), 3), best_guess(0.0, 0.0)
-    (0.731, 0.5)
-    """
-    return min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
 
 
 def _one_in(delta: float) -> str:

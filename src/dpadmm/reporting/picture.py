@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from dpadmm.privacy.protection import Protection
+from dpadmm.reporting.charts import svg
 from dpadmm.reporting.facts import SiloFacts, Wiring
 
 _WIDTH, _HEIGHT = 400, 330
@@ -13,8 +14,10 @@ _CENTRE = (200.0, 200.0)
 _RADII = (132.0, 84.0)
 _END = (290.0, _CENTRE[1])
 _EYE_AT = (200.0, 66.0)
-_ROOMY = 6  # so many silos have room for large circles and long names
-MOST_SHOWN = 12
+_ROOMY = 5  # so many silos have room for large circles with names beside them
+_LONGEST = 16  # so many letters of a name have room there
+_WITH_ENVELOPES = 12  # lines; on more of them envelopes would hide each other
+MOST_SHOWN = 24
 
 _EYE = Markup(
     '<g transform="translate({x:.0f},{y:.0f})"><path class="eye" d="M-20 0Q0 -17 20 0Q0 17 -20 0Z"/>'
@@ -26,6 +29,11 @@ _ENVELOPE = Markup(
 )
 
 
+def is_numbered(silos: Sequence[SiloFacts]) -> bool:
+    """Return whether silos are drawn with numbers, for a list beside the picture to name: many, or with long names."""
+    return len(silos) > _ROOMY or any(len(silo.name) > _LONGEST for silo in silos)
+
+
 def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, protection: Protection) -> Markup:
     """Return the silos, their lines and the observer that the guarantee names."""
     view = protection.view.value
@@ -33,33 +41,36 @@ def network_picture(silos: Sequence[SiloFacts], wiring: Wiring, protection: Prot
     places = _places(len(shown))
     parts: list[Markup] = []
     lines = _lines(places, wiring)
+    wire = "wire" if len(lines) <= _WITH_ENVELOPES else "wire faint"
     parts += [
-        Markup('<line class="wire" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(*a, *b) for a, b in lines
+        Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(wire, *a, *b)
+        for a, b in lines
     ]
-    if len(lines) <= 24:
+    if len(lines) <= _WITH_ENVELOPES:
         parts += [_ENVELOPE.format(x=x, y=y) for x, y in (_message(a, b) for a, b in lines)]
     if wiring.has_coordinator:
         parts.append(_box("coordinator", _CENTRE if len(shown) > 1 else _END))
     elif len(silos) == 1:
         parts.append(_box("model", _END))
-    largest = max(silo.records for silo in silos)
-    is_roomy = len(shown) <= _ROOMY
-    parts += [_silo(silo, place, largest, is_roomy=is_roomy) for silo, place in zip(shown, places, strict=True)]
+    if is_numbered(silos):
+        parts += [_numbered(number, place, len(shown)) for number, place in enumerate(places, 1)]
+    else:
+        largest = max(silo.records for silo in silos)
+        parts += [_named(silo, place, largest) for silo, place in zip(shown, places, strict=True)]
     parts.append(_observer(view, lines, places))
     if len(silos) > len(shown):
         words = f"and {len(silos) - len(shown)} more silos"
         parts.append(Markup('<text class="label" x="200" y="325" text-anchor="middle">{}</text>').format(words))
     names = ", ".join(silo.name for silo in shown)
     title = f"{len(silos)} silos ({names}): {wiring.words}. The guarantee holds against {protection.observer}."
-    head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>').format(
-        _WIDTH, _HEIGHT, title, title
-    )
-    return head + Markup("").join(parts) + Markup("</svg>")
+    return svg(title, _WIDTH, _HEIGHT, parts)
 
 
 def _places(number: int) -> list[tuple[float, float]]:
     if number == 1:
         return [(130.0, _CENTRE[1])]
+    if number == 2:  # from left to right
+        return [(_CENTRE[0] + side * _RADII[0], _CENTRE[1]) for side in (-1, 1)]
     # No silo stands at the top: the observer looks down from there.
     angles = [math.pi * (2 * i + 1) / number - math.pi / 2 for i in range(number)]
     return [(_CENTRE[0] + _RADII[0] * math.cos(a), _CENTRE[1] + _RADII[1] * math.sin(a)) for a in angles]
@@ -81,17 +92,22 @@ def _box(words: str, place: tuple[float, float]) -> Markup:
     ).format(place[0] - 46, place[1] - 15, place[0], place[1] + 4, words)
 
 
-def _silo(silo: SiloFacts, place: tuple[float, float], largest: int, *, is_roomy: bool) -> Markup:
-    radius = (17 + 13 * math.sqrt(silo.records / largest)) * (1.0 if is_roomy else 0.7)
-    longest = 16 if is_roomy else 9
+def _named(silo: SiloFacts, place: tuple[float, float], largest: int) -> Markup:
+    radius = 17 + 13 * math.sqrt(silo.records / largest)
     # Names stand outside the ring of silos, clear of the lines.
     shift = -radius - 7 if place[1] < _CENTRE[1] - 1 else radius + 15
-    name = silo.name if len(silo.name) <= longest else silo.name[: longest - 1] + "…"
     return Markup(
         '<g transform="translate({:.1f},{:.1f})"><circle class="silo" r="{:.1f}"/>'
         '<text class="count" y="4.5" text-anchor="middle">{}</text>'
         '<text class="name" y="{:.1f}" text-anchor="middle">{}</text></g>'
-    ).format(*place, radius, silo.records, shift, name)
+    ).format(*place, radius, silo.records, shift, silo.name)
+
+
+def _numbered(number: int, place: tuple[float, float], total: int) -> Markup:
+    return Markup(
+        '<g transform="translate({:.1f},{:.1f})"><circle class="silo" r="{}"/>'
+        '<text class="count" y="4.5" text-anchor="middle">{}</text></g>'
+    ).format(*place, 22 if total <= _ROOMY else 13, number)
 
 
 _SEES = {
