@@ -17,6 +17,9 @@ from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 
+CHANGED = 1
+"""It has four records; the agent before it has one more."""
+
 
 @cache
 def one_round(inner_steps):
@@ -27,8 +30,8 @@ def one_round(inner_steps):
 
 
 def levels(plan):
-    """Return the releases of agent 0, and the noises of its full gradients and corrections."""
-    releases = [release for release in plan if release.agent == 0]
+    """Return the releases of the agent whose record differs, and the noises of its full gradients and corrections."""
+    releases = [release for release in plan if release.agent == CHANGED]
     noises = {isinstance(release, GaussianRelease): release.noise_std for release in releases}
     return releases, noises[True], noises.get(False, 0.0)
 
@@ -59,7 +62,7 @@ def test_what_an_attacker_can_have(inner_steps, read, seen):
 def test_the_linear_map_is_that_of_the_method():
     subject, plan = one_round(2)
     runs = gather(subject, plan, SimulatedSampler(1), 20_000).runs
-    first, second = (run.messages[0][0, 0] for run in runs)
+    first, second = (run.messages[0][CHANGED, 0] for run in runs)
     m = abs(first.mean() - second.mean()) / first.std()
     assert m == pytest.approx(travels(subject, plan), rel=0.03)  # five standard errors: the worlds share their noise
 

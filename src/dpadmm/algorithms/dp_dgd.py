@@ -119,7 +119,7 @@ class DPDGD(GraphMethod):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Pure noise, and Gaussian."""
-        method, pair = cls(step=0.1, decay=0.9), neighbours.saturated(2, records=2)
+        method, pair = cls(step=0.1, decay=0.9), neighbours.saturated(2, records=2, at=1)
         gaussian = replace(method, noise=Family.GAUSSIAN)
         return (
             WorstCase(neighbours.PULLED, method, pair, 1),

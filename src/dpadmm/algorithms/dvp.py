@@ -87,7 +87,7 @@ class DVP(DecentralisedADMM):
         """A silo of one record, and a margin loss."""
         method = cls(eta=50.0)
         return (
-            WorstCase(neighbours.SMALLEST, method, neighbours.saturated(), 1),
+            WorstCase(neighbours.SMALLEST, method, neighbours.saturated(at=1), 1),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.misclassified(), 3),
         )
 

@@ -247,7 +247,7 @@ class PSADMM(Method):
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """The silo's other records are silent, so that the mixture over batches is known exactly."""
         method = cls(rho=1.0, step=0.1, inner_steps=3, batches=Batches(1, seed), averaging=Averaging.PLAIN)
-        pair, inner = neighbours.saturated(2, records=4), "the attacker reads every noisy inner gradient"
+        pair, inner = neighbours.saturated(2, records=4, at=1), "the attacker reads every noisy inner gradient"
         return (
             WorstCase(neighbours.PULLED, method, pair, 2),
             WorstCase(f"{neighbours.PULLED}; {inner}, more than travels", method, pair, 2, is_inside=True),

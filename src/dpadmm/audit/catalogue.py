@@ -31,6 +31,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import path
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.protection import View
+from dpadmm.problems.neighbours import changed_agent
 
 _FINAL, _BROADCASTS = MatchedFilter(final_model), MatchedFilter(all_broadcasts)
 
@@ -110,7 +111,7 @@ def _ratio(case: WorstCase) -> LikelihoodRatio:
         degrees = path(n).degrees
         return LikelihoodRatio(penalty=lambda k: 2 * algorithm.penalties(k, n) * degrees)
     if Family.SAMPLED in algorithm.about.noise:
-        records = int(case.problems[0].functions.sizes[0])
+        records = int(case.problems[0].functions.sizes[changed_agent(case.problems)])
         full = replace(algorithm, batches=Batches(records, 0))
         return LikelihoodRatio(revealed=(full, records / algorithm.batches.size))
     return LikelihoodRatio()

@@ -75,9 +75,9 @@ class FederatedADMM(BlockDescent):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """Records and users who are drawn, and a margin loss."""
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE)
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
-        drawn = _busiest_first(Participation.subsets(3, 2, 6, np.random.default_rng(seed)))
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE, at=2)
+        drawn = _busiest_last(Participation.subsets(3, 2, 6, np.random.default_rng(seed)))
         method, everyone = cls(1.0, participation=drawn), cls(1.0)
         return (
             WorstCase(neighbours.PULLED, method, pulled, 6),
@@ -86,9 +86,9 @@ class FederatedADMM(BlockDescent):
         )
 
 
-def _busiest_first(drawn: Participation) -> Participation:
-    """Return the schedule with user 0 and whoever takes part most often swapped: noise is calibrated to the latter."""
+def _busiest_last(drawn: Participation) -> Participation:
+    """Return the schedule with the last user and whoever takes part most often swapped: noise is calibrated to them."""
     swap = np.arange(drawn.n_agents)
     busiest = int(np.argmax(drawn.counts(drawn.rounds)))
-    swap[[0, busiest]] = busiest, 0
+    swap[[-1, busiest]] = busiest, drawn.n_agents - 1
     return Participation(drawn.n_agents, swap[drawn.table])

@@ -91,8 +91,8 @@ class RandomWalkADMM(BlockADMM):
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
         """A user whom the token visits three times."""
-        holders = Participation.of(3, [[0], [1], [2], [0], [1], [0], [2], [1]])
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
+        holders = Participation.of(3, [[2], [1], [0], [2], [1], [2], [0], [1]])
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE, at=2)
         return (WorstCase(neighbours.USER, cls(1.0, unit=Unit.USER, participation=holders), user, 8),)
 
     def check(self, problem: Problem, network: Network | None) -> None:

@@ -201,11 +201,12 @@ class ConfirmedLedger:
         asks = []
         for given in releases:
             # Through the codec, so that what is compared and composed now is what will be read back.
-            release = self._admitted(decode_release(encode_release(given)))
+            written = encode_release(given)
+            release = self._admitted(decode_release(written))
             checks.count("count", release.count)
             place = release.round, release.agent
             nth = checks.count("slot", slot, least=0) + next_slot[place]
-            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent)))
+            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent), written))
             next_slot[place] += 1
         if not asks:
             raise InputError("reserve needs at least one release, got none.")

@@ -132,6 +132,7 @@ class Ask:
     """One release asked for, with all that makes it unique; equal asks are the same message.
 
     `silo` is the name under which the ledger knows the silo whose data it is about; None stands for all of them.
+    `written`: the release as `encode_release` writes it, where that is at hand.
     """
 
     run: str
@@ -139,6 +140,7 @@ class Ask:
     slot: int
     release: Release
     silo: str | None
+    written: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> Key:
@@ -152,7 +154,7 @@ class Ask:
             "algorithm": self.algorithm,
             "slot": self.slot,
             "silo": self.silo,
-            "release": encode_release(self.release),
+            "release": encode_release(self.release) if self.written is None else self.written,
         }
 
     @classmethod

@@ -110,6 +110,7 @@ class Account:
     profiles: list[KeptProfile] = field(default_factory=list)
     answers: dict[str, dict[int, str]] = field(default_factory=dict)
     runs: dict[tuple[str, str], RunAccount] = field(default_factory=dict)
+    is_whole: bool = True
 
     @classmethod
     def opened_by(cls, first: Entry | None) -> "Account":
@@ -132,16 +133,21 @@ class Account:
         The reader moves on only after an entry is counted: whatever interrupts this, none is skipped later.
         """
         for entry in entries:
-            self.reader.check(entry)
-            with _readable(entry.seq):
+            with self._moving_to(entry), _readable(entry.seq):
                 self._count(entry.content())
-            self.reader.move_to(entry)
 
     def take(self, entry: Entry, ask: Ask, time: str) -> None:
         """Fold in a release whose entry this process has just committed: there is nothing to decode."""
+        with self._moving_to(entry):
+            self._count_release(ask, time)
+
+    @contextmanager
+    def _moving_to(self, entry: Entry) -> Iterator[None]:
         self.reader.check(entry)
-        self._count_release(ask, time)
+        self.is_whole = False  # stays so if the block is interrupted: the entry may be counted twice then
+        yield
         self.reader.move_to(entry)
+        self.is_whole = True
 
     def _count_release(self, ask: Ask, time: str) -> None:
         protection, name = self.piles.protection, (ask.run, ask.algorithm)
@@ -188,11 +194,41 @@ def _readable(seq: int) -> Iterator[None]:
         ) from error
 
 
-def read_account(connection: sqlite3.Connection) -> Account:
-    """Return the account of all entries, checking the chain from the first."""
-    account = Account.opened_by(store.read_entry(connection, 1))
-    account.absorb(store.read_entries(connection))
+_KEPT: dict[Path, Account] = {}
+_MOST_KEPT = 8
+
+
+def keep(path: Path, account: Account) -> None:
+    """Remember the account of a ledger that was closed, for whoever opens the file next in this process."""
+    if account.is_whole:
+        _KEPT.pop(path, None)
+        _KEPT[path] = account
+        for earlier in list(_KEPT)[:-_MOST_KEPT]:
+            _KEPT.pop(earlier, None)
+
+
+def read_account(connection: sqlite3.Connection, path: Path | None = None) -> Account:
+    """Return the account of all entries, checking the chain from the first.
+
+    Entries of which this process has kept an account under `path` are not decoded again. They are still read and
+    hashed, all of them: a chain that leads to the digest at which the account ends is the one that it is about.
+    """
+    kept = None if path is None else _KEPT.pop(path, None)
+    if kept is not None and _leads_to(connection, kept.reader):
+        account = kept
+    else:
+        account = Account.opened_by(store.read_entry(connection, 1))
+    account.absorb(store.read_entries(connection, account.reader.seq))
     return account
+
+
+def _leads_to(connection: sqlite3.Connection, end: Reader) -> bool:
+    """Return whether the entries up to the number of `end` have its digest; `LedgerError` where they are no chain."""
+    reader = Reader()
+    for entry in store.read_entries(connection, upto=end.seq):
+        reader.check(entry)
+        reader.move_to(entry)
+    return reader == end
 
 
 def check_keys(connection: sqlite3.Connection, path: Path, account: Account) -> None:
@@ -290,7 +326,7 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
                     f"a new ledger in which nothing is undercounted: `dpadmm ledger migrate {path.name} NEW FILE...`, "
                     "or migrate() in Python."
                 )
-            account = read_account(reading)
+            account = read_account(reading, path)
             check_keys(reading, path, account)
             check_history(reading, path, anchor, expected_head)
         connection = store.open_for_writing(path, timeout)
@@ -339,7 +375,7 @@ def _checked(
             "from the true one. Restore it, or give the head of the last statement as the expected head."
         )
     store.validate(connection, path)
-    account = read_account(connection)
+    account = read_account(connection, path)
     check_history(connection, path, anchor, expected_head)
     return account
 

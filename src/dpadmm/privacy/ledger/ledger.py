@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,10 +31,11 @@ _OTHER_PERSONS = (
 )
 
 
-def _accountant() -> Composer:
+@cache
+def _usual_meter() -> Meter:
     from dpadmm.privacy.accounting import compose  # heavy; a ledger that is only read does not need it
 
-    return compose
+    return Meter(compose)
 
 
 class Ledger(OpenHistory):
@@ -65,6 +67,7 @@ class Ledger(OpenHistory):
         super().__init__(path, connection, account, timeout)
         self._compose = compose
         self._measure: Meter | None = None
+        self._is_closed = False
 
     @classmethod
     def create(
@@ -114,6 +117,9 @@ class Ledger(OpenHistory):
         """Close the file; safe to call twice."""
         if os.getpid() == self._owner[0]:
             self._connection.close()
+            if not self._is_closed:
+                history.keep(self._path, self._account)
+            self._is_closed = True
 
     def __enter__(self) -> Self:
         """Return the ledger."""
@@ -397,7 +403,7 @@ class Ledger(OpenHistory):
     def _meter(self) -> Meter:
         """Return the meter; made on first use, since a ledger that is only checked or exported needs none."""
         if self._measure is None:
-            self._measure = Meter(_accountant() if self._compose is None else self._compose)
+            self._measure = _usual_meter() if self._compose is None else Meter(self._compose)
         return self._measure
 
 

@@ -90,7 +90,7 @@ def _charged_to_all(asks: Sequence[Ask], protection: Protection, *, is_all_charg
         is_common = group[0].silo is None
         for ask in group if is_common or is_all_charged else _dearest(group, protection):
             release = _for_silos(ask.release, protection.silos_per_person) if is_common else ask.release
-            yield replace(ask, release=release, silo=None)
+            yield replace(ask, release=release, silo=None, written=None)
 
 
 def _dearest(group: Sequence[Ask], protection: Protection) -> Iterable[Ask]:

@@ -190,7 +190,9 @@ class Piles:
 
     def add(self, release: Release, silo: str | None, share: Fraction | Mechanism | None = None) -> None:
         """Count one more release of the silo; `share` as in `Pile.add`."""
-        pile = self.everyone if silo is None else self.silos.setdefault(silo, Pile(self.protection))
+        if silo is not None and silo not in self.silos:
+            self.silos[silo] = Pile(self.protection)
+        pile = self.everyone if silo is None else self.silos[silo]
         pile.add(release, share)
         if isinstance(release, NoisyRelease):
             self.strengths[release.certificate.strength] += 1

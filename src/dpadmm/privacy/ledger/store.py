@@ -241,9 +241,11 @@ def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") 
         raise
 
 
-def read_entries(connection: sqlite3.Connection, after: int = 0) -> Iterator[Entry]:
-    """Yield the entries after number `after`, in order."""
-    rows = connection.execute("SELECT seq, body, digest FROM entries WHERE seq > ? ORDER BY seq", (after,))
+def read_entries(connection: sqlite3.Connection, after: int = 0, upto: int = 2**63 - 1) -> Iterator[Entry]:
+    """Yield the entries after number `after`, up to number `upto`, in order."""
+    rows = connection.execute(
+        "SELECT seq, body, digest FROM entries WHERE seq > ? AND seq <= ? ORDER BY seq", (after, upto)
+    )
     return (Entry(*row) for row in rows)
 
 
