@@ -32,6 +32,16 @@ def test_whole_numbers_that_were_written_as_fractions_are_the_same_person(tmp_pa
     assert numbers(pd.Series(["x7.0", "x7", "1.7.0", "1.7", "007.0", "7"])) == [[0, 1, 2, 3, 4, 5]]
 
 
+def test_numbers_that_floats_do_not_hold_are_no_identifiers():
+    """12345678901234567 is another number as a float, and its person another one than where it is whole."""
+    exact, lost = np.array([2**53 - 1, 12345678901234567]), pd.Series([1.0, 12345678901234567.0])
+    assert numbers(exact, [2.0**53 - 1]) == [[0, 1], [0]]
+    for column in (lost, lost.astype(object), np.array([float("inf")])):
+        with pytest.raises(InputError, match="as whole numbers or as text") as told:
+            numbers(exact, column)
+        assert "1234" not in str(told.value)
+
+
 def test_persons_in_too_many_silos_are_refused_with_the_number_that_is_needed():
     whose = Persons.of([["a", "b", "a"], ["b", "c"], ["b"]], ["1", "2", "3"])
     assert whose.most_silos == 3

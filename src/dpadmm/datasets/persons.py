@@ -19,6 +19,8 @@ from dpadmm.problems.arrays import Ints
 from dpadmm.problems.persons import PersonRows
 
 _WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
+_EXACT = 2**53
+"""Whole numbers below this are exact as floats; of two larger ones that are neighbours, both may be the same float."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,11 @@ def _identifiers(column: Any, place: str) -> NDArray[Any]:
         raise InputError(
             f"{place}, row {row}: the person is not named in {len(empty)} row(s), so whose they are is unknown. Fill "
             "them in, or leave these rows out. Rows are counted from 1, a header left out."
+        )
+    if any(isinstance(cell, float | np.floating) and abs(float(cell)) >= _EXACT for cell in cells):
+        raise InputError(
+            f"{place}: persons are named by numbers with a decimal point that are too large to be exact, so that the "
+            "same person may have another number elsewhere. Keep identifiers as whole numbers or as text."
         )
     return texts.to_numpy()
 

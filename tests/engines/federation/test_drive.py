@@ -49,6 +49,16 @@ def test_two_processes_decide_once_to_go_on_without_a_silo(worlds, tmp_path):
     assert one.estimates().tolist() == two.estimates().tolist()
 
 
+def test_what_a_round_amounted_to_is_written_once(world):
+    """Of two processes each draws the coordinator's noise: if the second draw took the first one's place, both left."""
+    one, two = world.coordinator(), world.coordinator()
+    world.drive(one)
+    before, inbox = one.estimates(), one._stored_inbox(1)
+    two._store_round(1, inbox + 1.0, before[0] + 1.0)
+    np.testing.assert_array_equal(one.estimates(), before)
+    np.testing.assert_array_equal(two._stored_inbox(1), inbox)
+
+
 def test_an_answer_to_terms_that_were_left_is_no_reason_to_stop(worlds, tmp_path):
     world = worlds.make(tmp_path, edges=((0, 1), (0, 2), (1, 2)), missing=Missing.STOP, wait_seconds=30.0)
     coordinator, transport = world.coordinator(), world.transport()

@@ -7,10 +7,12 @@ import pytest
 
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Missing
-from dpadmm.engines.federation.masking import read_summand, total_of
+from dpadmm.engines.federation.masking import TakenSum, read_summand, total_of
 from dpadmm.engines.federation.messages import Joined, Keyed, Masked, Stepped
 from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.engines.federation.terms import agreed_run
+from dpadmm.errors import InputError
+from dpadmm.noise.draws import Slot
 from dpadmm.noise.sums import sum_words
 
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
@@ -165,3 +167,16 @@ def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
     with pytest.raises(PeerError, match="without a mask key"):
         coordinator.accept_joined(world.silos["s1"].key.seal(plain.encode()))
     assert coordinator.absent == [1]
+
+
+def test_an_exchange_reads_the_sum_of_its_round_and_nothing_else():
+    taken = TakenSum(Slot("sum"), 2, np.ones((1, 3, 1)))
+    with pytest.raises(InputError, match="did not read the sum"):
+        taken.check_read()
+    for slot, k in ((Slot("sum"), 1), (Slot("other"), 2)):
+        with pytest.raises(InputError, match="have sent the sum"):
+            taken.total(slot, k, np.zeros((2, 3, 1)))
+    with pytest.raises(InputError, match="silos' own"):
+        taken.perturb(Slot("sum"), 2, np.array([-1]), np.zeros((1, 3, 1)))
+    assert (taken.total(Slot("sum"), 2, np.zeros((2, 3, 1))) == 1.0).all()
+    taken.check_read()

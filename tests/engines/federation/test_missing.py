@@ -1,13 +1,14 @@
 """A silo that does not answer: wait, stop, or go on without it - with the certificates of those who are left."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from dpadmm.engines.federation import messages
-from dpadmm.engines.federation.agreement import Missing
-from dpadmm.engines.federation.messages import Join, Refused
+from dpadmm.engines.federation.agreement import Missing, Participant
+from dpadmm.engines.federation.messages import Join, Refused, Stepped
 from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.federation.terms import agreed_run
@@ -63,6 +64,22 @@ def test_what_was_spent_before_counts_in_every_silo_of_a_person(worlds, tmp_path
     terms = agreed_run(world.agreement)
     squares = [sum(one.cost.m_squared for one in terms.releases_through(agent, 2)) for agent in range(3)]
     assert terms.without(("s1",), 2).spent_m == pytest.approx(np.sqrt(silos * max(squares)), rel=1e-6)
+
+
+@pytest.mark.parametrize(("method", "delta"), [("p-admm", 1e-5), ("dvp", 0.0)])
+def test_what_was_spent_before_the_first_left_still_counts_when_the_second_leaves(worlds, tmp_path, method, delta):
+    three = make(worlds, tmp_path, Missing.WITHOUT, method=method, delta=delta, approves=False).agreement
+    people = (*three.participants, Participant("s3", 40, "ab" * 32))
+    four = agreed_run(replace(three, participants=people, edges=tuple(combinations(range(4), 2))))
+    once = agreed_run(four.without(("s1",), 2))
+    twice = once.without(("s2",), 1)
+
+    def spent(terms, rounds):  # m^2, or epsilon
+        costs = [[one.cost for one in terms.releases_through(i, rounds)] for i in range(len(terms.problem.weights))]
+        return max(sum(cost.m_squared if delta else cost.epsilon for cost in own) for own in costs)
+
+    told = twice.spent_m**2 if delta else twice.spent_epsilon
+    assert told == pytest.approx(spent(four, 2) + spent(once, 1), rel=1e-6)
 
 
 def test_fewer_neighbours_mean_more_noise(worlds, tmp_path):
@@ -136,14 +153,19 @@ def test_a_coordinator_cannot_use_missing_silos_to_spend_more(worlds, tmp_path):
     assert isinstance(ask_join(world, early, parent, 1), Refused)
     assert isinstance(ask_join(world, replace(early, epsilon=5.0), parent, 1), Refused)
     assert "do not follow" in ask_join(world, replace(coordinator.agreement, rounds=9), parent, 3).reason
-    relay = [
-        bytes(row[0])
-        for row in coordinator._connection.execute(
-            "SELECT envelope FROM answers WHERE phase = 0 AND round = 2 AND agent != 0 ORDER BY agent"
-        )
-    ]
-    old = world.key.seal(messages.Step(parent, 0, 4, np.zeros((0, 3)), tuple(relay)).encode())
-    assert isinstance(messages.read(world.first.answer(old)[64:]), Refused)  # the old form of the run is closed
+    # s1 comes back, and has all that s0 would need for one more round of the old form of the run.
+    query = "SELECT envelope FROM answers WHERE phase = 0 AND round = ? AND agent = ?"
+
+    def answered(k, agent):
+        return bytes(coordinator._connection.execute(query, (k, agent)).fetchone()[0])
+
+    def step(agent, k, *relay):
+        return world.key.seal(messages.Step(parent, agent, k, np.zeros((0, 3)), relay).encode())
+
+    late = world.silos["s1"].answer(step(1, 3, answered(2, 0), answered(2, 2)))
+    assert isinstance(messages.read(late[64:]), Stepped)
+    old = messages.read(world.first.answer(step(0, 4, late, answered(3, 2)))[64:])
+    assert "its old form is closed" in old.reason
     assert world.statement("s0").spent_epsilon <= 1.0
 
 
