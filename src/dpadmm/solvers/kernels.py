@@ -30,7 +30,9 @@ def csr_slope_sum(  # type: ignore[no-untyped-def]
     matrix = (indptr, indices, data, shifts, weights, first, last)
     column = 0
     while column < w.shape[1]:
-        if w.shape[1] - column > _NARROW:
+        if w.shape[1] == 1:
+            column += _csr_tile(lanes.ONE, matrix, w, column, line, is_logistic, out)
+        elif w.shape[1] - column > _NARROW:
             column += _csr_tile(lanes.SIXTEEN, matrix, w, column, line, is_logistic, out)
         else:
             column += _csr_tile(lanes.FOUR, matrix, w, column, line, is_logistic, out)

@@ -269,6 +269,26 @@ def combine_and_project(
     return answer(lanes, types.float64, centre, types.float64, lin, record, *numbers, out), generate
 
 
+@intrinsic
+def dot(typing_context: Any, lanes: Any, left: Any, right: Any, number: Any) -> Any:
+    """Return the sum of left[j] right[j] over j = 0..number-1, in `lanes` partial sums that are joined by halves.
+
+    `number` must be a multiple of the lanes.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(_DOUBLE, len(lanes))
+        starts = [_start(context, builder, signature.args[k], arguments[k]) for k in (1, 2)]
+        total = cgutils.alloca_once(builder, vector)
+        builder.store(_same(vector, 0.0), total)
+        with cgutils.for_range_slice(builder, _int(0), arguments[3], _int(vector.count), inc=True) as (j, _):
+            a, b = (_load(builder, _lanes_at(builder, vector, start, j)) for start in starts)
+            builder.store(_add_product(builder, a, b, builder.load(total)), total)
+        return _folded(builder, builder.load(total), lambda a, b: builder.fadd(a, b))
+
+    return types.float64(lanes, left, right, types.int64), generate
+
+
 def _folded(builder: Any, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
     """Return the lanes joined by halves: 0 with n/2, 1 with n/2 + 1, ..., until one number is left."""
     count = vector.type.count

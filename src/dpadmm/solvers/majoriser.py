@@ -22,6 +22,8 @@ from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.rows import scaled_rows
+from dpadmm.solvers.columns import Kept, SingleColumns
+from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.newton_kernel import newton_steps
 from dpadmm.solvers.passes import slope_sum
@@ -72,7 +74,8 @@ class MajoriserSolver:
         nothing = Spectrum(np.empty((0, 0)), np.empty(0))
         self._safe = [nothing] * self.risk.n_agents
         self._fast = [nothing] * self.risk.n_agents
-        self._last = [_Kept(np.empty((0, 0)), np.empty((0, 0)))] * self.risk.n_agents
+        self._last = [Kept.nothing()] * self.risk.n_agents
+        self._singles = SingleColumns(self.risk, self._scales)
         over_blocks(self._decompose, self.risk.n_agents, 1, self._threads(1))
 
     def _threads(self, replicas: int) -> int:
@@ -147,8 +150,8 @@ class MajoriserSolver:
         sigma = pull + float(self.weights[agent]) * self.risk.mu
         constant = sub.lin[row] - pull * sub.centre[row]
         start = np.ascontiguousarray(sub.start[row])
-        if self._is_small(agent) and start.shape[1] == 1:
-            found = self._compiled(agent, sigma, constant[:, 0], start[:, 0])
+        if start.shape[1] == 1:
+            found = self._alone(agent, sigma, constant[:, 0], start)
             if found is not None:
                 return found
         columns = self._columns(agent, sigma, constant, start)
@@ -161,14 +164,28 @@ class MajoriserSolver:
             passes += 1
         columns.store()
         steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
-        if self.risk.silos.is_sparse and steps == 0:  # Newton's points come without their slopes
-            self._last[agent] = _Kept(columns.point, columns.point_slope)
+        if self.risk.silos.is_sparse and steps == 0 and start.shape[1] > 1:  # Newton's points come without their slopes
+            self._last[agent] = Kept(columns.point, columns.point_slope)
         return columns.point, columns.norm, passes + steps
 
     def _is_small(self, agent: int) -> bool:
         return not self.risk.silos.is_sparse and int(self.risk.sizes[agent]) * self.risk.dimension**2 <= _SMALL
 
-    def _compiled(self, agent: int, sigma: float, constant: Floats, start: Floats) -> tuple[Floats, Floats, int] | None:
+    def _alone(self, agent: int, sigma: float, constant: Floats, start: Floats) -> tuple[Floats, Floats, int] | None:
+        """Return the point of a column that is alone, by compiled steps; None where they do not lead there soon."""
+        if self._is_small(agent):
+            return self._newton(agent, sigma, constant, start[:, 0])
+        known = self._last[agent].at(start)
+        metric, limits = Metric.of_spectrum(self._fast[agent]), (self.tolerance, min(self.max_passes, _FAST_PASSES))
+        kept = None if known is None else known[:, 0]
+        found = self._singles.solve(agent, metric, sigma, constant, start[:, 0], kept, *limits)
+        if not found.norm <= self.tolerance:
+            return None
+        point = found.point[:, None]
+        self._last[agent] = Kept(point.copy(), found.slope[:, None])
+        return point, np.array([found.norm]), found.passes
+
+    def _newton(self, agent: int, sigma: float, constant: Floats, start: Floats) -> tuple[Floats, Floats, int] | None:
         """Return the point by plain Newton steps; None where they do not lead there at once."""
         part, x = self.risk.part(agent), start.copy()
         counted = _ALL_ONE if self._row_weights is None else self._row_weights[part]
@@ -197,18 +214,6 @@ class MajoriserSolver:
             columns.point[:, r], columns.norm[r] = x, norm
             slowest = max(slowest, steps)
         return slowest
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """Where an agent's last solve ended, and the loss's part of the gradient there, both (d, R) and never changed."""
-
-    point: Floats
-    slope: Floats
-
-    def at(self, x: Floats) -> Floats | None:
-        """Return the slope if x is the point, to the last bit and in every column; else None."""
-        return self.slope if np.array_equal(x, self.point) else None
 
 
 class _Columns:

@@ -14,18 +14,23 @@ import numpy as np
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.rows import scaled_rows
+from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.solution import Spectrum
 
 _HALVINGS = 60
 # A shortened step ends where the slope along it is still negative, but has lost nine tenths of its size.
 _SLOPE_LEFT = 0.1
+# Conjugate gradients stop at this share of the right-hand side, and in any case after so many products.
+_CLOSE = 1e-4
+_PRODUCTS = 500
 
 
 @dataclass(frozen=True)
 class NewtonColumns:
     """`scale * sum_m v_m loss(a_m'x - shift_m) + (sigma/2)||x||^2 + constant'x` of one agent, with its gradient.
 
-    weights: v, None where all of them are 1.
+    weights: v, None where all of them are 1. metric: None where the Hessian may be decomposed; else steps are found by
+    conjugate gradients that start from it. Steps that are not exact still point downhill: all of the above holds.
     """
 
     rows: Matrix
@@ -35,6 +40,7 @@ class NewtonColumns:
     sigma: float
     gradient: Callable[[Floats, Floats], Floats]
     weights: Floats | None = None
+    metric: Metric | None = None
 
     def solve(self, x: Floats, constant: Floats, tolerance: float, max_steps: int) -> tuple[Floats, float, int]:
         """Return the point (d,), its gradient norm and the number of steps; stop at the tolerance or `max_steps`."""
@@ -44,8 +50,7 @@ class NewtonColumns:
         while norm > tolerance and steps < max_steps:
             margins = self.rows @ x - self.shifts
             curvature = self._weighted(self.loss.curvature(margins))
-            hessian = Spectrum.of_rows(scaled_rows(self.rows, np.sqrt(curvature)), self.scale)
-            step = -hessian.solve(gradient[:, None], self.sigma)[:, 0]
+            step = self._step(curvature, gradient)
             full = self._gradient_at(x + step, constant)
             if np.linalg.norm(full) <= 0.5 * best or full @ step <= 0:
                 x, gradient = x + step, full
@@ -56,6 +61,19 @@ class NewtonColumns:
             best = min(best, norm)
             steps += 1
         return x, norm, steps
+
+    def _step(self, curvature: Floats, gradient: Floats) -> Floats:
+        """Return minus the inverse Hessian times the gradient, or nearly so."""
+        if self.metric is None:
+            hessian = Spectrum.of_rows(scaled_rows(self.rows, np.sqrt(curvature)), self.scale)
+            return -hessian.solve(gradient[:, None], self.sigma)[:, 0]
+        vectors, gains, spread = self.metric.inverse(self.sigma)
+        bends = self.scale * curvature
+        return -conjugate_gradients(
+            lambda v: np.asarray(self.rows.T @ (bends * (self.rows @ v))) + self.sigma * v,
+            lambda v: vectors @ (gains * (vectors.T @ v)) + spread * v,
+            gradient,
+        )
 
     def _gradient_at(self, x: Floats, constant: Floats) -> Floats:
         return self.gradient(np.ascontiguousarray(x[:, None]), constant[:, None])[:, 0]
@@ -83,3 +101,22 @@ class NewtonColumns:
                 if slope >= _SLOPE_LEFT * start:
                     break
         return low
+
+
+def conjugate_gradients(
+    times: Callable[[Floats], Floats], precondition: Callable[[Floats], Floats], right: Floats
+) -> Floats:
+    """Return x with `times(x)` close to `right`; `x @ right > 0` however early it stops. Both maps are positive."""
+    x, residual = np.zeros_like(right), right.copy()
+    z = precondition(residual)
+    direction, size = z, float(residual @ z)
+    for _ in range(_PRODUCTS):
+        image = times(direction)
+        length = size / float(direction @ image)
+        x, residual = x + length * direction, residual - length * image
+        if np.linalg.norm(residual) <= _CLOSE * np.linalg.norm(right):
+            break
+        z = precondition(residual)
+        before, size = size, float(residual @ z)
+        direction = z + (size / before) * direction
+    return x

@@ -146,6 +146,19 @@ _UNIT = 2.0**-52
 _ROUNDED = 8 * _UNIT  # of the largest term of a gradient, is left where solvers iterate
 
 
+# Above, what a d x d matrix costs is more than what it saves.
+_LARGE, _LARGE_SPARSE = 400, 500
+
+
+def is_large(dimension: int, is_sparse: bool) -> bool:
+    """Return whether local problems are solved without d x d matrices.
+
+    It follows from the dimension and the way of storing rows, not from what they store: a silo alone and all of them
+    together take the same way. Either way ends within the tolerance, which certificates count (C7).
+    """
+    return dimension > (_LARGE_SPARSE if is_sparse else _LARGE)
+
+
 @singledispatch
 def prepare(
     functions: LocalFunctions, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1
@@ -173,9 +186,12 @@ def _(functions: QuadraticAgents, weights: Floats, tolerance: float = DEFAULT_TO
 def _(functions: EmpiricalRisk, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
     from dpadmm.solvers.closed_forms import RankOneSolver, SquaredSolver
     from dpadmm.solvers.majoriser import MajoriserSolver
+    from dpadmm.solvers.matrix_free import MatrixFreeSolver
 
     if functions.is_one_record_each:
         return RankOneSolver(functions, weights, tolerance, threads)
+    if is_large(functions.dimension, functions.silos.is_sparse):
+        return MatrixFreeSolver(functions, weights, tolerance, threads)
     if functions.loss == Squared():
         return SquaredSolver(functions, weights, tolerance, threads)
     return MajoriserSolver(functions, weights, tolerance, threads)

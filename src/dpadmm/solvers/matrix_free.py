@@ -1,0 +1,113 @@
+"""The solver for many dimensions: no d x d matrix, work and memory linear in what the rows store.
+
+Every column is solved by compiled L-BFGS steps that start from a metric of linear size: the diagonal of the agent's
+curvature where rows are sparse, its 50 largest directions and the mean of the rest where they are dense. Columns that
+are not done after `_FAST_PASSES` passes are finished by Newton's method with conjugate gradients. Nothing is kept from
+solve to solve but the slope at its end, to the bits that would be computed again.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.solvers.columns import Kept, SingleColumns
+from dpadmm.solvers.metrics import Metric
+from dpadmm.solvers.newton import NewtonColumns
+from dpadmm.solvers.solution import Solution, Subproblem, over_blocks, require_converged
+
+_FAST_PASSES = 400
+_NEWTON_STEPS = 200
+# The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
+_REFERENCE_PULL = 1e-3
+_REFERENCE_PASSES = 12
+
+
+@dataclass
+class MatrixFreeSolver:
+    """Solve the subproblems of an empirical risk with any loss, dimension by dimension and never by a matrix."""
+
+    risk: EmpiricalRisk
+    weights: Floats
+    tolerance: float
+    threads: int = 1
+    max_passes: int = 1000
+
+    def __post_init__(self) -> None:
+        """Find every agent's metric, at roughly the minimiser of its own function."""
+        checks.positive("tolerance", self.tolerance)
+        checks.count("threads", self.threads)
+        checks.count("max_passes", self.max_passes)
+        self._scales = self.weights / self.risk.sizes
+        self._columns = SingleColumns(self.risk, self._scales)
+        self._last = [Kept.nothing()] * self.risk.n_agents
+        nothing = Metric(np.empty((0, 0)), np.empty(0), np.empty(0))
+        self._metrics = [nothing] * self.risk.n_agents
+        over_blocks(self._measure, self.risk.n_agents, 1, self.threads)
+
+    def _measure(self, first: int, last: int) -> None:
+        loss, zero = self.risk.loss, np.zeros(self.risk.dimension)
+        for i in range(first, last):
+            part = self.risk.part(i)
+            rows = self.risk.rows[part]
+            steepest = self._metric(rows, np.full(rows.shape[0], loss.curvature_bound), i)
+            sigma = float(self.weights[i]) * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
+            limits = (None, self.tolerance, _REFERENCE_PASSES)
+            reference = self._columns.solve(i, steepest, sigma, zero, zero, *limits).point
+            curvature = loss.curvature(rows @ reference - self.risk.shifts[part])
+            self._metrics[i] = self._metric(rows, curvature, i)
+
+    def _metric(self, rows: Matrix, curvature: Floats, agent: int) -> Metric:
+        weights = float(self._scales[agent]) * self.risk.weighted(curvature, self.risk.part(agent))
+        return Metric.diagonal(rows, weights) if self.risk.silos.is_sparse else Metric.low_rank(rows, weights)
+
+    def solve(self, subproblem: Subproblem) -> Solution:
+        """Solve for every agent and replica; agents run on separate threads."""
+        point = np.empty_like(subproblem.start)
+        norm = np.empty((len(point), point.shape[2]))
+        passes = np.zeros(len(point))
+        seats = subproblem.seats()
+
+        def work(first: int, last: int) -> None:
+            for row in range(first, last):
+                passes[row] = self._solve_agent(int(seats[row]), row, subproblem, point[row], norm[row])
+
+        over_blocks(work, len(point), 1, self.threads)
+        return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
+
+    def _solve_agent(self, agent: int, row: int, sub: Subproblem, point: Floats, norm: Floats) -> int:
+        """Write the agent's points (d, R) and norms (R,); return the passes of the slowest column."""
+        pull, start = float(sub.pull[row]), sub.start[row]
+        sigma = pull + float(self.weights[agent]) * self.risk.mu
+        known, slopes, slowest = self._last[agent].at(start), np.empty_like(start), 0
+        for r in range(start.shape[1]):
+            constant = sub.lin[row, :, r] - pull * sub.centre[row, :, r]
+            here = np.ascontiguousarray(start[:, r])
+            kept = None if known is None else np.ascontiguousarray(known[:, r])
+            limits = (self.tolerance, min(_FAST_PASSES, self.max_passes))
+            found = self._columns.solve(agent, self._metrics[agent], sigma, constant, here, kept, *limits)
+            x, slopes[:, r], norm[r], passes = found.point, found.slope, found.norm, found.passes
+            if not norm[r] <= self.tolerance and np.isfinite(norm[r]):
+                x, norm[r], steps = self._finish(agent, sigma, constant, x, self.max_passes - passes)
+                slopes[:, r], passes = self._columns.slope(agent, x), passes + steps
+            point[:, r] = x
+            slowest = max(slowest, passes)
+        self._last[agent] = Kept(point.copy(), slopes)
+        return slowest
+
+    def _finish(self, agent: int, sigma: float, constant: Floats, x: Floats, most: int) -> tuple[Floats, float, int]:
+        """Finish a column by Newton's method."""
+        part, weights = self.risk.part(agent), self.risk.silos.weights
+        newton = NewtonColumns(
+            self.risk.rows[part],
+            self.risk.shifts[part],
+            self.risk.loss,
+            float(self._scales[agent]),
+            sigma,
+            lambda x, push: self._columns.slope(agent, x[:, 0])[:, None] + sigma * x + push,
+            None if weights is None else weights[part],
+            self._metrics[agent],
+        )
+        return newton.solve(x, constant, self.tolerance, min(most, _NEWTON_STEPS))
