@@ -25,6 +25,7 @@ BOOKS = "an audit spends nothing, so it keeps no books"
 WIRE = "an audit runs in one process, without silos' services"
 SHORT = "noise of a short seed has the law of good noise: an audit would have to guess the seed"
 EVALUATED = "evaluations are one release each, which tests compare with C10"
+PLANNED = "an audit runs the problems that it plans for"
 TINY = "what an attacker gains is below a thousandth of epsilon"
 
 CERTIFICATES = (
@@ -181,6 +182,15 @@ CERTIFICATES = (
         ("privacy/test_sampled.py",),
         ("dp-sgd",),
     ),
+    Mutant(
+        "certificates",
+        "C4: silos that release the same mixture of noises count once for a person in two of them",
+        "privacy/accounting.py",
+        "for _ in range(min(n, silos))]",
+        "for _ in range(1)]",
+        ("privacy/test_accounting.py",),
+        "what it attacks is one person's, in one silo",
+    ),
 )
 
 NOISE = (
@@ -311,6 +321,24 @@ NOISE = (
         ("noise/test_plan.py", "noise/test_plan_attacks.py"),
         "no method of the package asks for a second value",
     ),
+    Mutant(
+        "noise",
+        "beside a coordinator's release, silos forget that a person is in several of them",
+        "noise/plan.py",
+        "if all(row.agent == COORDINATOR",
+        "if any(row.agent == COORDINATOR",
+        ("noise/test_plan_attacks.py",),
+        "no method of the package has both kinds of releases",
+    ),
+    Mutant(
+        "noise",
+        "one of several promised draws is enough for all of them",
+        "noise/planned.py",
+        "        if drawn < release.count:",
+        "        if drawn < 1:",
+        ("noise/test_plan_attacks.py",),
+        "the methods of the package draw all that they promise",
+    ),
 )
 
 ALGORITHMS = (
@@ -431,6 +459,42 @@ ALGORITHMS = (
         ("problems/test_persons.py", "-k", "none_are_refused"),
         "the worlds that it attacks have their weights right",
     ),
+    Mutant(
+        "algorithms",
+        "a problem with a smaller ridge than is certified is run",
+        "problems/problem.py",
+        "            and mine.strong_convexity * (1 + _SLACK) >= theirs.strong_convexity\n",
+        "",
+        ("engines/test_private.py", "-k", "less_curvature"),
+        PLANNED,
+    ),
+    Mutant(
+        "algorithms",
+        "a problem with a smaller shared ridge than is certified is run",
+        "problems/problem.py",
+        "            and self.regulariser.strong_convexity * (1 + _SLACK) >= public.regulariser.strong_convexity\n",
+        "",
+        ("engines/test_private.py", "-k", "less_curvature"),
+        PLANNED,
+    ),
+    Mutant(
+        "algorithms",
+        "what is certified for the logistic loss alone is run with another",
+        "problems/problem.py",
+        "            and losses[1] in (None, losses[0])\n",
+        "",
+        ("engines/test_private.py", "-k", "another_loss"),
+        PLANNED,
+    ),
+    Mutant(
+        "algorithms",
+        "subproblems are solved to the engine's tolerance, not to the certified one",
+        "engines/private.py",
+        "engine = replace(engine if engine is not None else LocalEngine(), tolerance=setting.tolerance)",
+        "engine = engine if engine is not None else LocalEngine()",
+        ("engines/test_private.py", "-k", "solver_works"),
+        PLANNED,
+    ),
 )
 
 LEDGER = (
@@ -513,6 +577,24 @@ LEDGER = (
         "if protection.unit is Unit.PERSON and not all(is_told):",
         "if protection.unit is Unit.PERSON and not any(is_told):",
         ("privacy/ledger/test_persons.py",),
+        BOOKS,
+    ),
+    Mutant(
+        "ledger",
+        "a release that stands for all silos is charged to the first",
+        "noise/plan.py",
+        "yield from (replace(release, agent=i) for i in agents)",
+        "yield replace(release, agent=agents[0])",
+        ("noise/test_plan_attacks.py",),
+        BOOKS,
+    ),
+    Mutant(
+        "ledger",
+        "a budget ends a thousandth of epsilon late",
+        "privacy/ledger/spending.py",
+        "return curve.delta(self.epsilon) <= self.delta",
+        "return curve.delta(self.epsilon * 1.001) <= self.delta",
+        ("privacy/ledger/test_spending.py",),
         BOOKS,
     ),
 )
@@ -655,6 +737,78 @@ ESTIMATORS = (
         ("estimators/test_evaluation.py", "-k", "as_it_is"),
         EVALUATED,
     ),
+    Mutant(
+        "estimators",
+        "an evaluation of persons counts the first rows of the table, some persons twice",
+        "cli/evaluation.py",
+        "frames = [frame.iloc[own.kept] for frame, own in zip(frames, kept, strict=True)]",
+        "frames = [frame.iloc[: len(own.kept)] for frame, own in zip(frames, kept, strict=True)]",
+        ("cli/test_persons.py", "-k", "first_of_each"),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation counts one silo of a person who has rows in several",
+        "estimators/evaluation.py",
+        "silos_per_person=asked.protection.silos_per_person,\n    )",
+        "silos_per_person=1 if asked.protection.unit is Unit.PERSON else asked.protection.silos_per_person,\n    )",
+        ("estimators/test_evaluation.py", "-k", "paid_for_in_both"),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation does not ask in how many silos persons have rows",
+        "cli/evaluate.py",
+        "                persons.check_silos(protection.silos_per_person)",
+        "                pass",
+        ("cli/test_persons.py", "-k", "both_clinics"),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "a figure about a model that protects persons hides records, unasked",
+        "estimators/noisy_sums.py",
+        "return said.unit if isinstance(said, PrivacyStatement) else Unit.RECORD",
+        "return Unit.RECORD",
+        ("estimators/test_persons.py", "-k", "does_not_tell"),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "an evaluation leaves the last groups out if nobody is in them",
+        "estimators/evaluation.py",
+        "() if column is None else tuple(map(str, column.categories)),",
+        "() if column is None else tuple(map(str, column.categories))[: int(codes.max()) + 1],",
+        ("estimators/test_evaluation.py", "-k", "shape_that"),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "parts of the training table pass for other people's records",
+        "cli/evaluate.py",
+        "    if len(frames) > 1:  # parts",
+        "    if False:  # parts",
+        ("cli/test_evaluate.py", "-k", "in_parts"),
+        "an audit measures no model on tables",
+    ),
+    Mutant(
+        "estimators",
+        "the model file tells half of what a figure has cost",
+        "cli/evaluate.py",
+        "epsilon=score.privacy.certified,",
+        "epsilon=score.privacy.certified / 2,",
+        ("cli/test_evaluate.py", "-k", "single_figures"),
+        EVALUATED,
+    ),
+    Mutant(
+        "estimators",
+        "a person whose number is too large for a float is another one elsewhere",
+        "datasets/persons.py",
+        "    if any(isinstance(cell, float | np.floating) and abs(float(cell)) >= _EXACT for cell in cells):",
+        "    if False:",
+        ("datasets/test_persons.py",),
+        "an audit knows whose its rows are",
+    ),
 )
 
 PROFILE = (
@@ -693,6 +847,15 @@ PROFILE = (
         "is_exact = certificate.unit is not Unit.USER and grid",
         ("privacy/certificates/test_profile.py", "-k", "Grid"),
         TINY,
+    ),
+    Mutant(
+        "profile",
+        "C11: a plan for other columns pays for a profile of these",
+        "engines/round_zero.py",
+        "if (form.n_numeric, form.n_categorical) != (self.n_numeric, self.n_categorical) or",
+        "if",
+        ("engines/test_round_zero.py",),
+        "its plans are for the columns that it counts",
     ),
 )
 
@@ -809,6 +972,51 @@ FEDERATION = (
         "        if k != due:\n",
         "        if due is None:\n",
         ("engines/federation/test_refusals.py",),
+        WIRE,
+    ),
+    Mutant(
+        "federation",
+        "a run that went on without a silo is answered in its old form as well",
+        "engines/federation/silo.py",
+        "        self.runs.check_no_heir(terms.agreement.digest)\n",
+        "",
+        ("engines/federation/test_missing.py", "-k", "cannot_use"),
+        WIRE,
+    ),
+    Mutant(
+        "federation",
+        "what was spent before the first silo left is forgotten when the second leaves",
+        "engines/federation/terms.py",
+        "spent_m=math.hypot(terms.spent_m, spent), spent_epsilon=0.0)",
+        "spent_m=spent, spent_epsilon=0.0)",
+        ("engines/federation/test_missing.py", "-k", "still_counts"),
+        WIRE,
+    ),
+    Mutant(
+        "federation",
+        "rules that an owner tightens do not reach the runs under way",
+        "engines/federation/silo.py",
+        "        self.policy.check_terms(agreement)  # the owner may have changed the rules since\n",
+        "",
+        ("engines/federation/test_attacks_review.py", "-k", "rules_are"),
+        WIRE,
+    ),
+    Mutant(
+        "federation",
+        "the loudest release must have the noise that an owner wants, not the quietest",
+        "engines/federation/policy.py",
+        "least = min((release.noise_ratio",
+        "least = max((release.noise_ratio",
+        ("engines/federation/test_refusals.py", "-k", "quietest"),
+        WIRE,
+    ),
+    Mutant(
+        "federation",
+        "a coordinator's second draw for a round takes the place of the first",
+        "engines/federation/coordinator.py",
+        "INSERT OR IGNORE INTO rounds",
+        "INSERT OR REPLACE INTO rounds",
+        ("engines/federation/test_drive.py", "-k", "written_once"),
         WIRE,
     ),
 )

@@ -25,7 +25,7 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import Course, RunSetting, plan_noise, run_course, run_private
 from dpadmm.engines.witness import Witness
 from dpadmm.errors import InputError, SolverError
-from dpadmm.networks import path, ring
+from dpadmm.networks import complete, path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.plan import calibrated, check_reach
 from dpadmm.noise.planned import PlannedNoise
@@ -34,8 +34,9 @@ from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.privacy.records import Origin
-from dpadmm.problems.losses import Logistic
+from dpadmm.problems.losses import CappedLogistic, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
+from dpadmm.problems.regularisers import Ridge
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import kernels
 
@@ -234,6 +235,36 @@ class TestWhatACourseIsFor:
         problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()), Weighting.EQUAL)
         with pytest.raises(InputError, match="not the one that the noise is planned for"):
             run_course(self.course(Protection(view=View.PUBLIC)), [problem], SecureSampler(), label="other")
+
+    def test_less_curvature_is_refused_and_more_is_not(self):
+        """P-ADMM's models move by gap/(2 eta deg + mu): with a smaller ridge, of functions or shared, by more."""
+        public = PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0, mu=0.1)
+        setting = RunSetting(Problem.of(public, regulariser=Ridge(0.3)), 2, 1e-9, complete(3), Protection())
+        course = Course(PADMM(eta=0.1), setting, Target(1.0, 1e-5))
+        for mu, ridge, is_refused in ((0.05, 0.3, True), (0.1, 0.2, True), (0.1, 0.3, False)):
+            problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu), regulariser=Ridge(ridge))
+            assert problem.is_within(setting.problem) is not is_refused
+            if is_refused:
+                with pytest.raises(InputError, match="not the one that the noise is planned for"):
+                    run_course(course, [problem], SecureSampler(), label="flat")
+
+    def test_another_loss_is_refused_even_if_its_constants_are_no_worse(self):
+        """Objective perturbation has a branch that is proved for the logistic loss alone (C2)."""
+        other = Problem.of(EmpiricalRisk(self.silos(100), CappedLogistic(0.5)))
+        assert not other.is_within(self.course(Protection(view=View.PUBLIC)).setting.problem)
+        constants = other.functions.constants
+        unknown = Problem.of(PublicFunctions(np.full(3, 100), 3, constants))
+        assert other.is_within(unknown)  # where constants are all that is public, they decide
+        wide = replace(constants, gradient_range=0.4)  # of PS-ADMM's corrections
+        assert not other.is_within(Problem.of(PublicFunctions(np.full(3, 100), 3, wide)))
+
+    def test_the_solver_works_to_the_tolerance_that_is_certified(self):
+        """Whatever the engine's own is: an error that no certificate counts (C7) is one that no noise hides."""
+        problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu=0.1))
+        course = Course(PADMM(eta=0.1), RunSetting(problem, 2, 1e-9, complete(3), Protection()), Target(1.0, 1e-5))
+        engines = [LocalEngine(tolerance=own) for own in (1e-9, 1e-1)]
+        done = [run_course(course, [problem], SimulatedSampler(1), label="t", engine=each)[0] for each in engines]
+        np.testing.assert_array_equal(*(each.run.models for each in done))
 
     def test_true_sizes_are_no_nominal_ones_even_if_equal(self):
         """A mean over the records there are moves by up to 2 G/n when one is taken away, not by G/n."""

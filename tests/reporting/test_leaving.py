@@ -16,6 +16,7 @@ from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError
+from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.rows import dense
 from dpadmm.reporting.files import loss_words
@@ -232,3 +233,6 @@ def test_the_reader_knows_arrays_and_more_classes(base, read, classes):
     plain = json.loads(model.to_plain_json())
     agree([read(plain, dict(zip(names, row, strict=True))) for row in X.tolist()], model.predict(X))
     assert plain["epsilon"] == model.guarantee.epsilon
+    for origin in Origin:  # who reads the file alone must see that a simulation protects nobody
+        told = replace(model, guarantee=replace(model.guarantee, origin=origin)).to_plain_json()
+        assert json.loads(told)["is_private_release"] is (origin is Origin.SECURE)

@@ -297,10 +297,14 @@ class Problem:
         return bool(getattr(self.functions, "has_nominal_sizes", False))
 
     def is_within(self, public: "Problem") -> bool:
-        """Return whether what is certified for a public problem holds for this one: equal sizes, constants no worse."""
+        """Return whether what is certified for a public problem holds for this one: equal sizes, constants no worse.
+
+        And the same loss where that is public: some certificates use more of it than its constants (C2, logistic).
+        """
         if self is public:
             return True
         mine, theirs = self.functions.constants, public.functions.constants
+        losses = [getattr(each.functions, "linear_loss", None) for each in (self, public)]
         bounds = ("record_gradient", "record_curvature", "gradient_range", "smoothness")
         return (
             self.dimension == public.dimension
@@ -308,6 +312,8 @@ class Problem:
             and np.array_equal(self.weights, public.weights)
             and all(getattr(mine, name) <= getattr(theirs, name) * (1 + _SLACK) for name in bounds)
             and mine.strong_convexity * (1 + _SLACK) >= theirs.strong_convexity
+            and losses[1] in (None, losses[0])
+            and self.regulariser.strong_convexity * (1 + _SLACK) >= public.regulariser.strong_convexity
         )
 
     def objective(self, x: Floats) -> Floats:
