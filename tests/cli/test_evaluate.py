@@ -10,9 +10,9 @@ import pytest
 from tests.contracts.centred_rows import as_array, centred
 
 from dpadmm.cli.scoring import labelled_rows, private_score
-from dpadmm.cli.training import TaskWords
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, encode_table, read_table
+from dpadmm.front.asked import TaskWords
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.measurement import Basis

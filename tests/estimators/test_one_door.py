@@ -19,7 +19,6 @@ with warnings.catch_warnings():
 
     from dpadmm.cli.main import app
 
-from dpadmm.cli.training import prepare
 from dpadmm.datasets import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
 from dpadmm.datasets.tables import read_silos
 from dpadmm.engines.federation.silo_files import read_records
@@ -34,7 +33,8 @@ from dpadmm.estimators import (
 )
 from dpadmm.estimators.data import TrainingRows, labelled
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.wishes import TableRules
+from dpadmm.estimators.parameters import TableRules
+from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel
 
