@@ -94,7 +94,7 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
         ("--public test --ledger study.ledger", "--declare held-out"),
         ("--public test --declare held-out --ledger study.ledger", "These are training records"),
         ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare belongs to --public"),
-        ("--epsilon 1 --delta 1e-5 --ledger new", "--budget EPSILON"),
+        ("--epsilon 1 --delta 1e-5 --ledger new", "at the same delta: --budget"),
         ("--public test --declare published --split-by clinic", "takes one file"),
     ],
 )

@@ -84,7 +84,7 @@ def check_that_no_record_is_measured_for_a_person(cli, clinics, model, ledger):
     assert "with --records-per-person." in silent.stderr
     assert not other.exists()
     released, rows = ReleasedModel.load(model), pd.read_csv(clinics / "north.csv")
-    with pytest.raises(InputError, match="records_per_person="):
+    with pytest.raises(InputError, match="with records_per_person"):
         private_evaluation(released, rows, rows["sick"], epsilon=1.0, delta=1e-5)
     said = cli.run(*asked, "--ledger", str(other), "--budget", "2", "--records-per-person", "4")
     assert said.exit_code == 0, said.output

@@ -98,7 +98,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
         is_hopeless_allowed=True,
         has_progress=not is_json,
     )
-    training.check_words(files)
+    training.check_words()
     prepared = training.check(tables)
     plan = training.plan(prepared)
     console.print("\n[bold]The plan[/bold], made from public facts alone:")

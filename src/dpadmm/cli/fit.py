@@ -95,7 +95,9 @@ def fit(
         from dpadmm.front.training import Training
         from dpadmm.planning.task import ProfileRule
         from dpadmm.privacy.protection import Unit
+        from dpadmm.reporting.files import check_apart
 
+        check_apart({"out": out, "report": report}, [*files, schema], ledger)
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
@@ -133,7 +135,7 @@ def fit(
             is_hopeless_allowed=anyway,
             has_progress=not json,
         )
-        training.check_words([*files, schema])
+        training.check_words()
         tables = read_silos(files, split_by, written)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpadmm.checks import nearest
 from dpadmm.datasets.cells import is_empty, numbers_of
 from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.reading import UNNAMED, checked_names, may_lack_header, no_header, read_file
@@ -104,7 +105,10 @@ class SchemaDraft:
         parts = {part["name"]: part for part in (*self.record["columns"], self.record["label"])}
         strange = [name for name in known if name not in parts]
         if strange:
-            raise InputError(f"The draft has no column {', '.join(map(repr, strange))}. Name those that it has.")
+            raise InputError(
+                f"The draft has no column {', '.join(map(repr, strange))}. Name those that it "
+                f"has.{nearest(strange[0], parts)}"
+            )
         made = {name: _filled(part, known[name]) for name, part in parts.items() if name in known}
         label = made.pop(self.record["label"]["name"], self.record["label"])
         return Schema.from_json(json.dumps({**self.record, "label": label, "columns": list(made.values())}))

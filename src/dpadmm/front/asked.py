@@ -120,7 +120,7 @@ def check_person(
         if keep is not None:
             raise InputError(f"{setting('keep')} counts the rows of a person: say which column tells them, {column}.")
         if protection.unit is Unit.PERSON:
-            raise InputError(f"A person is to be protected with all their rows: say whose they are with {column}.")
+            raise InputError(f"A person is to be protected with all their rows: say whose they are, {column}.")
         return
     if person == split_by:
         raise InputError(

@@ -31,6 +31,7 @@ from dpadmm.front.training import Training, check_outputs
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import ProfileRule
+from dpadmm.reporting.files import check_apart
 from dpadmm.reporting.model import ReleasedModel
 
 _ESTIMATORS: dict[str, Callable[..., PrivateLinearModel]] = {
@@ -126,7 +127,11 @@ def fit(
     (2, True, (600,))
     """
     with _own_names():
-        book = None if ledger is None else Path(ledger)
+        book, place, page = (None if each is None else Path(each) for each in (ledger, out, report))
+        is_array = not (target is None or isinstance(target, str))
+        source = None if is_array else source_of(data)
+        stated = Path(schema) if isinstance(schema, str | os.PathLike) else None
+        check_apart({"out": place, "report": page}, [stated, *(source.files if source else ())], book)
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
@@ -148,8 +153,7 @@ def fit(
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
         )
-        place, page = None if out is None else Path(out), None if report is None else Path(report)
-        if not (target is None or isinstance(target, str)):
+        if source is None:
             if schema is not None:
                 raise InputError(
                     "schema= is for tables, and target= then the name of a column. For arrays say bounds=."
@@ -195,8 +199,7 @@ def fit(
             is_hopeless_allowed=anyway,
             has_progress=False,
         )
-        source = source_of(data)
-        training.check_words([*source.files, Path(schema) if isinstance(schema, str | os.PathLike) else None])
+        training.check_words()
         return _trained(training, source.read(split_by, TableFormat.of(sep, decimal, encoding, na_values, header)))
 
 

@@ -20,7 +20,7 @@ from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import Unit
-from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
+from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
 
@@ -149,9 +149,8 @@ class Training:
     is_hopeless_allowed: bool = False
     has_progress: bool = True
 
-    def check_words(self, inputs: Sequence[Path | None] = ()) -> None:
-        """Check all that can be checked before a row is read; `inputs` are the files that will be."""
-        check_apart({"out": self.out, "report": self.report}, inputs, self.books.path)
+    def check_words(self) -> None:
+        """Check all that can be checked before a row is read; that files are apart is checked before."""
         check_split(self.split_by, self.schema.columns, self.schema.label)
         check_person(self.person, self.keep, self.words.protection, self.schema, self.split_by)
         check_outputs(self.out, self.report, may_replace=self.may_replace)

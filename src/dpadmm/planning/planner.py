@@ -348,7 +348,8 @@ def _methods(task: Task) -> tuple[type[Method], ...]:
 def _fitting(task: Task, name: str) -> type[Method]:
     known = plannable()
     if name not in known:
-        raise InputError(f"No plan can be made for the method {shown(name)}; choose one of {', '.join(known)}.")
+        listed, meant = ", ".join(known), checks.nearest(name, known)
+        raise InputError(f"No plan can be made for the method {shown(name)}; choose one of {listed}.{meant}")
     problem = why_not(task, known[name])
     if problem is not None:
         raise InputError(
