@@ -115,7 +115,8 @@ def trace(way: str) -> list[str]:
 
 
 WORDS = {
-    "cli": "the command's words become types",
+    "cli": "the command's options",
+    "front": "the one path of a fit, from Python and the command line alike",
     "estimators": "what was asked for, checked before a row is read",
     "datasets": "a file becomes rows of bounded norm: read, screened, encoded by the schema",
     "problems": "rows become each silo's function f_i, with its public constants",

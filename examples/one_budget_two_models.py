@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from dpadmm import PrivateLinearSVC, PrivateLogisticRegression, ledger_data, private_accuracy
 from dpadmm.errors import BudgetError
+from dpadmm.estimators import PrivateLinearSVC, PrivateLogisticRegression, ledger_data, private_accuracy
 from dpadmm.privacy.ledger import Budget, Ledger, LedgerStatement
 
 DELTA = 1e-6

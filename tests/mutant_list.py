@@ -713,7 +713,7 @@ ESTIMATORS = (
     Mutant(
         "estimators",
         "with --keep, a table's first rows are used under the weights of others",
-        "cli/training.py",
+        "front/training.py",
         "frames = [frame.iloc[own.kept] for frame, own in",
         "frames = [frame.iloc[: len(own.kept)] for frame, own in",
         ("cli/test_persons.py", "-k", "weighed"),

@@ -54,6 +54,14 @@ def test_no_page_shows_an_include_that_was_not_made(site):
     assert [page.name for page in pages if "--8" in text_of(page.read_text())] == []
 
 
+def test_the_api_page_has_every_name_that_a_room_lists(site):
+    page = (site / "api.html").read_text()
+    listed = runpy.run_path(str(ROOT / "docs" / "api.py"))["listing"]()
+    names = [line.removeprefix("::: ") for line in listed if line.startswith("::: ")]
+    assert len(names) > 250
+    assert [name for name in names if f'id="{name}"' not in page] == []
+
+
 def test_doctests_are_code_and_parameters_a_list(site):
     page = (site / "api.html").read_text()
     assert "<blockquote>" not in page

@@ -1,45 +1,42 @@
 """Differentially private distributed optimisation by ADMM, with certified privacy."""
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
 
+
+def _offer(package: str, homes: Mapping[str, str]) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of a package that imports what it offers when first asked for it.
+
+    homes: the module of each name, within the package; a module that is offered itself has no home: "".
+    """
+    names = sorted(homes)
+
+    def get(name: str) -> Any:
+        if name in homes:
+            found = import_module(f"{package}.{homes[name] or name}")
+            return getattr(found, name) if homes[name] else found
+        from dpadmm.checks import nearest
+
+        raise AttributeError(f"module {package!r} has no attribute {name!r}.{nearest(name, names)}")
+
+    return names, get, lambda: names
+
+
 _HOMES = {
-    "Budget": "dpadmm.privacy.ledger",
-    "Ledger": "dpadmm.privacy.ledger",
-    "PrivateLinearRegression": "dpadmm.estimators",
-    "PrivateLinearSVC": "dpadmm.estimators",
-    "PrivateLogisticRegression": "dpadmm.estimators",
-    "ReleasedModel": "dpadmm.reporting.model",
-    "Schema": "dpadmm.datasets",
-    "check_pipeline": "dpadmm.estimators",
-    "ledger_data": "dpadmm.estimators",
-    "load": "dpadmm.front",
-    "plan": "dpadmm.planning",
-    "private_absolute_error": "dpadmm.estimators",
-    "private_accuracy": "dpadmm.estimators",
-    "private_evaluation": "dpadmm.estimators",
-    "run": "dpadmm.front",
+    "Ledger": "privacy.ledger",
+    "PrivateLinearRegression": "estimators.regression",
+    "PrivateLinearSVC": "estimators.classifiers",
+    "PrivateLogisticRegression": "estimators.classifiers",
+    "Schema": "datasets.schema",
+    "datasets": "",
+    "fit": "front.tables",
+    "load": "front.tables",
+    "plan": "front.tables",
+    "run": "front.arrays",
 }
 """Where each public name lives; it is imported when it is first asked for, so that `import dpadmm` stays light."""
 
-_ROOMS = ("datasets",)
-
-__all__ = sorted([*_HOMES, *_ROOMS])
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name in _ROOMS:
-        return import_module(f"dpadmm.{name}")
-    if name not in _HOMES:
-        from dpadmm.checks import nearest
-
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{nearest(name, __all__)}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    """List what is offered, and nothing else."""
-    return __all__
+__all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

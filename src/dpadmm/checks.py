@@ -1,7 +1,9 @@
 """Checks of plain numbers and words at the door; each raises `InputError` and returns the value it checked."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from enum import Enum
 from numbers import Real
@@ -47,6 +49,34 @@ def _digits(value: Real) -> str:
         return f"{type(value).__name__} of thousands of digits"
 
 
+def as_parameter(name: str, *value: object) -> str:
+    """Return how Python calls a setting, with a value if there is one."""
+    return f"{name}={value[0]!r}" if value else name
+
+
+_CALLED: ContextVar[Callable[..., str]] = ContextVar("called", default=as_parameter)
+
+
+def setting(name: str, *value: object) -> str:
+    """Return what a setting is called where the user stands: a parameter in Python, an option on the command line.
+
+    >>> setting("missing"), setting("missing", "fill")
+    ('missing', "missing='fill'")
+    """
+    return _CALLED.get()(name, *value)
+
+
+@contextmanager
+def settings_called(words: Callable[..., str]) -> Iterator[None]:
+    """Let messages call settings by other words, as the command line does: `words` takes a name and may take a "
+    "value."""
+    before = _CALLED.set(words)
+    try:
+        yield
+    finally:
+        _CALLED.reset(before)
+
+
 def nearest(word: object, known: Iterable[str]) -> str:
     """Return the question whether a similar word was meant, to be put after an error; nothing where none is similar.
 
@@ -62,48 +92,48 @@ def finite(name: str, value: object) -> float:
     if type(value) is float and math.isfinite(value):
         return value  # most are; the question whether something is a `Real` takes ten times as long
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{name} must be a finite number, got {shown(value)}.")
+        raise InputError(f"{setting(name)} must be a finite number, got {shown(value)}.")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise InputError(f"{name} must be a finite number, got {shown(value)}.")
+        raise InputError(f"{setting(name)} must be a finite number, got {shown(value)}.")
     return number
 
 
 def positive(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and > 0."""
     if finite(name, value) <= 0:
-        raise InputError(f"{name} must be greater than 0, got {shown(value)}.")
+        raise InputError(f"{setting(name)} must be greater than 0, got {shown(value)}.")
     return float(value)
 
 
 def non_negative(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and >= 0."""
     if finite(name, value) < 0:
-        raise InputError(f"{name} must be 0 or greater, got {shown(value)}.")
+        raise InputError(f"{setting(name)} must be 0 or greater, got {shown(value)}.")
     return float(value)
 
 
 def open_unit(name: str, value: float) -> float:
     """Return `value` as a float if it lies strictly between 0 and 1 (a delta, a sampling rate)."""
     if not 0 < finite(name, value) < 1:
-        raise InputError(f"{name} must lie strictly between 0 and 1, got {shown(value)}.")
+        raise InputError(f"{setting(name)} must lie strictly between 0 and 1, got {shown(value)}.")
     return float(value)
 
 
 def half_open_unit(name: str, value: float) -> float:
     """Return `value` as a float if it lies in (0, 1]."""
     if not 0 < finite(name, value) <= 1:
-        raise InputError(f"{name} must be greater than 0 and at most 1, got {shown(value)}.")
+        raise InputError(f"{setting(name)} must be greater than 0 and at most 1, got {shown(value)}.")
     return float(value)
 
 
 def count(name: str, value: int, *, least: int = 1) -> int:
     """Return `value` as an int if it is a whole number of at least `least`."""
     if finite(name, value) != int(value) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {shown(value)}.")
+        raise InputError(f"{setting(name)} must be a whole number of at least {least}, got {shown(value)}.")
     return int(value)
 
 
@@ -114,5 +144,5 @@ def member(name: str, value: Any, kind: type[Word]) -> Word:
     known = {each.value: each for each in kind}
     if not isinstance(value, str) or value not in known:
         listed = ", ".join(map(repr, known))
-        raise InputError(f"{name} must be one of {listed}, got {shown(value)}.{nearest(value, known)}")
+        raise InputError(f"{setting(name)} must be one of {listed}, got {shown(value)}.{nearest(value, known)}")
     return known[value]

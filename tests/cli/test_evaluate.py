@@ -11,9 +11,10 @@ from tests.contracts.centred_rows import as_array, centred
 
 from dpadmm.cli.evaluate import _private
 from dpadmm.cli.scoring import labelled_rows
-from dpadmm.cli.training import Books, TaskWords
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, encode_table, read_table
+from dpadmm.estimators.wishes import Books
+from dpadmm.front.asked import TaskWords
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.measurement import Basis
@@ -97,7 +98,7 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
         ("--public test --ledger study.ledger", "--declare held-out"),
         ("--public test --declare held-out --ledger study.ledger", "These are training records"),
         ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare belongs to --public"),
-        ("--epsilon 1 --delta 1e-5 --ledger new", "--budget EPSILON"),
+        ("--epsilon 1 --delta 1e-5 --ledger new", "at the same delta: --budget"),
         ("--public test --declare published --split-by clinic", "takes one file"),
     ],
 )

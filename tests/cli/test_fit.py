@@ -183,8 +183,8 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--out model.pkl", "ends in .json or .npz"),
         ("--out none/model.json", "does not exist"),
         ("--report none/page.html", "does not exist"),
-        ("--contact none", "give --report FILE too"),
-        ("--ledger new.ledger", "--budget EPSILON"),
+        ("--contact none", "Give --report too"),
+        ("--ledger new.ledger", "at the same delta: --budget"),
         ("--budget 2", "--ledger FILE"),
         ("--ledger none/new.ledger --budget 2", "does not exist"),
         ("--loss huber", "Use logistic or svm"),
@@ -390,27 +390,22 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
 
 
 def test_people_are_numbered_before_anything_can_name_them(study):
-    from dpadmm.cli.training import Books, TaskWords, Training
-    from dpadmm.datasets.schema import Screening
     from dpadmm.datasets.tables import SiloTable
+    from dpadmm.front.asked import TaskWords
+    from dpadmm.front.training import Training
     from dpadmm.privacy.protection import Protection, Unit
 
-    training = Training(
-        schema=Schema.load(study.schema),
-        tables={n: SiloTable(pd.read_csv(f), "t.csv") for n, f in zip(("Roth", "Meier"), study.files, strict=True)},
-        words=TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(unit=Unit.USER)),
-        screening=Screening(),
-        books=Books(),
-        out=study.folder / "people.json",
-        title="people",
-    )
-    assert tuple(training.check().rows.names) == ("user 1", "user 2")
+    words = TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(unit=Unit.USER))
+    tables = {n: SiloTable(pd.read_csv(f), "t.csv") for n, f in zip(("Roth", "Meier"), study.files, strict=True)}
+    prepared = Training(schema=Schema.load(study.schema), words=words).check(tables)
+    assert tuple(prepared.rows.names) == ("user 1", "user 2")
 
 
 def test_who_splits_by_a_column_is_told_that_its_values_become_public(cli, study, tmp_path):
     whole = pd.concat([pd.read_csv(f).assign(who=w) for f, w in zip(study.files, ("Roth", "Meier"), strict=True)])
+    whole.iloc[3, 0] = None  # refused after the notice
     whole.to_csv(tmp_path / "t.csv", index=False)
-    words = (str(tmp_path / "t.csv"), *study.words[2:], "--split-by", "who", "--out", str(tmp_path / "none" / "m.json"))
+    words = (str(tmp_path / "t.csv"), *study.words[2:], "--split-by", "who", "--out", str(tmp_path / "m.json"))
     assert cli.run("fit", *words).stderr.count("The 2 values of 'who' become the public names") == 1
     assert "public names" not in cli.run("fit", *words, "--unit", "user").stderr
 
@@ -439,7 +434,7 @@ def test_a_paid_model_is_saved_even_if_its_ledger_cannot_be_read_afterwards(cli,
     def gone(*_args):
         raise LedgerError("it was moved")
 
-    monkeypatch.setattr("dpadmm.cli.training.spending_of", gone)
+    monkeypatch.setattr("dpadmm.front.training.spending_of", gone)
     out = tmp_path / "m.json"
     result = cli.run(
         "fit", *study.words, "--out", str(out), "--ledger", str(tmp_path / "l"), "--budget", "3", "--anyway"

@@ -54,7 +54,7 @@ def test_a_second_fit_takes_the_relation_from_the_ledger_but_needs_the_number(cl
     asked = [word for word in words if word not in ADDED]
     refused = cli.run("fit", *asked, *ledger)
     assert refused.exit_code != 0
-    assert "nominal_records must be given" in refused.stderr
+    assert "--nominal-records must be given" in refused.stderr
     again = cli.run("fit", *asked, *ledger, "--nominal-records", "640", "--view", "public")
     assert again.exit_code == 0, again.output
     other = cli.run("fit", *asked, *ledger, "--neighbours", "replace-one", "--force")
@@ -81,7 +81,7 @@ def test_a_plan_counts_no_rows(cli, study, done):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--neighbours", "add-remove"), "nominal_records must be given"),
+        (("--neighbours", "add-remove"), "--nominal-records must be given"),
         (("--nominal-records", "100"), "Leave it out"),
         (("--neighbours", "add-remove", "--nominal-records", "100"), "'aggregate' or 'public'"),
         ((*ADDED, "--method", "p-admm"), "not certified"),

@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm import private_evaluation
 from dpadmm.cli.evaluation import bought
-from dpadmm.cli.persons import persons_of
-from dpadmm.cli.training import Books, TaskWords, prepare
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import read_silos
 from dpadmm.errors import InputError
+from dpadmm.estimators import private_evaluation
 from dpadmm.estimators.evaluation import ScoredRows
+from dpadmm.estimators.wishes import Books
+from dpadmm.front.asked import TaskWords, persons_of
+from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.reporting.model import ReleasedModel
@@ -80,14 +81,14 @@ def check_that_no_record_is_measured_for_a_person(cli, clinics, model, ledger):
     before, other = ledger.read_bytes(), clinics / "other"
     paid = cli.run(*asked, "--ledger", str(ledger))
     assert paid.exit_code == 2
-    assert "--person COLUMN" in paid.stderr
+    assert "an evaluation with --person" in paid.stderr
     assert ledger.read_bytes() == before
     silent = cli.run(*asked, "--ledger", str(other), "--budget", "2")
     assert silent.exit_code == 2
-    assert "--records-per-person K" in silent.stderr
+    assert "with --records-per-person." in silent.stderr
     assert not other.exists()
     released, rows = ReleasedModel.load(model), pd.read_csv(clinics / "north.csv")
-    with pytest.raises(InputError, match="records_per_person="):
+    with pytest.raises(InputError, match="with records_per_person"):
         private_evaluation(released, rows, rows["sick"], epsilon=1.0, delta=1e-5)
     said = cli.run(*asked, "--ledger", str(other), "--budget", "2", "--records-per-person", "4")
     assert said.exit_code == 0, said.output
@@ -155,7 +156,7 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
         (("--person", "sick"), "is a column of the schema"),
         (("--person", "patient", "--split-by", "patient"), "--unit user"),
         (("--person", "patient", "--method", "r-admm"), "not certified for the unit person"),
-        (("--person", "patient", "--neighbours", "add-remove"), "nominal_records"),
+        (("--person", "patient", "--neighbours", "add-remove"), "--nominal-records must be given"),
     ],
 )
 def test_refusals(cli, clinics, more, told):

@@ -132,4 +132,4 @@ def test_a_table_without_a_header_gets_the_right_advice(cli, study, trained, tmp
 def test_a_column_that_splits_and_is_learnt_from_is_told_before_a_table_is_read(cli, study, words):
     told = cli.run(*(study.schema if word == "SCHEMA" else word for word in words), "--split-by", "sex")
     assert told.exit_code == 2
-    assert "--split-by 'sex' is a column of the schema as well" in told.stderr
+    assert "--split-by sex is a column of the schema as well" in told.stderr

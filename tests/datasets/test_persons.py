@@ -46,7 +46,7 @@ def test_persons_in_too_many_silos_are_refused_with_the_number_that_is_needed():
     whose = Persons.of([["a", "b", "a"], ["b", "c"], ["b"]], ["1", "2", "3"])
     assert whose.most_silos == 3
     whose.check_silos(3)
-    with pytest.raises(InputError, match="--silos-per-person 3") as told:
+    with pytest.raises(InputError, match="silos_per_person=3") as told:
         whose.check_silos(2)
     assert "'b'" not in str(told.value)
     Persons.of([["a", "a"], ["b"]], ["1", "2"]).check_silos(1)

@@ -105,11 +105,11 @@ def test_what_is_not_stated_is_found_and_said(tmp_path, text, words):
 @pytest.mark.parametrize(
     ("text", "option"),
     [
-        ("1,5;2,5;3\n1,5;2,5;3\n", "--sep"),
-        ("a;pay\n1;1.5\n2;1,5\n", "--decimal"),
-        ("a;pay\n1;1.234\n", "--decimal"),
-        ("a;pay\n1;1,234\n2;0,5\n", "--decimal"),
-        ("a;b\nM\xfcller;1\n", "--encoding"),
+        ("1,5;2,5;3\n1,5;2,5;3\n", "sep"),
+        ("a;pay\n1;1.5\n2;1,5\n", "decimal"),
+        ("a;pay\n1;1.234\n", "decimal"),
+        ("a;pay\n1;1,234\n2;0,5\n", "decimal"),
+        ("a;b\nM\xfcller;1\n", "encoding"),
     ],
 )
 def test_two_ways_of_reading_are_asked_about(tmp_path, text, option):
@@ -117,7 +117,7 @@ def test_two_ways_of_reading_are_asked_about(tmp_path, text, option):
     with pytest.raises(InputError, match=option) as refusal:
         read_table(tmp_path / "t.csv")
     assert "1,5" not in str(refusal.value).replace("1.234,5", "")
-    words = {"--sep": {"sep": ";"}, "--decimal": {"decimal": ","}, "--encoding": {"encoding": "latin-1"}}[option]
+    words = {"sep": {"sep": ";"}, "decimal": {"decimal": ","}, "encoding": {"encoding": "latin-1"}}[option]
     assert len(read_table(tmp_path / "t.csv", TableFormat(**words)))
 
 
@@ -212,8 +212,8 @@ def test_excel_files(tmp_path):
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
-        ("t.parquet", {"sep": ";"}, "--sep: for text files"),
-        ("t.parquet", {"has_header": False}, "--no-header: for text files"),
+        ("t.parquet", {"sep": ";"}, "sep: for text files"),
+        ("t.parquet", {"has_header": False}, "header=False: for text files"),
         ("t.csv", {"sep": "ab"}, "one character"),
         ("t.csv", {"decimal": "x"}, "decimal mark must be"),
         ("t.csv", {"encoding": "klingon"}, "no text encoding"),

@@ -48,9 +48,9 @@ def test_text_cells_mean_what_typed_cells_mean():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"age": ["40", None]}, ["a.csv, row 2, column 'age'", "the cell is empty", "--missing fill"]),
+        ({"age": ["40", None]}, ["a.csv, row 2, column 'age'", "the cell is empty", "missing='fill'"]),
         ({"age": ["  ", "60"]}, ["row 1, column 'age'", "empty"]),
-        ({"sex": ["F", "X"]}, ["row 2, column 'sex'", "not one of the listed values ('F', 'M')", "--unlisted zero"]),
+        ({"sex": ["F", "X"]}, ["row 2, column 'sex'", "not one of the listed values ('F', 'M')", "unlisted='zero'"]),
         ({"ward": ["1", "7"]}, ["row 2, column 'ward'", "(1, 2)"]),
         ({"ward": ["1", "x"]}, ["row 2, column 'ward'", "(1, 2)"]),
         ({"sick": ["maybe", "no"]}, ["row 1, column 'sick'", "('yes', 'no')"]),

@@ -222,7 +222,7 @@ def test_the_result_is_frozen_and_the_function_is_at_the_front_door():
         checked.findings = ()
     with pytest.raises(AttributeError):
         checked.findings[0].place = ""
-    assert dpadmm.check_pipeline is check_pipeline
+    assert dpadmm.estimators.check_pipeline is check_pipeline
 
 
 def _pipeline(*steps):

@@ -307,8 +307,8 @@ def test_sparse_and_text_data_have_fingerprints(tmp_path):
 
 def test_the_commands_and_python_know_the_same_table(table, tmp_path):
     """A ledger of `dpadmm fit` is the ledger of the same rows in Python, with groups under any names."""
-    from dpadmm.cli.training import ledger_data as of_files
     from dpadmm.datasets.tables import read_silos
+    from dpadmm.front.training import ledger_data as of_files
 
     frame = pd.DataFrame(table[0], columns=["a", "b", "c"]).assign(
         label=np.where(table[1] > 0, "sick", "well"), identifier=[f"p{i}" for i in range(300)], unused=1

@@ -19,7 +19,6 @@ with warnings.catch_warnings():
 
     from dpadmm.cli.main import app
 
-from dpadmm.cli.training import prepare
 from dpadmm.datasets import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
 from dpadmm.datasets.tables import read_silos
 from dpadmm.engines.federation.silo_files import read_records
@@ -34,7 +33,8 @@ from dpadmm.estimators import (
 )
 from dpadmm.estimators.data import TrainingRows, labelled
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.wishes import TableRules
+from dpadmm.estimators.parameters import TableRules
+from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel
 
@@ -354,7 +354,7 @@ def test_what_is_wrong_with_a_table_is_told_by_row_and_column(hospital):
     table, _ = hospital
     X, y = features(table, "sick")
     model = PrivateLogisticRegression(1.0, 1e-5, schema=SICK)
-    with pytest.raises(InputError, match=r"X, row 8, column 'age': the cell is empty.*missing= in Python") as caught:
+    with pytest.raises(InputError, match=r"X, row 8, column 'age': the cell is empty.*missing='fill'") as caught:
         model.fit(X.set_index(pd.Index(range(5000, 5400))), y)  # an index of one's own, such as patients' numbers
     assert "500" not in str(caught.value)
     assert "09" not in str(caught.value)

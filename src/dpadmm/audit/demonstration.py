@@ -16,7 +16,8 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.audit.reconstruction import QuadraticFunction, Supposition, follow, most_probable_quadratic
 from dpadmm.audit.record_reconstruction import listen, reconstruct_record, relative_error
 from dpadmm.audit.wiretap import Wiretap
-from dpadmm.datasets import load_breast_cancer, random_quadratics
+from dpadmm.datasets.breast_cancer import load_breast_cancer
+from dpadmm.datasets.random_quadratics import random_quadratics
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise
 from dpadmm.networks import ring

@@ -87,6 +87,7 @@ def _chosen(
 ) -> "list[tuple[Subject, tuple[View, ...]]]":
     """Return what is attacked, with the views of each; everything wrong is refused before anything runs."""
     from dpadmm.audit.catalogue import all_subjects, subjects_of
+    from dpadmm.checks import nearest
     from dpadmm.privacy.protection import View
 
     if (algorithm is None) == (not all_methods):
@@ -96,7 +97,7 @@ def _chosen(
         return [(subject, tuple(subject.views)) for subject in subjects]
     words = {view.value: view for view in View}
     if word not in words:
-        raise InputError(f"view must be one of {', '.join(words)}, got {word!r}.")
+        raise InputError(f"--view must be one of {', '.join(words)}, got {word!r}.{nearest(word, words)}")
     seen: list[tuple[Subject, tuple[View, ...]]] = [
         (subject, (words[word],)) for subject in subjects if words[word] in subject.views
     ]

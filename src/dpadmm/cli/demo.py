@@ -12,7 +12,7 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpadmm.cli.training import TaskWords
+    from dpadmm.front.asked import TaskWords
     from dpadmm.reporting.model import ReleasedModel
 
 PUBLIC = "the four hospitals' own records: a published data set, so accuracy may be shown"
@@ -30,7 +30,7 @@ def demo(
     with clear_failures():
         from dpadmm.cli.fit import model_json
         from dpadmm.cli.terminal import print_json
-        from dpadmm.cli.training import TaskWords
+        from dpadmm.front.asked import TaskWords
         from dpadmm.privacy.protection import ONE_RECORD
 
         folder = _folder(out)
@@ -71,10 +71,11 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
 
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
     from dpadmm.cli.scoring import labelled_rows
-    from dpadmm.cli.training import Books, Training
     from dpadmm.datasets.breast_cancer import SCHEMA
     from dpadmm.datasets.schema import Screening
     from dpadmm.datasets.tables import read_silos
+    from dpadmm.estimators.wishes import Books
+    from dpadmm.front.training import Training
     from dpadmm.reporting.budgets import budgets_around
 
     console = Console(highlight=False, quiet=is_json)
@@ -91,20 +92,20 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     )
     training = Training(
         schema=SCHEMA,
-        tables=tables,
         words=words,
-        screening=Screening(),
         books=Books(path=folder / "study.ledger", budget=words.epsilon),
         out=folder / "model.json",
         title="Breast cancer at four hospitals",
         is_hopeless_allowed=True,
         has_progress=not is_json,
     )
-    prepared = training.check()
+    training.check_words()
+    prepared = training.check(tables)
     plan = training.plan(prepared)
     console.print("\n[bold]The plan[/bold], made from public facts alone:")
     console.print(plan.describe(), soft_wrap=True, markup=False)
-    model, place = training.carry_out(prepared, plan)
+    done = training.carry_out(prepared, plan)
+    model, place = done.model, done.place or folder
     rows = labelled_rows(model, tables.values(), Screening())
     model = replace(model, measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),))
     model.save(place)

@@ -13,10 +13,11 @@ from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.cli.training import Books, TaskWords
     from dpadmm.datasets.cells import Screened
     from dpadmm.datasets.table_format import TableFormat
     from dpadmm.datasets.tables import SiloTable
+    from dpadmm.estimators.wishes import Books
+    from dpadmm.front.asked import TaskWords
     from dpadmm.reporting.measurement import Measurement
     from dpadmm.reporting.model import ReleasedModel
 
@@ -104,13 +105,13 @@ def evaluate(
     """
     with clear_failures():
         from dpadmm.cli.evaluation import Questions, bought, keep, measurement_of, show
-        from dpadmm.cli.persons import check_person, persons_of, unit_of
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line, print_reading
-        from dpadmm.cli.training import Books, TaskWords, protection_of
         from dpadmm.datasets.schema import Screening
         from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.estimators.noisy_sums import check_sizes, check_unit
+        from dpadmm.estimators.wishes import Books
+        from dpadmm.front.asked import TaskWords, check_person, persons_of, protection_of
         from dpadmm.reporting.files import check_apart, check_writable, encode
         from dpadmm.reporting.model import ReleasedModel
 
@@ -126,7 +127,7 @@ def evaluate(
         saved, evaluation, paths = ReleasedModel.load(model), None, files or []
         if record:
             check_writable(model, may_replace=True)
-        outputs = {"MODEL": model if record else None, "--plot": plot, "--out": out}
+        outputs = {"MODEL": model if record else None, "plot": plot, "out": out}
         check_apart(outputs, paths if record else [*paths, model], ledger)
         asked.check(saved, is_private=public is None, may_replace=force)
         check_split(split_by, saved.schema.columns, saved.schema.label)
@@ -140,9 +141,9 @@ def evaluate(
             found = public_measurement(saved, labelled_rows(saved, tables.values(), policies), public, said)
         else:
             books = Books(path=ledger, budget=budget)
-            books.check()
-            unit = unit_of(None, person)
-            protection = protection_of(ledger, unit, view, records_per_person, silos_per_person, colluders)
+            books.check(epsilon or 0.0)
+            counts = (records_per_person, silos_per_person, colluders)
+            protection = protection_of(ledger, None, view, *counts, has_persons=person is not None)
             if person is None:
                 is_counted = records_per_person is not None or (ledger is not None and ledger.exists())
                 check_unit(protection, saved.guarantee.protected.unit, is_counted=is_counted)
@@ -207,7 +208,7 @@ def _check_basis(
 
 def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
     """Refuse tables that the training ledger knows as its own, split or not; it knows no other parts and orders."""
-    from dpadmm.cli.training import ledger_data
+    from dpadmm.front.training import ledger_data
     from dpadmm.privacy.ledger import open_for_reading
 
     if ledger is None:
@@ -277,11 +278,12 @@ def _private(
     import numpy as np
 
     from dpadmm.cli.scoring import private_score
+    from dpadmm.front.training import ledger_data
     from dpadmm.reporting.measurement import Basis, Measurement
     from dpadmm.reporting.outcome import now
 
     groups = np.repeat(np.arange(len(tables)), [len(table.frame) for table in tables.values()])
-    with books.open(tables, words) as ledger:
+    with books.open(ledger_data(tables), words.delta, words.protection) as ledger:
         name, score = private_score(model, rows, words, ledger, groups)
     kept = "" if books.path is None else f"; recorded in {books.name}"
     return Measurement(

@@ -8,13 +8,15 @@ from typing import Any
 from dpadmm import checks
 from dpadmm.cli.scoring import without_python_words
 from dpadmm.cli.terminal import print_json, print_line, say_elsewhere
-from dpadmm.cli.training import Books, TaskWords
 from dpadmm.datasets.persons import Persons
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.evaluation import ScoredRows, buy, group_column
 from dpadmm.estimators.noisy_sums import Asked
+from dpadmm.estimators.wishes import Books
+from dpadmm.front.asked import TaskWords
+from dpadmm.front.training import ledger_data
 from dpadmm.privacy.protection import Unit
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import EvaluatedFigure
@@ -137,7 +139,7 @@ def bought(
     silos = [name for name, frame in zip(tables, frames, strict=True) for _ in range(len(frame))]
     said = words.protection
     people = (said.view.value, said.records_per_person, said.silos_per_person, said.colluders)
-    with books.open(tables, words, persons) as ledger:
+    with books.open(ledger_data(tables, persons), words.delta, words.protection) as ledger:
         asked = Asked.of(rows, words.epsilon, words.delta, people, ledger, None, silos, False, said.unit)
         return buy(rows, asked, rows.scores, rows.labels, on=_on(words, books))
 

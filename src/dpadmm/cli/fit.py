@@ -1,7 +1,7 @@
 """`dpadmm fit`: a certified private model from the tables of one or several silos."""
 
 import shlex
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +21,9 @@ from dpadmm.cli.terminal import (
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.cli.training import Prepared, Training
     from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.planning.task import Task
-    from dpadmm.reporting.facts import Accountability
+    from dpadmm.datasets.tables import SiloTable
+    from dpadmm.front.training import Trained, Training
     from dpadmm.reporting.model import ReleasedModel
 
 _OUTPUT, _PRIVACY = "Output", "Privacy"
@@ -92,24 +91,29 @@ def fit(
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.persons import check_person, persons_of, unit_of
-        from dpadmm.cli.training import Books, TaskWords, Training, protection_of
         from dpadmm.datasets.schema import Screening
-        from dpadmm.datasets.tables import check_split, read_silos
+        from dpadmm.datasets.tables import read_silos
+        from dpadmm.estimators.wishes import Books
+        from dpadmm.front.asked import TaskWords, protection_of
+        from dpadmm.front.training import Training
         from dpadmm.planning.task import ProfileRule
         from dpadmm.privacy.protection import Unit
         from dpadmm.reporting.facts import Accountability
-        from dpadmm.reporting.files import check_apart, check_writable
+        from dpadmm.reporting.files import check_apart
 
-        about = Accountability(purpose=purpose, controller=controller, contact=contact)
-        if report is None and about != Accountability():
-            raise InputError("--purpose, --controller and --contact are shown in the report: give --report FILE too.")
-        check_apart({"--out": out, "--report": report}, [*files, schema], ledger)
+        check_apart({"out": out, "report": report}, [*files, schema], ledger)
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
             protection=protection_of(
-                ledger, unit_of(unit, person), view, records_per_person, silos_per_person, colluders, neighbours
+                ledger,
+                unit,
+                view,
+                records_per_person,
+                silos_per_person,
+                colluders,
+                neighbours,
+                has_persons=person is not None,
             ),
             loss=loss,
             method=method,
@@ -119,11 +123,24 @@ def fit(
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
         )
-        filled = _schema(schema, target, files)
-        check_split(split_by, filled.columns, filled.label)
-        check_person(person, keep, words.protection, filled, split_by)
-        if report is not None:
-            check_writable(report, may_replace=force)
+        training = Training(
+            schema=_schema(schema, target, files),
+            words=words,
+            screening=Screening.of(missing, unlisted, out_of_range),
+            books=Books(path=ledger, budget=budget),
+            out=out,
+            report=report,
+            about=Accountability(purpose=purpose, controller=controller, contact=contact),
+            title=title,
+            split_by=split_by,
+            person=person,
+            keep=keep,
+            seed=simulate,
+            may_replace=force,
+            is_hopeless_allowed=anyway,
+            has_progress=not json,
+        )
+        training.check_words()
         tables = read_silos(files, split_by, written)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
@@ -133,21 +150,7 @@ def fit(
                 "and ledger. If they are people, say --unit user: they are then numbered.",
                 err=True,
             )
-        training = Training(
-            schema=filled,
-            tables=tables,
-            words=words,
-            screening=Screening.of(missing, unlisted, out_of_range),
-            books=Books(path=ledger, budget=budget),
-            out=out,
-            title=title if title is not None else f"{filled.label.name} from {len(tables)} silo(s)",
-            seed=simulate,
-            may_replace=force,
-            is_hopeless_allowed=anyway,
-            has_progress=not json,
-            persons=None if person is None else persons_of(tables, person, keep),
-        )
-        _run(training, report, about, is_json=json)
+        _show(training, _run(training, tables, is_json=json), is_json=json)
 
 
 def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
@@ -165,33 +168,32 @@ def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
     return schema
 
 
-def _run(training: "Training", report: Path | None, about: "Accountability", *, is_json: bool) -> None:
+def _run(training: "Training", tables: "Mapping[str, SiloTable]", *, is_json: bool) -> "Trained":
     from rich.console import Console
 
-    from dpadmm.reporting.budgets import budgets_around
-
-    prepared = training.check()
+    prepared = training.check(tables)
     print_notes(prepared.notes)
     with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
         plan = training.plan(prepared)
-        budgets = () if report is None else budgets_around(_task(training, prepared), training.words.method_name())
     if not is_json:
         print_line(plan.describe())
-    model, place = training.carry_out(prepared, plan)
-    if report is not None:
-        model.report(report, name=place.name, budgets=budgets, **asdict(about))
+    return training.carry_out(prepared, plan)
+
+
+def _show(training: "Training", done: "Trained", *, is_json: bool) -> None:
+    model, place, report, wanted = done.model, done.place, training.report, training.out
+    assert place is not None
+    assert wanted is not None
+    if done.unread is not None:
+        typer.echo(f"Warning: the model is paid for and saved, but its ledger cannot be read: {done.unread}", err=True)
     if is_json:
         print_json({"command": "fit", "model": str(place), "report": report and str(report)} | model_json(model))
     else:
         print_model(model, place, report)
-    if place != training.out:
-        say_elsewhere(training.out, place)
+    if place != wanted:
+        say_elsewhere(wanted, place)
     if not model.guarantee.is_release and not is_json:
         print_warning("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")
-
-
-def _task(training: "Training", prepared: "Prepared") -> "Task":
-    return training.words.task(prepared.rows.sizes, training.schema)
 
 
 def model_json(model: "ReleasedModel") -> dict[str, Any]:

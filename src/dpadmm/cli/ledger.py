@@ -118,8 +118,8 @@ def migrate(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
-        from dpadmm.cli.training import ledger_data
         from dpadmm.datasets.tables import read_silos
+        from dpadmm.front.training import ledger_data
         from dpadmm.privacy.ledger import Ledger
         from dpadmm.privacy.ledger import migrate as carry_over
 

@@ -1,8 +1,11 @@
 """The `dpadmm` command: thin typer commands over the library."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
+import click
 import typer
+from typer.core import TyperGroup
 
 from dpadmm import __version__
 from dpadmm.cli import (
@@ -24,7 +27,27 @@ from dpadmm.cli import (
     silo,
 )
 
+
+class Commands(TyperGroup):
+    """All commands; a word that is none of an option's is answered with the nearest one that is."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except click.BadParameter as problem:
+            choices = getattr(problem.param and problem.param.type, "choices", ())
+            given = re.match(r"'(.*)' is not one of", problem.message)
+            if given is None:
+                raise
+            from dpadmm.checks import nearest
+
+            told = f"{problem.message}{nearest(given[1], map(str, choices))}"
+            raise click.BadParameter(told, problem.ctx, problem.param, problem.param_hint) from problem
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Differentially private distributed optimisation by ADMM.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

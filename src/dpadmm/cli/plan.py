@@ -1,6 +1,6 @@
 """`dpadmm plan`: what would be run and what to expect, from public facts, before any data are touched."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,9 +13,8 @@ from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.cli.training import TaskWords
     from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.datasets.tables import SiloTable
+    from dpadmm.front.asked import TaskWords
     from dpadmm.planning.planner import UtilityPoint
     from dpadmm.planning.task import Task
 
@@ -76,17 +75,24 @@ def plan(
     Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
     """
     with clear_failures():
-        from dpadmm.cli.persons import check_person, unit_of
         from dpadmm.cli.terminal import print_reading
-        from dpadmm.cli.training import TaskWords, protection_of
+        from dpadmm.datasets.schema import Schema
         from dpadmm.datasets.tables import check_split, read_silos
+        from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
         from dpadmm.planning.task import ProfileRule
 
         words = TaskWords(
             epsilon=epsilon,
             delta=delta,
             protection=protection_of(
-                None, unit_of(unit, person), view, records_per_person, silos_per_person, colluders, neighbours
+                None,
+                unit,
+                view,
+                records_per_person,
+                silos_per_person,
+                colluders,
+                neighbours,
+                has_persons=person is not None,
             ),
             loss=loss,
             method=method,
@@ -100,10 +106,8 @@ def plan(
             _check_place("--plot", plot, (".svg", ".png"), force)
         if page is not None:
             _check_place("--page", page, (".html",), force)
-        if schema is not None and split_by is not None:
-            from dpadmm.datasets.schema import Schema
-
-            known = Schema.load(schema)
+        known = None if schema is None else Schema.load(schema)
+        if known is not None:
             check_split(split_by, known.columns, known.label)
         if sizes is None:
             check_person(person, None, words.protection, None, split_by)
@@ -119,17 +123,17 @@ def plan(
             tables = read_silos(files or [], split_by, written)
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
-            counts = _counted(tables, person, words)
+            counts = counts_of(tables, person, words)
         if prevalence is not None:
-            checks.open_unit("--prevalence", prevalence)
+            checks.open_unit("prevalence", prevalence)
 
-        def task_of(sizes: tuple[int, ...]) -> "Task":
-            task = _task(words, sizes, dimension, schema, is_real=predict == "number")
+        def made(sizes: tuple[int, ...]) -> "Task":
+            task = task_of(words, sizes, dimension, known, is_real=predict == "number")
             return task if prevalence is None else replace(task, prevalence=prevalence)
 
-        task = task_of(counts)
+        task = made(counts)
         if page is not None:
-            _write_page(page, task, task_of, words.method_name(), is_quiet=json)
+            _write_page(page, task, made, words.method_name(), is_quiet=json)
         has_curve = plot is not None or (curve and page is None)
         _show(task, words, Outputs(plot, page), has_curve=has_curve, is_json=json)
 
@@ -142,37 +146,11 @@ def _check_place(name: str, place: Path, suffixes: tuple[str, ...], force: bool)
     check_writable(place, may_replace=force)
 
 
-def _task(
-    words: "TaskWords", counts: tuple[int, ...], dimension: int | None, schema: Path | None, *, is_real: bool
-) -> "Task":
-    if (dimension is None) is (schema is None):
-        raise InputError("Give the number of encoded features as --dimension D, or --schema FILE, and not both.")
-    if schema is None:
-        return words.plain_task(counts, dimension or 0, is_real=is_real)
-    from dpadmm.datasets.schema import Schema
-
-    return words.task(counts, Schema.load(schema))
-
-
 def _stated(sizes: str, nominal: int | None) -> tuple[int, ...]:
     counts = _counts(sizes)
     if nominal is not None and sum(counts) != nominal:
         raise InputError(f"--sizes must add up to --nominal-records {nominal}: with add-remove they are nominal, too.")
     return counts
-
-
-def _counted(tables: "Mapping[str, SiloTable]", person: str | None, words: "TaskWords") -> tuple[int, ...]:
-    from dpadmm.cli.persons import persons_of
-    from dpadmm.planning.task import nominal_sizes
-
-    if person is not None:
-        whose = persons_of(tables, person)
-        whose.check_silos(words.protection.silos_per_person)  # `fit` would refuse them
-        if words.nominal_records is None:
-            return tuple(own.people.persons for own in whose.rows())
-    if words.nominal_records is not None:
-        return nominal_sizes(words.nominal_records, len(tables))
-    return tuple(len(table.frame) for table in tables.values())
 
 
 def _counts(sizes: str) -> tuple[int, ...]:

@@ -75,7 +75,8 @@ def _order(is_toy: bool, runs: int | None, accounting: str, seed: int) -> "Order
         chosen = Accounting(accounting)
     except ValueError:
         known = ", ".join(each.value for each in Accounting)
-        raise InputError(f"--accounting must be one of {known}, got {accounting!r}.") from None
+        meant = checks.nearest(accounting, known.split(", "))
+        raise InputError(f"--accounting must be one of {known}, got {accounting!r}.{meant}") from None
     return Order(Size.TOY if is_toy else Size.FULL, runs, chosen, seed)
 
 

@@ -112,9 +112,9 @@ def check(
         filled = Schema.load(schema)
         sizes = {}
         if files:
-            from dpadmm.cli.training import prepare
             from dpadmm.datasets.schema import Screening
             from dpadmm.datasets.tables import check_split, read_silos
+            from dpadmm.front.training import prepare
 
             check_split(split_by, filled.columns, filled.label)
             tables = read_silos(files, split_by, written)

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from dpadmm.cli.training import TaskWords
 from dpadmm.datasets.cells import Screened
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import SiloTable
@@ -16,6 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
 from dpadmm.estimators.noisy_sums import ScoresRowsAlone
 from dpadmm.estimators.notices import NoLedgerWarning
+from dpadmm.front.asked import TaskWords
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.losses import log_loss_of

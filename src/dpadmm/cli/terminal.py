@@ -3,14 +3,17 @@
 import json
 import os
 import select
+import shlex
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import typer
 
+from dpadmm.checks import as_parameter, settings_called
 from dpadmm.errors import DpadmmError, raise_alone, without_controls
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ CLOSED = 141
 DEBUG = "DPADMM_DEBUG"
 """Environment variable: show the text of such faults too, which may quote cells."""
 
+_OPTIONS = {"groups": "split_by", "persons": "person", "random_state": "simulate", "seed": "simulate"}
+"""Parameters of Python whose options are called otherwise."""
+
 _OUTPUTS = (1, 2)  # file descriptors of standard output and standard error
 
 
@@ -45,7 +51,8 @@ def clear_failures() -> Iterator[None]:
     """
     try:
         _find_place_for_kernels()
-        yield
+        with settings_called(_as_option):
+            yield
     except KeyboardInterrupt as stop:
         if stop.args:  # what was paid for and lost must be said; click itself only says that it stopped
             typer.echo(f"Interrupted: {stop}", err=True)
@@ -74,6 +81,18 @@ def clear_failures() -> Iterator[None]:
             err=True,
         )
         raise_alone(typer.Exit(FAULT))
+
+
+def _as_option(name: str, *value: object) -> str:
+    """Return how the running command calls a setting; Python's word where it has no option for it."""
+    context = click.get_current_context(silent=True)
+    known = {} if context is None else {each.name: each for each in context.command.params}
+    option = known.get(_OPTIONS.get(name, name))
+    if not isinstance(option, click.Option):
+        return as_parameter(name, *value)
+    if option.is_flag:
+        return option.secondary_opts[0] if False in value else option.opts[0]
+    return " ".join([option.opts[0], *(shlex.quote(str(each)) for each in value)])
 
 
 def _find_place_for_kernels() -> None:

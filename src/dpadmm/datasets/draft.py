@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpadmm.checks import nearest
 from dpadmm.datasets.cells import is_empty, numbers_of
 from dpadmm.datasets.encoding import CONSTANT
-from dpadmm.datasets.reading import NO_HEADER, UNNAMED, checked_names, may_lack_header, read_file
+from dpadmm.datasets.reading import UNNAMED, checked_names, may_lack_header, no_header, read_file
 from dpadmm.datasets.schema import ASKED, FORMAT, MARK, VERSION, Schema, unfilled
 from dpadmm.datasets.table_format import TableFormat
 from dpadmm.errors import InputError
@@ -104,7 +105,10 @@ class SchemaDraft:
         parts = {part["name"]: part for part in (*self.record["columns"], self.record["label"])}
         strange = [name for name in known if name not in parts]
         if strange:
-            raise InputError(f"The draft has no column {', '.join(map(repr, strange))}. Name those that it has.")
+            raise InputError(
+                f"The draft has no column {', '.join(map(repr, strange))}. Name those that it "
+                f"has.{nearest(strange[0], parts)}"
+            )
         made = {name: _filled(part, known[name]) for name, part in parts.items() if name in known}
         label = made.pop(self.record["label"]["name"], self.record["label"])
         return Schema.from_json(json.dumps({**self.record, "label": label, "columns": list(made.values())}))
@@ -139,7 +143,7 @@ def _check_header(where: str, frame: pd.DataFrame) -> None:
                 f"{where}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
             )
         raise InputError(
-            f"{where}: {len(strange)} of the {len(names)} names in the first line {values} {NO_HEADER} If it is a "
+            f"{where}: {len(strange)} of the {len(names)} names in the first line {values} {no_header()} If it is a "
             "header, give these columns other names."
         )
 
@@ -190,7 +194,7 @@ def draft_schema(types: Mapping[str, ColumnType], target: str, *, is_number: boo
     'FILL IN: the lowest value it can take, as a number, known without looking at the data (such as 0)'
     """
     if target not in types:
-        raise InputError(f"There is no column {target!r} to predict among the {len(types)} columns. {NO_HEADER}")
+        raise InputError(f"There is no column {target!r} to predict among the {len(types)} columns. {no_header()}")
     columns = [_draft(name, kind) for name, kind in types.items() if name != target and kind is not ColumnType.OTHER]
     if not columns:
         raise InputError(f"There is no column to learn from beside the target {target!r}. Leave fewer columns out.")

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpadmm.checks import setting
 from dpadmm.datasets.cells import is_empty
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Ints
@@ -56,7 +57,7 @@ class Persons:
         if self.most_silos > silos_per_person:
             raise InputError(
                 f"A person has rows in {self.most_silos} silos, but {silos_per_person} silo(s) per person are counted. "
-                f"Say --silos-per-person {self.most_silos} (silos_per_person= in Python), so that what the silos "
+                f"Say {setting('silos_per_person', self.most_silos)}, so that what the silos "
                 "release about them is added up; if equal identifiers in different silos are different people, make "
                 "them differ. Nothing was spent."
             )

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpadmm import checks
+from dpadmm.checks import nearest
 from dpadmm.datasets.cells import Cells, Mask
 from dpadmm.datasets.column_statistics import ColumnStatistics
 from dpadmm.datasets.columns import Categorical, Column, ColumnScale, Numeric, record_of
@@ -296,8 +297,8 @@ class ReleasedProfile:
         """Return the counts, mean, quantiles or frequencies of a column, by its name."""
         found = next((column for column in self.columns if column.name == name), None)
         if found is None:
-            known = ", ".join(column.name for column in self.columns)
-            raise InputError(f"The profile has no column {name!r}; it has {known}.")
+            known = [column.name for column in self.columns]
+            raise InputError(f"The profile has no column {name!r}; it has {', '.join(known)}.{nearest(name, known)}")
         return found.statistics(self.counted)
 
     def table(self) -> "pd.DataFrame":

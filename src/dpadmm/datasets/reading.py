@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpadmm.checks import setting
 from dpadmm.datasets.cells import listed_cells
 from dpadmm.datasets.schema import numbered_names
 from dpadmm.datasets.table_format import TEXT_FILES, TableFormat, decimal_of, is_text_file, settled, with_point
 from dpadmm.errors import InputError, raise_alone
 
-NO_HEADER = "If the first line is a record and no header, say --no-header: the columns are then column1, column2, ..."
 """What to do about a file without a header."""
 
 UNNAMED = "unnamed column "
@@ -76,9 +76,17 @@ def checked_names(where: str, found: Sequence[Any]) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError(
             f"{where} has {len(names)} columns but {len(set(names))} different names: some columns are called the "
-            f"same. Rename all but one of each.{' ' + NO_HEADER if may_lack_header(where) else ''}"
+            f"same. Rename all but one of each.{' ' + no_header() if may_lack_header(where) else ''}"
         )
     return names
+
+
+def no_header() -> str:
+    """Say what to do where the first line is a record."""
+    return (
+        f"If the first line is a record and no header, say {setting('header', False)}: the columns are then column1, "
+        "column2, ..."
+    )
 
 
 def may_lack_header(path: str | Path) -> bool:
@@ -88,10 +96,10 @@ def may_lack_header(path: str | Path) -> bool:
 
 def _check_stored(path: Path, asked: TableFormat) -> None:
     """Refuse words about text for a file that knows its cells."""
-    words = {"--sep": asked.sep, "--decimal": asked.decimal, "--encoding": asked.encoding}
-    given = [option for option, value in words.items() if value is not None]
+    words = {"sep": asked.sep, "decimal": asked.decimal, "encoding": asked.encoding}
+    given = [setting(name) for name, value in words.items() if value is not None]
     if not asked.is_headed and not may_lack_header(path):
-        given.append("--no-header")
+        given.append(setting("header", False))
     if given:
         raise InputError(f"{', '.join(given)}: for text files such as CSV; {path} has cells and names of its own.")
 
@@ -185,8 +193,9 @@ def _quietly(path: Path, kind: str, read: Callable[[], Any]) -> Any:
     except UnicodeError:
         raise_alone(
             InputError(
-                f"{path} is not text in the encoding it is read with, UTF-8 unless stated. Say --encoding, for "
-                "instance --encoding cp1252 (Windows, western Europe), or save it with UTF-8 encoding."
+                f"{path} is not text in the encoding it is read with, UTF-8 unless stated. Say another one, "
+                f"for instance {setting('encoding', 'cp1252')} (Windows, western Europe), or save it with UTF-8 "
+                "encoding."
             )
         )
     except pd.errors.EmptyDataError:
@@ -206,5 +215,5 @@ def _reason(problem: BaseException, kind: str) -> str:
     return (
         f"{where}, a row has more cells than the first line, a quotation mark is not closed, or the file is damaged. "
         "Give every row as many cells as the first line, put text that holds the separator in quotation marks, or say "
-        "what separates cells with --sep."
+        f"what separates cells with {setting('sep')}."
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import nearest, shown
 from dpadmm.datasets.columns import (
     BinaryLabel,
     Categorical,
@@ -52,6 +52,7 @@ _LABELS: dict[str, Callable[..., Label]] = {
     RealLabel.kind: RealLabel,
 }
 
+_KEYS = {"format", "version", "row_norm", "constant", "label", "columns"}
 _REMEDY = "Correct that, or draft a schema anew with `dpadmm schema init`."
 
 T = TypeVar("T")
@@ -288,9 +289,11 @@ def _check_record(record: Any, origin: str) -> None:
     lacking = [key for key in ("row_norm", "label", "columns") if key not in record]
     if lacking:
         raise InputError(f"{origin} lacks the key(s) {', '.join(map(repr, lacking))}.")
-    strange = sorted(set(record) - {"format", "version", "row_norm", "constant", "label", "columns"})
+    strange = sorted(set(record) - _KEYS)
     if strange:
-        raise InputError(f"{origin} has unknown key(s) {', '.join(map(repr, strange))}; remove them.")
+        raise InputError(
+            f"{origin} has unknown key(s) {', '.join(map(repr, strange))}; remove them.{nearest(strange[0], _KEYS)}"
+        )
     if not isinstance(record["columns"], list):
         raise InputError(f"{origin}: 'columns' must be a list, got {type(record['columns']).__name__}.")
 
@@ -304,7 +307,9 @@ def _called(record: Any, place: int) -> str:
 def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
-        raise InputError(f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {shown(kind)}.")
+        raise InputError(
+            f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {shown(kind)}.{nearest(kind, kinds)}"
+        )
     fields = {key: value for key, value in record.items() if key != "kind"}
     known = inspect.signature(kinds[kind]).parameters
     lacking = [key for key, each in known.items() if each.default is each.empty and key not in fields]

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dpadmm.checks import shown
+from dpadmm.checks import setting, shown
 from dpadmm.errors import InputError
 
 TEXT_FILES = (".csv", ".tsv", ".txt", ".data", ".csv.gz", ".tsv.gz", ".txt.gz", ".data.gz")
@@ -171,8 +171,8 @@ def _separator(path: Path, head: bytes, encoding: str) -> str:
     if found and len(alike) != 1:
         words = " or ".join(_SEPARATORS[sep] for sep in found)
         raise InputError(
-            f"{path}: its first lines could be cells between {words}. Say which with --sep, for instance "
-            f"--sep '{found[0]}'{' (or --sep tab)' if chr(9) in found else ''}."
+            f"{path}: its first lines could be cells between {words}. Say which with {setting('sep')}, for "
+            f"instance {setting('sep', 'tab' if found[0] == chr(9) else found[0])}."
         )
     return alike[0] if alike else ","
 
@@ -206,7 +206,8 @@ def decimal_of(path: Path, columns: Sequence[Any]) -> str:
             else "some cells could be thousands or decimals, as 1.234 could"
         )
         raise InputError(
-            f"{path}: {what}. Say --decimal , (1.234,5 is then 1234.5, and 1.234 is 1234) or --decimal . (1.234 is "
+            f"{path}: {what}. Say {setting('decimal', ',')} (1.234,5 is then 1234.5, and 1.234 is 1234) or "
+            f"{setting('decimal', '.')} (1.234 is "
             "then a little more than 1)."
         )
     return "," if has_comma else "."

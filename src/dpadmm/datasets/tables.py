@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpadmm.checks import setting
 from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask, Screened, ScreenedCells, is_empty
 from dpadmm.datasets.columns import Column, Label
 from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.reading import NO_HEADER, may_lack_header, read_file
+from dpadmm.datasets.reading import may_lack_header, no_header, read_file
 from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
 from dpadmm.datasets.table_format import TableFormat, is_text_file
 from dpadmm.errors import InputError
@@ -76,7 +77,8 @@ def check_split(split_by: str | None, columns: Sequence[Column], label: Label) -
     """Refuse to split by a column that a schema uses: within a silo all rows would have the same value."""
     if split_by in (*(each.name for each in columns), label.name):
         raise InputError(
-            f"--split-by {split_by!r} is a column of the schema as well. A column says which silo a row is in, or "
+            f"{setting('split_by', split_by)} is a column of the schema as well. A column says which silo a row is "
+            "in, or "
             "something about the row: take it out of the schema (`dpadmm schema init --split-by` drafts one without), "
             "or split by another."
         )
@@ -85,9 +87,9 @@ def check_split(split_by: str | None, columns: Sequence[Column], label: Label) -
 def read_silos(files: Sequence[Path], split_by: str | None, written: TableFormat = _ANY) -> dict[str, SiloTable]:
     """Return one table per silo: a file each, or one file split by the values of a column, which are public names."""
     if not files:
-        raise InputError("At least one file is needed: one per silo, or one with --split-by COLUMN.")
+        raise InputError(f"At least one file is needed: one per silo, or one with {setting('split_by')}.")
     if split_by is not None and len(files) != 1:
-        raise InputError(f"--split-by takes one file, got {len(files)}. Without it, each file is a silo.")
+        raise InputError(f"{setting('split_by')} takes one file, got {len(files)}. Without it, each file is a silo.")
     names = _names(files)
     read = [read_file(file, written) for file in files]
     if split_by is None:
@@ -115,7 +117,10 @@ def lacks(where: str, wanted: Sequence[str], found: Collection[Any]) -> str:
     there = len(wanted) - len(lacking)
     said = f"{where} lacks the column(s) {', '.join(map(repr, lacking))}: "
     if len(found) == 1 and is_text_file(where):
-        return f"{said}it has a single one, as it was read. If something else separates cells, say it with --sep."
+        return (
+            f"{said}it has a single one, as it was read. If something else separates cells, say it with "
+            f"{setting('sep')}."
+        )
     return (
         f"{said}{there or 'none'} of the {len(wanted)} wanted names {'is' if there < 2 else 'are'} among its "
         f"{len(found)} columns."
@@ -125,18 +130,22 @@ def lacks(where: str, wanted: Sequence[str], found: Collection[Any]) -> str:
 def remedy(has_header: bool) -> str:
     """Say what to do where columns are not found by their names."""
     if has_header:
-        return f"Name the columns of the file as wanted. {NO_HEADER}"
-    return "With --no-header the columns are called column1, column2, ... from left to right: use these names."
+        return f"Name the columns of the file as wanted. {no_header()}"
+    return (
+        f"With {setting('header', False)} the columns are called column1, column2, ... from left to right: use these "
+        "names."
+    )
 
 
 def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str:
     """Say what to do where a table lacks columns of a schema; whether it was read without a header, its names tell."""
     if list(found) == numbered_names(len(found)):
         return (
-            f"With --no-header the columns are column1, column2, ...; the schema wants {', '.join(map(repr, wanted))}: "
-            "write a header line with such names into the file, and leave --no-header out."
+            f"With {setting('header', False)} the columns are column1, column2, ...; the schema wants "
+            f"{', '.join(map(repr, wanted))}: "
+            f"write a header line with such names into the file, and leave {setting('header', False)} out."
         )
-    return f"Rename them in the file, or correct the schema.{' ' + NO_HEADER if may_lack_header(where) else ''}"
+    return f"Rename them in the file, or correct the schema.{' ' + no_header() if may_lack_header(where) else ''}"
 
 
 _STRICT = Screening()
@@ -256,12 +265,14 @@ def _apply(column: Column | Label, found: Cells, screening: Screening, findings:
     if found.strange.any():
         remedy = (
             "Write numbers with a decimal point and without units; if a word such as ? stands for an empty cell, say "
-            "--na-values '?'; if decimals follow a comma, --decimal ,; or declare the column categorical."
+            f"{setting('na_values', '?')}; if decimals follow a comma, {setting('decimal', ',')}; or declare the "
+            "column "
+            "categorical."
         )
         findings.fault(name, found.strange, "the cell is not a finite number", remedy)
     if found.missing.any():
         if screening.missing is EmptyCells.ERROR:
-            remedy = "Fill it in, or choose --missing fill or --missing blank (missing= in Python)."
+            remedy = f"Fill it in, or choose {setting('missing', 'fill')} or {setting('missing', 'blank')}."
             findings.fault(name, found.missing, "the cell is empty", remedy)
         elif screening.missing is EmptyCells.BLANK or is_label:
             blank |= found.missing
@@ -270,8 +281,8 @@ def _apply(column: Column | Label, found: Cells, screening: Screening, findings:
     if found.unlisted.any():
         if screening.unlisted is UnlistedCells.ERROR:
             remedy = (
-                "Correct it, list it in the schema if it is publicly known, or choose --unlisted zero or blank "
-                "(unlisted= in Python)."
+                "Correct it, list it in the schema if it is publicly known, or choose "
+                f"{setting('unlisted', 'zero')} or {setting('unlisted', 'blank')}."
             )
             findings.fault(name, found.unlisted, f"not one of the listed values ({column.allowed})", remedy)
         elif screening.unlisted is UnlistedCells.BLANK or is_label:
@@ -280,10 +291,8 @@ def _apply(column: Column | Label, found: Cells, screening: Screening, findings:
             findings.note(name, found.unlisted, "unlisted, encoded as none of the listed categories")
     if found.outside.any():
         if screening.out_of_range is OutOfRange.ERROR:
-            remedy = (
-                "Correct it, widen the bounds from public knowledge, or choose --out-of-range clip (out_of_range= in "
-                "Python)."
-            )
+            clip = setting("out_of_range", "clip")
+            remedy = f"Correct it, widen the bounds from public knowledge, or choose {clip}."
             findings.fault(name, found.outside, f"outside the public bounds ({column.allowed})", remedy)
         else:
             findings.note(name, found.outside, "outside the bounds, moved to the nearest one")

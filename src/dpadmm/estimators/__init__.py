@@ -1,14 +1,18 @@
-"""The scikit-learn face: estimators that train with certified privacy from a stated epsilon and delta."""
+"""Estimators following scikit-learn conventions, that train with certified privacy from a stated epsilon and delta.
+
+Beside them: what a ledger is made for (`ledger_data`), private figures about a model, and a check of pipelines for
+steps that learn from the rows.
+"""
 
 from typing import TYPE_CHECKING, Any
 
-from dpadmm.datasets.encoding import RowEncoding, TargetScale
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.evaluation import private_evaluation
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
+    AwkwardCellsWarning,
     HopelessPlanWarning,
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AssumedBoundsWarning",
+    "AwkwardCellsWarning",
     "HopelessPlanWarning",
     "LargeDeltaWarning",
     "LearningStep",
@@ -37,9 +42,7 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateScore",
-    "RowEncoding",
     "SimulatedNoiseWarning",
-    "TargetScale",
     "check_pipeline",
     "ledger_data",
     "private_absolute_error",

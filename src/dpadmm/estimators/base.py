@@ -4,6 +4,8 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Self
 
@@ -12,12 +14,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from dpadmm import checks
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.engines.bought import bought_profile
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, new_data, opened, own_words
+from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, ledger_data, new_data, opened, own_words
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -29,11 +32,12 @@ from dpadmm.estimators.notices import (
     warn_once,
 )
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.wishes import Wishes, boolean, check_ledger, protection_of
+from dpadmm.estimators.parameters import Wishes
+from dpadmm.estimators.wishes import Books, boolean, check_ledger, protection_of
 from dpadmm.planning.plan import Plan, carry_out
 from dpadmm.planning.planner import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
-from dpadmm.privacy.protection import Unit
+from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.reporting.facts import Spending
@@ -56,7 +60,7 @@ _SEARCH = (
     "fold and candidate is a release of its own. The certified figure is about one fit: not about scores, the sum of "
     "all fits, or the choice made by them. Let the planner choose, or search on public data."
 )
-_HELP = "dpadmm.check_pipeline(...) says what to use instead."
+_HELP = "dpadmm.estimators.check_pipeline(...) says what to use instead."
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -86,6 +90,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     neighbours: str | None
     nominal_records: int | None
     ledger: Any
+    budget: float | None
     random_state: Any
 
     coef_: Any
@@ -144,7 +149,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "ledger. Leave random_state out to release, or ledger out to simulate."
             )
         boolean("fit_intercept", self.fit_intercept)
-        return Wishes.of(self.get_params(deep=False), protection_of(self.ledger), has_persons=has_persons)
+        usual = ONE_RECORD if self._books().is_new else protection_of(self.ledger)
+        return Wishes.of(self.get_params(deep=False), usual, has_persons=has_persons)
+
+    def _books(self) -> Books:
+        """Return the ledger that a budget is for, checked; none without a budget."""
+        if self.budget is None:
+            return Books()
+        if isinstance(self.ledger, Ledger):
+            raise InputError(
+                "budget is for a new ledger: give the path of its file as ledger. An open one has its own."
+            )
+        books = Books(path=None if self.ledger is None else Path(self.ledger), budget=self.budget)
+        books.check(checks.positive("epsilon", self.epsilon))
+        return books
 
     def _check_label(self, schema: Schema, loss: Loss) -> None:
         """Refuse a schema whose label is not what this estimator predicts."""
@@ -167,7 +185,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not wishes.protection.relation.has_public_sizes and n_silos > 1:
             notes.append("which silos there are was read off groups and is taken to be public")
         table, labels, owners = rows.known
-        with opened(self.ledger, table, labels, owners.groups, owners.persons) as ledger:
+        books, known = self._books(), (table, labels, owners.groups, owners.persons)
+        with ExitStack() as stack:
+            ledger = stack.enter_context(opened(None if books.is_new else self.ledger, *known))
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
             bought = None
@@ -175,6 +195,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 bought = bought_profile(ledger, raw, wishes.protection, wishes.target)
             plan = wishes.plan(loss, raw, rows.schema.dimension, bought)
             self._warn(wishes, rows, plan)
+            if books.is_new:  # made when everything is planned
+                plan.whole_plan(True)
+                opening = books.open(ledger_data(*known), wishes.target.delta, wishes.protection)
+                ledger = stack.enter_context(opening)
             done = carry_out(plan, raw, wishes.sampler, ledger, progress=False, bought=bought)
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
@@ -193,6 +217,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         self._keep(model, rows)
         return self
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Save the released model as .json or .npz, and return where it is; `dpadmm.load` and the commands read it."""
+        check_is_fitted(self)
+        return self.released_.save(path)
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the report on the released model as one HTML page, and write it to `path` if that is given."""
+        check_is_fitted(self)
+        return self.released_.report(path)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         """Keep the model, and what users of scikit-learn look for in it."""

@@ -122,7 +122,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         counting them, rather too large than too small.
     classes: all classes, public; None reads them off y, which the statement then says.
     ledger: path of a ledger, or an open one: checks that it is that of these data, records the release and refuses it
-        beyond its budget. Copies and worker processes open the same file.
+        beyond its budget. Copies and worker processes open the same file. budget: starts a new one at that path, with
+        the epsilon that these data may ever spend, at the same delta.
     random_state: None draws secure noise. Anything else simulates: `SimulatedNoiseWarning`, no private release.
 
     Attributes
@@ -187,6 +188,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         nominal_records: int | None = None,
         classes: Any = None,
         ledger: Any = None,
+        budget: float | None = None,
         random_state: Any = None,
     ) -> None:
         self._take(locals())
@@ -245,6 +247,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         nominal_records: int | None = None,
         classes: Any = None,
         ledger: Any = None,
+        budget: float | None = None,
         random_state: Any = None,
     ) -> None:
         self._take(locals())

@@ -24,7 +24,7 @@ from dpadmm.datasets.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.complaints import complaint
 from dpadmm.estimators.owners import Layout, Owners, told_as
-from dpadmm.estimators.wishes import TableRules
+from dpadmm.estimators.parameters import TableRules
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.reporting.model import ReleasedModel

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import setting, shown
 from dpadmm.engines.private import masks_of
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
@@ -119,16 +119,16 @@ def check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> Non
     """
     if usual.unit is Unit.PERSON:
         raise InputError(
-            "The ledger's budget is per person, so a figure must know whose each row is: --person COLUMN (persons= of "
-            "private_evaluation in Python), for models of two classes. Others can be measured on public data, or on "
-            "rows of other people with a ledger of their own. Nothing was spent."
+            "The ledger's budget is per person, so a figure must know whose each row is: an evaluation with "
+            f"{setting('persons')}, for models of two classes. Others can be measured on public data, or on rows of "
+            "other people with a ledger of their own. Nothing was spent."
         )
     if trained_for is Unit.PERSON and not is_counted:
         raise InputError(
             "The model protects every person with all their rows, but this figure would hide records. Say whose each "
-            "row is, --person COLUMN (persons= of private_evaluation), or how many records a person has at most in the "
-            "data to be measured, 1 if nobody has more: --records-per-person K (records_per_person= in Python). "
-            "Nothing was spent."
+            f"row is, in an evaluation with {setting('persons')}, or how many records a person has at most in the "
+            "data to "
+            f"be measured, 1 if nobody has more, with {setting('records_per_person')}. Nothing was spent."
         )
 
 

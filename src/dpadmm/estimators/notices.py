@@ -34,6 +34,10 @@ class NoLedgerWarning(UserWarning):
     """A release without a ledger: nothing remembers what the data have spent. Given once per process."""
 
 
+class AwkwardCellsWarning(UserWarning):
+    """Cells of a table were filled, clipped or blanked, as asked for. How many is for the data's holder alone."""
+
+
 class PipelineWarning(UserWarning):
     """A fit inside a pipeline with steps that learn from the rows, or inside a search. Each is said once a process."""
 
@@ -51,7 +55,7 @@ def no_ledger_words(epsilon: float, delta: float | None, protection: Protection,
     lines = (
         "no ledger is given, so nothing remembers what these data have spent: every further fit or figure adds to it, "
         "and nobody counts. Create a ledger once, with the most that these data may ever spend:",
-        "    from dpadmm import ledger_data",
+        "    from dpadmm.estimators import ledger_data",
         "    from dpadmm.privacy.ledger import Budget, Ledger",
         *(
             ["    from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View"]

@@ -77,6 +77,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         neighbours: str | None = None,
         nominal_records: int | None = None,
         ledger: Any = None,
+        budget: float | None = None,
         random_state: Any = None,
     ) -> None:
         self._take(locals())

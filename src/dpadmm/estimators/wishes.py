@@ -4,8 +4,11 @@ Everything here is done before data are looked at.
 """
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,145 +16,17 @@ from sklearn.utils import check_random_state
 
 from dpadmm import checks
 from dpadmm.algorithms.method import by_name, plannable
-from dpadmm.checks import nearest, shown
+from dpadmm.checks import nearest, setting, shown
 from dpadmm.datasets.raw import RawSilos
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.engines.bought import BoughtProfile
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete, path, ring, star
-from dpadmm.noise.draws import Sampler
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule, TableShape, Task, nominal_sizes
-from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, open_for_reading
+from dpadmm.planning.task import nominal_sizes
+from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
-from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
 _AUTO = "auto"
-_STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
-
-
-@dataclass(frozen=True)
-class TableRules:
-    """How tables are read: by a public schema, with these policies for awkward cells."""
-
-    schema: Schema
-    screening: Screening
-
-    @classmethod
-    def of(cls, parameters: dict[str, Any]) -> "TableRules | None":
-        """Return the rules that an estimator's parameters name, None without a schema."""
-        schema = parameters["schema"]
-        screening = Screening.of(*(parameters[name] for name in ("missing", "unlisted", "out_of_range")))
-        if schema is None:
-            if screening != Screening():
-                raise InputError("missing, unlisted and out_of_range are for tables with a schema. Give schema= too.")
-            return None
-        for name in _STATED:
-            if parameters.get(name) is not None:
-                raise InputError(f"{name} and schema cannot be given together: the schema states it. Leave one out.")
-        if isinstance(schema, str | os.PathLike):
-            schema = Schema.load(os.fspath(schema))
-        if not isinstance(schema, Schema):
-            raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {shown(schema)}.")
-        if not parameters["fit_intercept"] and schema.constant is not None:
-            raise InputError(
-                "fit_intercept is False, but the schema has a constant feature for an intercept. Leave one out: "
-                "schema.with_constant(None) has none."
-            )
-        return cls(schema, screening)
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What the user asked for, as types; all of it public.
-
-    nominal_records: the number that stands for that of all records where this is secret, None where it is not.
-    """
-
-    target: Target
-    protection: Protection
-    method: str | None
-    topology: Any
-    penalty: Regulariser | None
-    seed: int | None
-    rules: TableRules | None
-    profile: ProfileRule
-    nominal_records: int | None = None
-
-    @classmethod
-    def of(cls, parameters: dict[str, Any], usual: Protection, *, has_persons: bool = False) -> "Wishes":
-        """Return the estimator's parameters, checked; what is not said about people and observers is as `usual`.
-
-        has_persons: fit was told whose each row is, so that persons are protected.
-        """
-        if parameters["delta"] is None:
-            raise InputError(
-                "delta must be given: there is none that suits every data set. A common choice is well below 1/n for n "
-                "people, for instance delta=1e-6."
-            )
-        protection = protection_from(
-            usual,
-            unit_of(parameters["unit"], has_persons=has_persons),
-            parameters["view"],
-            parameters["records_per_person"],
-            parameters["silos_per_person"],
-            parameters["colluders"],
-            parameters["neighbours"],
-        )
-        if protection.unit is Unit.PERSON and not has_persons:
-            raise InputError(
-                "The unit 'person' protects people with all their rows: say whose each row is, fit(..., persons=...)."
-            )
-        return cls(
-            target=Target(
-                checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
-            ),
-            protection=protection,
-            method=method_name(parameters["method"]),
-            topology=parameters["topology"],
-            penalty=penalty_of(parameters["alpha"], parameters["l1_ratio"]),
-            seed=seed_of(parameters["random_state"]),
-            rules=TableRules.of(parameters),
-            profile=ProfileRule.of(parameters["profile"], parameters["profile_share"]),
-            nominal_records=nominal_number(protection.relation, parameters["nominal_records"]),
-        )
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether the noise comes from a seed."""
-        return self.seed is not None
-
-    @property
-    def sampler(self) -> Sampler:
-        """The source of noise."""
-        return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
-
-    def public_rows(self, rows: RawSilos) -> RawSilos:
-        """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
-        return with_public_sizes(rows, self.nominal_records)
-
-    def plan(self, loss: Loss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
-        """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
-        form = rows.form
-        task = Task(
-            sizes=rows.sizes,
-            dimension=dimension,
-            loss=loss,
-            target=self.target,
-            protection=self.protection,
-            network=network_of(self.topology, len(rows.sizes)),
-            regulariser=self.penalty,
-            row_norm=rows.encoder.row_norm,
-            table=None if form is None else TableShape.of(form),
-            profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
-        )
-        return make_plan(task, method=self.method, problems=len(rows.labels))
 
 
 def with_public_sizes(rows: RawSilos, nominal_records: int | None) -> RawSilos:
@@ -166,13 +41,15 @@ def nominal_number(relation: Relation, nominal_records: Any) -> int | None:
     if relation.has_public_sizes:
         if nominal_records is not None:
             raise InputError(
-                "nominal_records stands for a secret number of records, which replace-one neighbours do not have. "
-                "Leave it out, or take neighbours 'add-remove'."
+                f"{setting('nominal_records')} stands for a secret number of records, which replace-one neighbours "
+                "do not have. "
+                f"Leave it out, or take {setting('neighbours', 'add-remove')}."
             )
         return None
     if nominal_records is None:
         raise InputError(
-            "add-remove neighbours keep the number of records secret, so that nominal_records must be given: one "
+            f"add-remove neighbours keep the number of records secret, so that {setting('nominal_records')} must be "
+            "given: one "
             "public number of about that size, known without counting the records. It decides weights, steps and noise."
         )
     return checks.count("nominal_records", nominal_records)
@@ -183,7 +60,10 @@ def unit_of(unit: Any, *, has_persons: bool) -> Any:
     if not has_persons:
         return unit
     if unit is not None and not (isinstance(unit, str) and unit == Unit.PERSON.value):
-        raise InputError(f"persons= protects a person with all their rows, unit={shown(unit)} something else. Say one.")
+        raise InputError(
+            f"{setting('persons')} protects a person with all their rows, {setting('unit')} {shown(unit)} something "
+            "else. Say one."
+        )
     return Unit.PERSON.value
 
 
@@ -236,6 +116,68 @@ def check_ledger(ledger: Any) -> None:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Books:
+    """The ledger to record in: an existing file, or a new one with a budget; None keeps no record."""
+
+    path: Path | None = None
+    budget: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The ledger's file name, as reports show it."""
+        return "" if self.path is None else self.path.name
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the ledger is still to be made."""
+        return self.path is not None and self.budget is not None and not self.path.exists()
+
+    def check(self, epsilon: float) -> None:
+        """Refuse a new ledger without a budget, or with one for less than this run, and a budget other than kept."""
+        budget = setting("budget")
+        if self.path is None:
+            if self.budget is not None:
+                raise InputError(f"{budget} is for a new ledger: name it with {setting('ledger', 'FILE')}.")
+            return
+        if self.budget is None:
+            if not self.path.exists():
+                raise InputError(
+                    f"{self.path} does not exist yet. To start it, say what these data may spend in all, now and "
+                    f"later, as epsilon at the same delta: {budget}."
+                )
+            return
+        if self.path.exists():
+            with open_for_reading(self.path) as book:
+                kept = book.budget.epsilon
+            if kept != self.budget:
+                raise InputError(
+                    f"{self.path} has a budget already, epsilon {kept:g}. Leave {budget} out, or change it with "
+                    "`dpadmm ledger budget`."
+                )
+        elif checks.positive("budget", self.budget) < epsilon:
+            raise InputError(
+                f"{setting('budget', self.budget)} is less than this run's {setting('epsilon', epsilon)}. Nothing was "
+                "written or spent; say what these data may spend in all, this run included."
+            )
+
+    @contextmanager
+    def open(
+        self, data: Sequence[SiloColumns], delta: float, protection: Protection
+    ) -> Iterator[ConfirmedLedger | None]:
+        """Yield the ledger, found to be that of these data; a new one is created first."""
+        if self.path is None:
+            yield None
+            return
+        if self.is_new:
+            budget = Budget(epsilon=self.budget or 0.0, delta=delta)
+            Ledger.create(self.path, data, budget, protection=protection).close()
+        with Ledger.open(self.path) as ledger:
+            confirmed = ledger.confirm(data)
+            confirmed.check_protection(protection)
+            yield confirmed
+
+
 def method_name(method: Any) -> str | None:
     """Return the registry's name of the method, None where the planner chooses."""
     if isinstance(method, str) and method == _AUTO:
@@ -243,12 +185,15 @@ def method_name(method: Any) -> str | None:
     known = plannable()
     if isinstance(method, str) and method in by_name() and method not in known:
         raise InputError(
-            f"method {method!r} cannot be planned: it adds no noise, or needs settings no public fact decides. "
-            f"Run it from Python with run_private, or choose 'auto' or one of {', '.join(known)}."
+            f"{setting('method', method)} cannot be planned: it adds no noise, or needs settings no public fact "
+            "decides. "
+            f"Run it from Python with dpadmm.run, or choose 'auto' or one of {', '.join(known)}."
         )
     if not isinstance(method, str) or method not in known:
         meant = nearest(method, known)
-        raise InputError(f"method must be 'auto' or one of {', '.join(known)}, got {shown(method)}.{meant}")
+        raise InputError(
+            f"{setting('method')} must be 'auto' or one of {', '.join(known)}, got {shown(method)}.{meant}"
+        )
     return method
 
 
@@ -260,12 +205,13 @@ def network_of(topology: Any, n_silos: int) -> Network | None:
         if topology not in _TOPOLOGIES:
             known = ["auto", *_TOPOLOGIES]
             raise InputError(
-                f"topology must be {', '.join(map(repr, known))} or a graph, got {shown(topology)}."
+                f"{setting('topology')} must be {', '.join(map(repr, known))} or a graph, got {shown(topology)}."
                 f"{nearest(topology, known)}"
             )
         if n_silos < 2:
             raise InputError(
-                f"topology {shown(topology)} needs at least 2 silos, got 1. Pass groups= to fit, or leave it out."
+                f"{setting('topology', topology)} needs at least 2 silos, got 1. Name the silo of every record with "
+                f"{setting('groups')}, or leave it out."
             )
         return _TOPOLOGIES[topology](n_silos)
     if isinstance(topology, Network):
@@ -280,10 +226,13 @@ def penalty_of(alpha: Any, l1_ratio: Any) -> Regulariser | None:
     """Return `alpha (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2)`; None where the planner chooses."""
     ratio = checks.finite("l1_ratio", l1_ratio)
     if not 0 <= ratio <= 1:
-        raise InputError(f"l1_ratio must lie between 0 (ridge) and 1 (lasso), got {shown(l1_ratio)}.")
+        raise InputError(f"{setting('l1_ratio')} must lie between 0 (ridge) and 1 (lasso), got {shown(l1_ratio)}.")
     if alpha is None:
         if ratio > 0:
-            raise InputError("l1_ratio needs alpha, the weight of the penalty, which is public. Give alpha > 0.")
+            raise InputError(
+                f"{setting('l1_ratio')} needs {setting('alpha')}, the weight of the penalty, which is public. Give "
+                "one above 0."
+            )
         return None
     weight = checks.non_negative("alpha", alpha)
     if ratio == 0:

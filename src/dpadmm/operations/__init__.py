@@ -3,3 +3,28 @@ stands, find out what is wrong, make it a service.
 
 Nothing here decides what is released, which is `dpadmm.engines.federation`'s alone; no output shows a cell of a table.
 """
+
+from dpadmm import _offer
+
+_HOMES = {
+    "Checkup": "checkups",
+    "CoordinatorStatus": "coordinator_status",
+    "Guest": "joining",
+    "Health": "checkups",
+    "Invitation": "invitations",
+    "OwnRules": "joining",
+    "Rehearsal": "rehearsal",
+    "ServiceUnit": "units",
+    "SiloStatus": "silo_status",
+    "Studies": "invitations",
+    "Study": "invitations",
+    "change_data": "custody",
+    "coordinator_unit": "units",
+    "examine_coordinator": "coordinator_doctor",
+    "examine_silo": "silo_doctor",
+    "rotate_coordinator_key": "custody",
+    "rotate_silo_key": "custody",
+    "silo_unit": "units",
+}
+
+__all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

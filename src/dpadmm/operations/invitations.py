@@ -67,7 +67,9 @@ class Invitation:
             raise InputError("An invitation names the coordinator's address, and its public key as 64 hex digits.")
         _ = self.target, self.protection, self.table
         if View(self.view) not in _VIEWS:
-            raise InputError(f"view must be one of {', '.join(each.value for each in _VIEWS)}, got {self.view!r}.")
+            words = [each.value for each in _VIEWS]
+            meant = checks.nearest(self.view, words)
+            raise InputError(f"{checks.setting('view')} must be one of {', '.join(words)}, got {self.view!r}.{meant}")
         if (self.nominal_records is None) != self.protection.relation.has_public_sizes:
             raise InputError(
                 "Where records are added or removed (--neighbours add-remove), silos tell no number of records: give "

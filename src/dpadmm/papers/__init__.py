@@ -6,3 +6,20 @@ and `agent_claims` (what a claim is), `claims_of` (whose claim it is), `bounds`,
 `reproduction` (how figures are made), `claims_on_trial` (attacks on them) and `scoreboard` (all methods side by side).
 Nothing that trains, federates, audits or reports imports from here.
 """
+
+from dpadmm import _offer
+
+_HOMES = {
+    "Bound": "bounds",
+    "ClaimTrial": "claims_on_trial",
+    "ClaimedAgent": "claims_of",
+    "ClaimedEpsilon": "claimed",
+    "ClaimedFigure": "claimed",
+    "ClaimedSensitivity": "claimed",
+    "Claims": "agent_claims",
+    "Paper": "claimed",
+    "Provenance": "claimed",
+    "all_trials": "claims_on_trial",
+}
+
+__all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

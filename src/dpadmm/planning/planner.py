@@ -127,7 +127,8 @@ def plan(
     assert made is not None
     raise InputError(
         f"{made.method} cannot share epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
-        f"{problems} problem(s) and a profile. Choose another method, profile 'off', or a larger delta."
+        f"{problems} problem(s) and a profile. Choose another method, {checks.setting('profile', 'off')}, or a "
+        "larger delta."
     )
 
 
@@ -212,7 +213,7 @@ def _left(task: Task, method: type[Method]) -> Target:
     if left <= 0:
         raise InputError(
             f"The profile that was bought before costs more than epsilon {whole.epsilon:g} by itself. Choose a larger "
-            "epsilon, or profile 'off'."
+            f"epsilon, or {checks.setting('profile', 'off')}."
         )
     return Target(float(epsilon_of_delta(math.sqrt(left), whole.delta)) * (1 - _ROUNDING), whole.delta)
 
@@ -347,7 +348,8 @@ def _methods(task: Task) -> tuple[type[Method], ...]:
 def _fitting(task: Task, name: str) -> type[Method]:
     known = plannable()
     if name not in known:
-        raise InputError(f"No plan can be made for the method {shown(name)}; choose one of {', '.join(known)}.")
+        listed, meant = ", ".join(known), checks.nearest(name, known)
+        raise InputError(f"No plan can be made for the method {shown(name)}; choose one of {listed}.{meant}")
     problem = why_not(task, known[name])
     if problem is not None:
         raise InputError(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import nearest, setting, shown
 from dpadmm.datasets.profile import CategoryBins, ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
@@ -18,6 +18,7 @@ from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 
 _LEAST = 1e-100
+_PROFILE_WORDS = ("auto", "off")
 _USUAL_BINS = 21  # of a column of numbers
 
 
@@ -83,10 +84,15 @@ class ProfileRule:
         >>> ProfileRule.of("auto", 0.05)
         ProfileRule(is_wanted=True, share=0.05, bought_from=None, bought_m=0.0)
         """
-        if not isinstance(word, str) or word not in ("auto", "off"):
-            raise InputError(f"profile must be 'auto' or 'off', got {shown(word)}.")
+        if not isinstance(word, str) or word not in _PROFILE_WORDS:
+            raise InputError(
+                f"{setting('profile')} must be 'auto' or 'off', got {shown(word)}.{nearest(word, _PROFILE_WORDS)}"
+            )
         if word == "off" and share is not None:
-            raise InputError("profile_share is for profile 'auto'; with 'off' nothing is spent on a profile.")
+            raise InputError(
+                f"{setting('profile_share')} is for {setting('profile', 'auto')}; otherwise nothing is spent on a "
+                "profile."
+            )
         return cls(word == "auto", share)
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import setting, shown
 from dpadmm.errors import InputError
 
 
@@ -48,7 +48,10 @@ _NEIGHBOURS = {"replace-one": Relation.REPLACE_ONE, "add-remove": Relation.ADD_O
 def relation_of(neighbours: Any) -> Relation:
     """Return the relation that a word names."""
     if not isinstance(neighbours, str) or neighbours not in _NEIGHBOURS:
-        raise InputError(f"neighbours must be 'replace-one' or 'add-remove', got {shown(neighbours)}.")
+        raise InputError(
+            f"{setting('neighbours')} must be 'replace-one' or 'add-remove', got {shown(neighbours)}."
+            f"{checks.nearest(neighbours, _NEIGHBOURS)}"
+        )
     return _NEIGHBOURS[neighbours]
 
 
@@ -119,7 +122,7 @@ class Protection:
         if self.unit is Unit.PERSON and self.records_per_person != 1:
             raise InputError(
                 f"A person is protected with all their rows, however many they are; got {self.records_per_person} "
-                "records per person as well. Leave --records-per-person (records_per_person= in Python) out."
+                f"records per person as well. Leave {setting('records_per_person')} out."
             )
         if self.colluders is None:
             object.__setattr__(self, "colluders", 1 if self.view is View.AGGREGATE else 0)
@@ -146,7 +149,7 @@ class Protection:
                 f"silos_per_person must be at most the {n_silos} silos there are, got {self.silos_per_person}."
             )
         if self.view is View.AGGREGATE and n_silos - self.n_colluders < 2:
-            hint = " Name the silo of every record (groups in Python, --split-by of one file)." if n_silos == 1 else ""
+            hint = f" Name the silo of every record with {setting('groups')}." if n_silos == 1 else ""
             raise InputError(
                 f"With {self.n_colluders} colluding silo(s) the view {self.view.value!r} needs at least "
                 f"{self.n_colluders + 2} silos, got {n_silos}: a sum hides a silo among at least two honest ones. Take "

@@ -1,0 +1,37 @@
+"""The product and what is told about it: the released model, its statement, file and page, and evaluations.
+
+Every field is a public fact, a part of the release or an accounted figure, so a model and its report may be handed out
+under the guarantee they state.
+"""
+
+from dpadmm import _offer
+
+_HOMES = {
+    "Basis": "measurement",
+    "CalibrationPart": "evaluation_figures",
+    "Claim": "facts",
+    "Collusion": "statement",
+    "Confusion": "evaluation_figures",
+    "Custody": "facts",
+    "EvaluatedFigure": "evaluation_figures",
+    "Expected": "facts",
+    "Guarantee": "facts",
+    "Measurement": "measurement",
+    "MethodChoice": "facts",
+    "NoiseSummary": "statement",
+    "OtherFigure": "measurement",
+    "PlainColumns": "rows",
+    "PlainLabel": "rows",
+    "PrivacyStatement": "statement",
+    "PrivateEvaluation": "evaluation",
+    "ProfileCost": "statement",
+    "ReleasedModel": "model",
+    "RocCurve": "evaluation_figures",
+    "RoundCurve": "facts",
+    "SiloCost": "facts",
+    "SiloFacts": "facts",
+    "Spending": "facts",
+    "Wiring": "facts",
+}
+
+__all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

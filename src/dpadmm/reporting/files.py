@@ -22,6 +22,7 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from dpadmm.checks import setting
 from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.schema import FORMAT as SCHEMA_FORMAT
 from dpadmm.datasets.schema import Schema
@@ -61,10 +62,10 @@ def ledger_files(path: Path) -> tuple[Path, ...]:
 def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], ledger: Path | None = None) -> None:
     """Refuse outputs that are the same file as another output, an input, or a file of the ledger.
 
-    No file of the ledger may be an input either. Links are followed. `outputs` are paths by the names of their options,
-    None where nothing is written.
+    No file of the ledger may be an input either. Links are followed. `outputs` are paths by the names of their
+    settings, None where nothing is written.
     """
-    wanted = {name: path for name, path in outputs.items() if path is not None}
+    wanted = {setting(name): path for name, path in outputs.items() if path is not None}
     kept = [path for path in inputs if path is not None]
     books = ledger_files(ledger) if ledger is not None else ()
     for place, (name, path) in enumerate(wanted.items()):
@@ -76,7 +77,9 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None
         if any(_is_same(path, each) for each in books):
             raise InputError(f"{name} {path} belongs to the ledger {ledger}, which must not be replaced. {_APART}")
     if any(_is_same(book, each) for book in books for each in kept):
-        raise InputError(f"--ledger {ledger} is, or would lie beside, a file that this command reads. {_APART}")
+        raise InputError(
+            f"{setting('ledger')} {ledger} is, or would lie beside, a file that this command reads. {_APART}"
+        )
 
 
 _APART = "Nothing was read or spent; give another name."
@@ -114,7 +117,7 @@ def _is_ledger(path: Path) -> bool:
 def check_writable(path: Path, *, may_replace: bool = False) -> None:
     """Refuse, before anything is spent, a place where the result could not be written; never replaces a ledger."""
     if path.exists() and not may_replace:
-        raise InputError(f"{path} is there already. Give a new name, or --force to replace it.")
+        raise InputError(f"{path} is there already. Give a new name, or {setting('force', True)} to replace it.")
     check_no_ledger(path)
     check_room(path)
 

@@ -1,0 +1,23 @@
+"""How an agent solves its subproblem of a round, for many agents and replicas at once, with a bound on the error.
+
+A `Subproblem` is prepared once for a problem (`prepare`; `prepare_release` for a release, whose failures may depend on
+messages and public bounds alone) and solved in every round; every decision is taken per column.
+"""
+
+from dpadmm import _offer
+
+_HOMES = {
+    "MajoriserSolver": "majoriser",
+    "NewtonColumns": "newton",
+    "QuadraticSolver": "closed_forms",
+    "RankOneSolver": "closed_forms",
+    "Solution": "solution",
+    "Solver": "solution",
+    "SquaredSolver": "closed_forms",
+    "Subproblem": "solution",
+    "WatchedSolver": "solution",
+    "prepare": "solution",
+    "prepare_release": "solution",
+}
+
+__all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

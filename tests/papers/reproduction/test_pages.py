@@ -15,11 +15,12 @@ from dpadmm.papers.reproduction.registry import ALL, FIGURES
 from dpadmm.papers.reproduction.runner import named
 from dpadmm.papers.reproduction.table import NO_RUN, Reading, Rows, chosen
 from dpadmm.papers.scoreboard import adult as board
-from dpadmm.papers.scoreboard.entries import ENTRIES, RoundKind, Sight, entry_of
+from dpadmm.papers.scoreboard.entries import ENTRIES, RoundKind, entry_of
 from dpadmm.papers.scoreboard.measured import AT_LIMIT, BARE
 from dpadmm.papers.scoreboard.page import LIMIT, MARKS, PLANNED
 from dpadmm.papers.scoreboard.rows import TRAIN
 from dpadmm.papers.scoreboard.standings import duels, duels_in_words, ranking
+from dpadmm.privacy.protection import View
 
 ROOT = Path(__file__).parents[3]
 
@@ -129,7 +130,7 @@ def losses(**values):
     for name, budgets in values.items():
         entry = entry_of(name.replace("_", "-"))
         for epsilon, runs in budgets.items():
-            facts = {"panel": entry.sight.name, "curve": entry.name, "reading": Reading.CERTIFIED, "epsilon": epsilon}
+            facts = {"panel": entry.panel, "curve": entry.name, "reading": Reading.CERTIFIED, "epsilon": epsilon}
             rows.add(**facts, x=epsilon, metric=TRAIN, values=runs)
     rows.fact(panel="", curve=BARE, reading=Reading.NON_PRIVATE, epsilon=np.inf, x=1, metric=TRAIN, value=0.3)
     return rows.table()
@@ -137,14 +138,14 @@ def losses(**values):
 
 def test_who_is_hidden_from_an_eavesdropper_competes_in_public_too():
     table = losses(p_admm={1.0: [0.36, 0.38]}, fp_coordinator={1.0: [0.38, 0.40]}, dp_gd={1.0: [0.41, 0.41]})
-    assert ranking(table, Sight.MESSAGES, TRAIN, 1.0) == ["p-admm", "dp-gd"]
-    assert ranking(table, Sight.RELEASE, TRAIN, 1.0) == ["p-admm", "fp-coordinator", "dp-gd"]
+    assert ranking(table, View.EAVESDROPPER, TRAIN, 1.0) == ["p-admm", "dp-gd"]
+    assert ranking(table, View.PUBLIC, TRAIN, 1.0) == ["p-admm", "fp-coordinator", "dp-gd"]
 
 
 def test_a_method_without_a_number_at_the_budget_comes_last():
     """r-admm has no plan at eps 1; its low loss at eps 10 must not lift it."""
     table = losses(p_admm={1.0: [0.5], 10.0: [0.4]}, r_admm={10.0: [0.31]})
-    assert ranking(table, Sight.MESSAGES, TRAIN, 1.0) == ["p-admm", "r-admm"]
+    assert ranking(table, View.EAVESDROPPER, TRAIN, 1.0) == ["p-admm", "r-admm"]
 
 
 def test_duels_name_the_winner_or_a_tie():
@@ -153,11 +154,11 @@ def test_duels_name_the_winner_or_a_tie():
         dvp={1.0: [0.60, 0.60], 5.0: [0.60, 0.60], 10.0: [0.34, 0.34]},
         dp_gd={1.0: [0.371, 0.375], 5.0: [0.340, 0.340], 10.0: [0.36, 0.36]},
     )
-    found = duels(table, Sight.MESSAGES, TRAIN)
+    found = duels(table, View.EAVESDROPPER, TRAIN)
     # eps 1: 0.370 +- 0.010 against 0.373 +- 0.002; eps 5: 0.352 +- 0.001 against 0.340 exactly.
     assert [duel.winner for duel in found] == [None, RoundKind.GRADIENT, RoundKind.ADMM]
     assert found[2].admm.name == "dvp"
-    words = duels_in_words(table, Sight.MESSAGES, TRAIN)
+    words = duels_in_words(table, View.EAVESDROPPER, TRAIN)
     assert words.startswith(
         "ADMM is ahead at eps 10; gradient methods are ahead at eps 5; a tie at eps 1 (eps 1: p-admm"
     )

@@ -9,7 +9,7 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.papers.reproduction.figure import Order, Size
 from dpadmm.papers.scoreboard.adult import GROUPS
 from dpadmm.papers.scoreboard.bout import Bout, Choice
-from dpadmm.papers.scoreboard.entries import BATCH, ENTRIES, RIDGES, Sight, entry_of
+from dpadmm.papers.scoreboard.entries import BATCH, ENTRIES, RIDGES, VIEWS, entry_of
 from dpadmm.papers.scoreboard.measured import optimum
 from dpadmm.papers.scoreboard.planned import Read, default_plan, row_losses
 from dpadmm.papers.scoreboard.rows import DELTA, PUBLIC, SILOS, board
@@ -24,8 +24,8 @@ def bout(name):
 
 
 def test_every_method_has_one_panel_of_its_view():
-    placed = [(name, sight) for _, sight, names in GROUPS for name in names]
-    assert sorted(placed, key=str) == sorted(((entry.name, entry.sight) for entry in ENTRIES), key=str)
+    placed = [(name, view) for _, view, names in GROUPS for name in names]
+    assert sorted(placed, key=str) == sorted(((entry.name, entry.view) for entry in ENTRIES), key=str)
     assert max(len(names) for _, _, names in GROUPS) <= 5
 
 
@@ -73,16 +73,16 @@ def test_batches_end_with_the_records_of_a_silo_and_the_choice_says_so():
     assert here.run((8.0, 2.0 * smallest), 8, [5.0], 1, 0) is None  # refused, so it cannot win
 
 
-@pytest.mark.parametrize("sight", Sight)
-def test_the_product_is_what_an_estimator_gives_that_is_told_no_more(sight):
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_product_is_what_an_estimator_gives_that_is_told_no_more(view):
     """Epsilon, delta, schema and view, and the seed of the noise: the same plan, and the same loss of every row."""
-    data, view = board(TOY), {Sight.MESSAGES: "eavesdropper", Sight.RELEASE: "public"}[sight]
-    asked = PrivateLogisticRegression(5.0, DELTA, schema=PUBLIC, view=view, random_state=3)
+    data = board(TOY)
+    asked = PrivateLogisticRegression(5.0, DELTA, schema=PUBLIC, view=view.value, random_state=3)
     labels = data.train_table[PUBLIC.label.name]
     with pytest.warns(SimulatedNoiseWarning):
         model = asked.fit(data.train_table, labels, groups=data.silo_of_train)
     read = Read.of(data)
-    made = default_plan(read.silos.sizes, sight, 5.0)
+    made = default_plan(read.silos.sizes, view, 5.0)
     assert made.as_json() == model.plan_.as_json()
     done = carry_out(made, read.silos, SimulatedSampler(3), progress=False)
     positive = model.predict_proba(data.train_table)[:, 1]

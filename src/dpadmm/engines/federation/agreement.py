@@ -279,7 +279,8 @@ class Agreement:
         known = {field.name: field for field in fields(cls)}
         unknown = sorted(set(plain) - set(known))
         if unknown:
-            raise InputError(f"Unknown term(s) {', '.join(unknown)}; known are {', '.join(sorted(known))}.")
+            meant = checks.nearest(unknown[0], known)
+            raise InputError(f"Unknown term(s) {', '.join(unknown)}; known are {', '.join(sorted(known))}.{meant}")
         values = dict(plain)
         try:
             values["settings"] = plain["settings"]
@@ -362,7 +363,8 @@ def named_edges(graph: str, n: int) -> list[tuple[int, int]]:
         "complete": [(i, j) for i in range(n) for j in range(i + 1, n)],
     }
     if graph not in shapes:
-        raise InputError(f"graph must be one of {', '.join(shapes)}, or give edges; got {graph!r}.")
+        meant = checks.nearest(graph, shapes)
+        raise InputError(f"graph must be one of {', '.join(shapes)}, or give edges; got {graph!r}.{meant}")
     return [(min(pair), max(pair)) for pair in shapes[graph]]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.algorithms.method import Common, Method, Topology, federated
+from dpadmm.checks import nearest
 from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.engines.federation.messages import LARGEST_BODY
 from dpadmm.engines.private import Course, RunSetting
@@ -221,7 +222,8 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     """Kept by the text as well: terms that compare equal but have two digests must not stand for each other."""
     known = federated()
     if agreement.method not in known:
-        raise InputError(f"method must be one of {', '.join(known)}, got {agreement.method!r}.")
+        meant = nearest(agreement.method, known)
+        raise InputError(f"method must be one of {', '.join(known)}, got {agreement.method!r}.{meant}")
     method = known[agreement.method]
     _check_settings(agreement, method)
     graph, topology = None, method.about.topology
@@ -311,7 +313,8 @@ def _public_problem(agreement: Agreement) -> Problem:
 def loss_of(agreement: Agreement) -> Loss:
     """Return the loss that the terms name."""
     if agreement.loss not in LOSSES:
-        raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {agreement.loss!r}.")
+        meant = nearest(agreement.loss, LOSSES)
+        raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {agreement.loss!r}.{meant}")
     loss = _loss(LOSSES[agreement.loss], agreement.slope_bound)
     if loss.slope_bound != agreement.slope_bound:
         raise InputError(f"{agreement.loss} has slopes up to {loss.slope_bound:g}; got {agreement.slope_bound!r}.")
@@ -348,7 +351,8 @@ def penalty_words(penalty: Regulariser) -> tuple[float, float]:
 def _weighting(agreement: Agreement) -> Weighting:
     rules = {rule.name.lower(): rule for rule in Weighting}
     if agreement.weighting not in rules:
-        raise InputError(f"weighting must be one of {', '.join(rules)}, got {agreement.weighting!r}.")
+        meant = nearest(agreement.weighting, rules)
+        raise InputError(f"weighting must be one of {', '.join(rules)}, got {agreement.weighting!r}.{meant}")
     return rules[agreement.weighting]
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpadmm.datasets import ControlProblem, random_control
+from dpadmm.datasets.control import ControlProblem, random_control
 from dpadmm.errors import InputError
 from dpadmm.papers.consensus import claims
 from dpadmm.papers.consensus.bench import TOLERANCE, Bench

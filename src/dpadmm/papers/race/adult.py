@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpadmm.datasets import Dataset, Source, adult_like, load_adult
-from dpadmm.datasets.adult import read_adult
-from dpadmm.datasets.adult_synthetic import adult_like_frame
-from dpadmm.datasets.dataset import DATA_ROOT
+from dpadmm.datasets.adult import Source, load_adult, read_adult
+from dpadmm.datasets.adult_synthetic import adult_like, adult_like_frame
+from dpadmm.datasets.dataset import DATA_ROOT, Dataset
 from dpadmm.datasets.partition import iid
 from dpadmm.errors import InputError
 from dpadmm.papers.reproduction.figure import Order

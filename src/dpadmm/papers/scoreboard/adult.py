@@ -7,11 +7,12 @@ from dpadmm.papers.reproduction.figure import Figure, Finding, Part, Verdict
 from dpadmm.papers.reproduction.style import COLOURS, MARKERS, canvas, finish, headline
 from dpadmm.papers.reproduction.table import Reading, Table, chosen, mean_at, means
 from dpadmm.papers.scoreboard.bout import PRICE, TUNING_RUNS
-from dpadmm.papers.scoreboard.entries import ENTRIES, MOST_ROUNDS, Sight
+from dpadmm.papers.scoreboard.entries import ENTRIES, MOST_ROUNDS, VIEWS
 from dpadmm.papers.scoreboard.measured import BARE, compute, compute_reference
 from dpadmm.papers.scoreboard.planned import compute_planned, planned_name
 from dpadmm.papers.scoreboard.rows import DELTA, EPSILONS, PROFILE_SHARE, RUNS, SILOS, TRAIN
 from dpadmm.papers.scoreboard.standings import TIE, competitors, duels_in_words, standings
+from dpadmm.privacy.protection import View
 
 SECONDS_OF = {
     "p-admm": 35.0, "p-admm-recycled": 17.0, "dvp": 14.0, "m-admm": 13.0, "r-admm": 8.0, "dp-dgd": 20.0,
@@ -29,16 +30,16 @@ PLACES = {name: place for place, name in enumerate(e.name for e in ENTRIES if e.
 GROUPS = (
     (
         "ADMM, Gaussian noise",
-        Sight.MESSAGES,
+        View.EAVESDROPPER,
         ("p-admm", "p-admm-recycled", "linearised-admm", "ps-admm", "fp-federated"),
     ),
-    ("objective and output perturbation", Sight.MESSAGES, ("dvp", "m-admm", "r-admm", "output-perturbation")),
-    ("gradient methods", Sight.MESSAGES, ("dp-dgd", "dp-gd", "dp-sgd")),
-    ("ADMM", Sight.RELEASE, ("consensus", "consensus-gaussian", "fp-coordinator")),
-    ("gradient methods", Sight.RELEASE, ("noisy-gradients", "dp-gd (records pooled)", "dp-sgd (records pooled)")),
+    ("objective and output perturbation", View.EAVESDROPPER, ("dvp", "m-admm", "r-admm", "output-perturbation")),
+    ("gradient methods", View.EAVESDROPPER, ("dp-dgd", "dp-gd", "dp-sgd")),
+    ("ADMM", View.PUBLIC, ("consensus", "consensus-gaussian", "fp-coordinator")),
+    ("gradient methods", View.PUBLIC, ("noisy-gradients", "dp-gd (records pooled)", "dp-sgd (records pooled)")),
 )
 """Who shares a panel: title, view, methods."""
-TRUST = {Sight.MESSAGES: "trusting nobody", Sight.RELEASE: "trusting the coordinator"}
+TRUST = {View.EAVESDROPPER: "trusting nobody", View.PUBLIC: "trusting the coordinator"}
 LEAST_EXCESS, MOST_EXCESS = 2e-4, 0.5
 
 
@@ -47,7 +48,7 @@ def draw(table: Table, data: str) -> Any:
     picture, axes = canvas(2, 3, width=5.0, height=4.4)
     bare = mean_at(table, metric=TRAIN, curve=BARE)
     losses = chosen(table, metric=TRAIN, reading=Reading.CERTIFIED)
-    for place, (title, sight, names) in enumerate(GROUPS):
+    for place, (title, view, names) in enumerate(GROUPS):
         ax, last = axes.flat[place], axes.flat[-1]
         letter = "ABCDE"[place]
         for order, name in enumerate(names):
@@ -55,9 +56,9 @@ def draw(table: Table, data: str) -> Any:
             _draw_excess(ax, means(chosen(losses, curve=name)) - bare, own, name, order)
         lowest = chosen(losses, curve=list(names)).groupby(["x", "curve"])["value"].mean().groupby("x").min() - bare
         _draw_excess(last, lowest, place, f"lowest of {letter}", place)
-        planned = means(chosen(losses, curve=planned_name(sight))) - bare
+        planned = means(chosen(losses, curve=planned_name(view))) - bare
         ax.plot(planned.index, planned.clip(lower=LEAST_EXCESS), color="black", label="_planned", zorder=5)
-        _finish(ax, f"{letter}. {title}, {TRUST[sight]}")
+        _finish(ax, f"{letter}. {title}, {TRUST[view]}")
     _finish(axes.flat[-1], "the lowest of each panel")
     headline(
         picture, "Scoreboard", data=f"{data}, {SILOS} silos", privacy=f"certified eps, delta = {DELTA:g}",
@@ -87,17 +88,17 @@ def findings(table: Table) -> tuple[Finding, ...]:
     """The best method for each view and budget, and how ADMM fares against gradient methods."""
     found = []
     bare = mean_at(table, metric=TRAIN, curve=BARE)
-    for sight in Sight:
-        firsts = [(e, standings(table, sight, TRAIN, e)) for e in sorted(set(competitors(table, sight)["epsilon"]))]
+    for view in VIEWS:
+        firsts = [(e, standings(table, view, TRAIN, e)) for e in sorted(set(competitors(table, view)["epsilon"]))]
         words = [f"eps {epsilon:g}: {here[0].name} {here[0].mean:.4f}" for epsilon, here in firsts]
         lowest = "; ".join(words) + f"; non-private {bare:.4f}"
-        own = means(chosen(table, metric=TRAIN, curve=planned_name(sight)))
+        own = means(chosen(table, metric=TRAIN, curve=planned_name(view)))
         planned = "; ".join(f"eps {epsilon:g}: {loss:.4f}" for epsilon, loss in own.items())
         found += [
-            Finding(f"(ours) dpadmm as planned, not tuned, {sight.value}", planned, Verdict.NOT_COMPARABLE),
-            Finding(f"(ours) lowest training loss, {sight.value}", lowest, Verdict.NOT_COMPARABLE),
+            Finding(f"(ours) dpadmm as planned, not tuned, {VIEWS[view].words}", planned, Verdict.NOT_COMPARABLE),
+            Finding(f"(ours) lowest training loss, {VIEWS[view].words}", lowest, Verdict.NOT_COMPARABLE),
             Finding(
-                f"(ours) ADMM against gradient methods, {sight.value}", duels_in_words(table, sight, TRAIN),
+                f"(ours) ADMM against gradient methods, {VIEWS[view].words}", duels_in_words(table, view, TRAIN),
                 Verdict.NOT_COMPARABLE,
             ),
         ]  # fmt: skip
@@ -163,9 +164,9 @@ FIGURE = Figure(
             for number, entry in enumerate(ENTRIES)
         ),
         *(
-            Part(f"scoreboard/adult/planned/{sight.name.lower()}", partial(compute_planned, sight), seconds=100.0,
+            Part(f"scoreboard/adult/planned/{VIEWS[view].name}", partial(compute_planned, view), seconds=100.0,
                  needs_adult=True)
-            for sight in Sight
+            for view in VIEWS
         ),
         Part("scoreboard/adult/reference", compute_reference, seconds=3.0, needs_adult=True),
     ),

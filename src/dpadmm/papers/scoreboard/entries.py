@@ -27,6 +27,7 @@ from dpadmm.algorithms.r_admm import RADMM
 from dpadmm.algorithms.recycled import RecycledPADMM
 from dpadmm.noise.promises import Family
 from dpadmm.papers.scoreboard.search import Knob
+from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
@@ -35,16 +36,24 @@ MOST_ROUNDS = 4096
 BATCH_SEED = 11
 
 
-class Sight(Enum):
-    """Who looks, and so who is trusted."""
+@dataclass(frozen=True)
+class ViewWords:
+    """What the board calls a view: in tables, and in headings, with who is trusted."""
 
-    MESSAGES = "eavesdropper: sees every message, trusts nobody"
-    RELEASE = "public: sees what the coordinator releases, trusts the coordinator"
+    name: str
+    words: str
 
-    @property
-    def competing(self) -> tuple["Sight", ...]:
-        """The certificates that hold here: what hides a record in all messages hides it in what is made of them."""
-        return tuple(Sight) if self is Sight.RELEASE else (self,)
+
+VIEWS = {
+    View.EAVESDROPPER: ViewWords("messages", "eavesdropper: sees every message, trusts nobody"),
+    View.PUBLIC: ViewWords("release", "public: sees what the coordinator releases, trusts the coordinator"),
+}
+"""The views that the board has."""
+
+
+def competing(view: View) -> tuple[View, ...]:
+    """Return the views whose certificates hold here: what hides a record in all messages hides it in the release."""
+    return tuple(VIEWS) if view is View.PUBLIC else (view,)
 
 
 class RoundKind(Enum):
@@ -102,9 +111,14 @@ class ScoreboardEntry:
         return self.task is central
 
     @property
-    def sight(self) -> Sight:
+    def view(self) -> View:
         """The strongest view it is certified for."""
-        return Sight.RELEASE if self.is_central or self.method.about.trusts_coordinator else Sight.MESSAGES
+        return View.PUBLIC if self.is_central or self.method.about.trusts_coordinator else View.EAVESDROPPER
+
+    @property
+    def panel(self) -> str:
+        """What tables call the view."""
+        return VIEWS[self.view].name.upper()
 
     @property
     def is_pure(self) -> bool:

@@ -34,7 +34,7 @@ def compute(number: int, order: Order) -> Table:
             continue
         model = batch.run.tail_average if choice.is_tail else batch.run.estimate
         facts: dict[str, Any] = {
-            "panel": bout.entry.sight.name, "curve": bout.entry.name, "reading": Reading.CERTIFIED, "epsilon": epsilon,
+            "panel": bout.entry.panel, "curve": bout.entry.name, "reading": Reading.CERTIFIED, "epsilon": epsilon,
             "x": epsilon,
         }  # fmt: skip
         for metric, values in _scores(data.train, data.test, model).items():

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dpadmm.papers.reproduction.figure import Figure
 from dpadmm.papers.reproduction.table import Reading, Table, chosen, mean_at
 from dpadmm.papers.scoreboard import adult, star
-from dpadmm.papers.scoreboard.entries import RoundKind, Sight, entry_of
+from dpadmm.papers.scoreboard.entries import VIEWS, RoundKind, entry_of
 from dpadmm.papers.scoreboard.measured import AT_LIMIT, BARE, IS_TAIL
 from dpadmm.papers.scoreboard.planned import METHOD, planned_name
 from dpadmm.papers.scoreboard.rows import DELTA, ERROR, ROUND_COUNT, SECONDS, SILOS, TRAIN
 from dpadmm.papers.scoreboard.standings import duels_in_words, ranking
+from dpadmm.privacy.protection import View
 
 FIGURES = (adult.FIGURE, star.LASSO_FIGURE, star.CONTROL_FIGURE)
 """Whose tables the page shows, in this order."""
@@ -35,9 +36,9 @@ def scoreboard(tables: Sequence[Table], cost: str) -> str:
         f"All at the same certified budget, (eps, {DELTA:g}); a record is hidden.",
         "",
     ]
-    for sight in Sight:
-        words = f"ADMM against gradient methods, each the best of its kind: {duels_in_words(table, sight, TRAIN)}."
-        lines += [f"### View: {sight.value}", "", words, "", *_adult_rows(table, sight), ""]
+    for view in VIEWS:
+        words = f"ADMM against gradient methods, each the best of its kind: {duels_in_words(table, view, TRAIN)}."
+        lines += [f"### View: {VIEWS[view].words}", "", words, "", *_adult_rows(table, view), ""]
     lines += [f"{LIMIT} a number at a limit, which is named at the setting: the search could not go on beyond it.", ""]
     lines += [f"* {choice}" for choice in adult.FIGURE.choices]
     for figure, numbers in zip(FIGURES[1:], tables[1:], strict=True):
@@ -54,10 +55,10 @@ def readme_block(table: Table) -> str:
         f"| {table['data'].iloc[0]}, training loss | view | {' | '.join(f'eps {epsilon:g}' for epsilon in budgets)} |",
         "|---|---|" + "---|" * len(budgets),
     ]
-    for sight in Sight:
-        for shown, name in ((PLANNED, planned_name(sight)), *((name, name) for name in _leaders(table, sight))):
+    for view in VIEWS:
+        for shown, name in ((PLANNED, planned_name(view)), *((name, name) for name in _leaders(table, view))):
             cells = [_loss_cell(table, name, epsilon, digits=3) for epsilon in budgets]
-            lines.append(f"| {shown} | {sight.name.lower()} | {' | '.join(cells)} |")
+            lines.append(f"| {shown} | {VIEWS[view].name} | {' | '.join(cells)} |")
     bare = mean_at(table, metric=TRAIN, curve=BARE)
     mark = f" {LIMIT} a setting at a limit of its search." if any(LIMIT in line for line in lines) else ""
     lines += [
@@ -85,9 +86,9 @@ def _middle(budgets: list[float]) -> float:
     return budgets[len(budgets) // 2]
 
 
-def _leaders(table: Table, sight: Sight) -> list[str]:
+def _leaders(table: Table, view: View) -> list[str]:
     """Return the first few at the middle budget, and the first ADMM and gradient method if they are not among them."""
-    names = ranking(table, sight, TRAIN, _middle(_budgets(table)))
+    names = ranking(table, view, TRAIN, _middle(_budgets(table)))
     first = {
         next((name for name in names if entry_of(name).kind is kind), "")
         for kind in (RoundKind.ADMM, RoundKind.GRADIENT)
@@ -123,7 +124,7 @@ def _planned_cell(table: Table, name: str, epsilon: float) -> str:
     return f"not tuned; {method}, rounds {mean_at(rows, metric=ROUND_COUNT):g}"
 
 
-def _adult_rows(table: Table, sight: Sight) -> list[str]:
+def _adult_rows(table: Table, view: View) -> list[str]:
     budgets = _budgets(table)
     at = _middle(budgets)
     lines = [
@@ -131,12 +132,12 @@ def _adult_rows(table: Table, sight: Sight) -> list[str]:
         + f" | test error, eps {at:g} | setting there | s a run |",
         "|---|---|" + "---|" * (len(budgets) + 3),
     ]  # fmt: skip
-    own = planned_name(sight)
-    lines.append(_adult_row(table, PLANNED, own, sight, _planned_cell(table, own, at)))
-    for name in ranking(table, sight, TRAIN, at):
+    own = planned_name(view)
+    lines.append(_adult_row(table, PLANNED, own, view, _planned_cell(table, own, at)))
+    for name in ranking(table, view, TRAIN, at):
         has_numbers = len(chosen(table, curve=name, epsilon=at)) > 0
         lines.append(
-            _adult_row(table, name, name, entry_of(name).sight, _setting_cell(table, name, at) if has_numbers else "-")
+            _adult_row(table, name, name, entry_of(name).view, _setting_cell(table, name, at) if has_numbers else "-")
         )
     bare = mean_at(table, metric=TRAIN, curve=BARE)
     error = mean_at(table, metric=ERROR, curve=BARE)
@@ -144,11 +145,11 @@ def _adult_rows(table: Table, sight: Sight) -> list[str]:
     return lines
 
 
-def _adult_row(table: Table, shown: str, name: str, sight: Sight, setting: str) -> str:
+def _adult_row(table: Table, shown: str, name: str, view: View, setting: str) -> str:
     budgets = _budgets(table)
     rows = chosen(table, curve=name, epsilon=_middle(budgets))
     error, seconds = mean_at(rows, metric=ERROR), mean_at(rows, metric=SECONDS)
-    cells = [shown, sight.name.lower(), *(_loss_cell(table, name, epsilon, 4) for epsilon in budgets)]
+    cells = [shown, VIEWS[view].name, *(_loss_cell(table, name, epsilon, 4) for epsilon in budgets)]
     cells += [f"{error:.4f}" if len(rows) else "-", setting, f"{seconds:.2f}" if len(rows) else "-"]
     return f"| {' | '.join(cells)} |"
 

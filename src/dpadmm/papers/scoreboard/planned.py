@@ -13,7 +13,7 @@ from dpadmm.datasets.tables import screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.papers.reproduction.figure import Order
 from dpadmm.papers.reproduction.table import Reading, Rows, Table
-from dpadmm.papers.scoreboard.entries import Sight
+from dpadmm.papers.scoreboard.entries import VIEWS
 from dpadmm.papers.scoreboard.rows import (
     CERTIFIED_EPS,
     DELTA,
@@ -38,14 +38,13 @@ from dpadmm.problems.losses import CappedLogistic, Logistic, log_loss_of
 
 FIRST_SEED = 20_000
 """Of noise that nothing was tuned on."""
-VIEWS = {Sight.MESSAGES: View.EAVESDROPPER, Sight.RELEASE: View.PUBLIC}
 METHOD = "planned: "
 """Before the name of the method that was planned."""
 
 
-def planned_name(sight: Sight) -> str:
+def planned_name(view: View) -> str:
     """Return what the product's row is called in a view."""
-    return f"dpadmm as planned, {sight.name.lower()}"
+    return f"dpadmm as planned, {VIEWS[view].name}"
 
 
 class Read(NamedTuple):
@@ -64,7 +63,7 @@ class Read(NamedTuple):
         return cls(RawSilos(PUBLIC, parts, [[part.labels for part in parts]]), train, test)
 
 
-def default_plan(sizes: tuple[int, ...], sight: Sight, epsilon: float) -> Plan:
+def default_plan(sizes: tuple[int, ...], view: View, epsilon: float) -> Plan:
     """Return the plan for sizes, schema, view and budget, as an estimator or a federation gets it that says no more."""
     return plan(
         Task(
@@ -72,22 +71,22 @@ def default_plan(sizes: tuple[int, ...], sight: Sight, epsilon: float) -> Plan:
             dimension=PUBLIC.dimension,
             loss=Logistic(),
             target=Target(epsilon, DELTA),
-            protection=Protection(view=VIEWS[sight]),
+            protection=Protection(view=view),
             row_norm=PUBLIC.row_norm,
             table=TableShape.of(ProfileForm(PUBLIC.columns)),
         )
     )
 
 
-def compute_planned(sight: Sight, order: Order) -> Table:
+def compute_planned(view: View, order: Order) -> Table:
     """Plan and run for every budget, and score on the rows of all others."""
     data, runs = board(order), order.runs_of(RUNS)
     read, rows = Read.of(data), Rows(data.train.label)
     for epsilon in order.pick(EPSILONS, EPSILONS[3:4]):
         facts: dict[str, Any] = {
-            "panel": "", "curve": planned_name(sight), "reading": Reading.CERTIFIED, "epsilon": epsilon, "x": epsilon,
+            "panel": "", "curve": planned_name(view), "reading": Reading.CERTIFIED, "epsilon": epsilon, "x": epsilon,
         }  # fmt: skip
-        made = default_plan(read.silos.sizes, sight, epsilon)
+        made = default_plan(read.silos.sizes, view, epsilon)
         begin = time.process_time()
         seeds = range(FIRST_SEED + order.seed, FIRST_SEED + order.seed + runs)
         done = [carry_out(made, read.silos, SimulatedSampler(seed), progress=False) for seed in seeds]

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpadmm.papers.reproduction.table import Reading, Table, chosen
-from dpadmm.papers.scoreboard.entries import RoundKind, Sight, entry_of
+from dpadmm.papers.scoreboard.entries import VIEWS, RoundKind, competing, entry_of
+from dpadmm.privacy.protection import View
 
 TIE = 2.0
 """Differences below this many standard errors are called ties."""
@@ -19,14 +20,14 @@ class Standing(NamedTuple):
     name: str
 
 
-def competitors(table: Table, sight: Sight) -> Table:
+def competitors(table: Table, view: View) -> Table:
     """Return the rows of all methods whose certificate holds in this view."""
-    return chosen(table, reading=Reading.CERTIFIED, panel=[each.name for each in sight.competing])
+    return chosen(table, reading=Reading.CERTIFIED, panel=[VIEWS[each].name.upper() for each in competing(view)])
 
 
-def standings(table: Table, sight: Sight, metric: str, epsilon: float) -> list[Standing]:
+def standings(table: Table, view: View, metric: str, epsilon: float) -> list[Standing]:
     """Return all methods of a view at a budget, lowest first; methods without a plan there are not among them."""
-    rows = chosen(competitors(table, sight), metric=metric, epsilon=epsilon)
+    rows = chosen(competitors(table, view), metric=metric, epsilon=epsilon)
     found = []
     for name, values in rows.groupby("curve")["value"]:
         spread = float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
@@ -34,10 +35,10 @@ def standings(table: Table, sight: Sight, metric: str, epsilon: float) -> list[S
     return sorted(found)
 
 
-def ranking(table: Table, sight: Sight, metric: str, epsilon: float) -> list[str]:
+def ranking(table: Table, view: View, metric: str, epsilon: float) -> list[str]:
     """Return all methods of a view by their mean at one budget; those without a number there come last."""
-    known = [standing.name for standing in standings(table, sight, metric, epsilon)]
-    return known + [name for name in dict.fromkeys(competitors(table, sight)["curve"]) if name not in known]
+    known = [standing.name for standing in standings(table, view, metric, epsilon)]
+    return known + [name for name in dict.fromkeys(competitors(table, view)["curve"]) if name not in known]
 
 
 class Duel(NamedTuple):
@@ -61,11 +62,11 @@ class Duel(NamedTuple):
         return RoundKind.ADMM if self.admm.mean < self.gradient.mean else RoundKind.GRADIENT
 
 
-def duels(table: Table, sight: Sight, metric: str) -> list[Duel]:
+def duels(table: Table, view: View, metric: str) -> list[Duel]:
     """Return the duel at every budget where both kinds have a number."""
     found = []
-    for epsilon in sorted(set(competitors(table, sight)["epsilon"])):
-        here = standings(table, sight, metric, epsilon)
+    for epsilon in sorted(set(competitors(table, view)["epsilon"])):
+        here = standings(table, view, metric, epsilon)
         best = {kind: next((s for s in here if entry_of(s.name).kind is kind), None) for kind in RoundKind}
         admm, gradient = best[RoundKind.ADMM], best[RoundKind.GRADIENT]
         if admm is not None and gradient is not None:
@@ -73,9 +74,9 @@ def duels(table: Table, sight: Sight, metric: str) -> list[Duel]:
     return found
 
 
-def duels_in_words(table: Table, sight: Sight, metric: str) -> str:
+def duels_in_words(table: Table, view: View, metric: str) -> str:
     """Say at which budgets which kind has the lower mean, with the numbers."""
-    all_of_them = duels(table, sight, metric)
+    all_of_them = duels(table, view, metric)
     heads = {RoundKind.ADMM: "ADMM is ahead", RoundKind.GRADIENT: "gradient methods are ahead", None: "a tie"}
     summary = []
     for winner, words in heads.items():

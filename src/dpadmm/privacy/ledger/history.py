@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of
@@ -79,8 +80,8 @@ def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
     is_told = [each.persons is not None for each in data]
     if protection.unit is Unit.PERSON and not all(is_told):
         raise InputError(
-            "The ledger's budget is per person, so it must be told whose each row is: --person COLUMN, or persons= in "
-            "Python. Nothing was spent."
+            "The ledger's budget is per person, so it must be told whose each row is, with "
+            f"{setting('persons')}. Nothing was spent."
         )
     if protection.unit is not Unit.PERSON and any(is_told):
         raise InputError(

@@ -27,7 +27,7 @@ from dpadmm.privacy.records import GaussianRelease
 
 _OTHER_PERSONS = (
     "The table is the ledger's, but its rows are told to be other persons' than when the ledger was made. Nothing may "
-    "be released. Tell persons apart by the same column as then (--person, or persons= in Python)."
+    "be released. Tell persons apart as then, by the same column."
 )
 
 

@@ -1,9 +1,7 @@
-"""The front door for arrays of one's own: a method by its name, silos as arrays, one result."""
+"""`dpadmm.run`: a method by its name on arrays of one's own, one result."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,6 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.rows import dense
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.model import ReleasedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +125,6 @@ def run(
         course=course,
         history=done.history,
     )
-
-
-def load(path: str | os.PathLike[str]) -> ReleasedModel:
-    """Return the released model that is kept in a file, whether an estimator, `dpadmm fit` or a federation saved it."""
-    return ReleasedModel.load(Path(path))
 
 
 def _silos(given: Any, row_norm: float) -> Silos:

@@ -1,0 +1,59 @@
+"""The API page, made from what the rooms list: a section for each, every name once, where it is first listed."""
+
+import inspect
+from importlib import import_module
+from typing import Any
+
+ROOMS = [
+    "front",
+    "estimators",
+    "reporting",
+    "planning",
+    "audit",
+    "operations",
+    "engines",
+    "algorithms",
+    "algorithms.fixed_point",
+    "noise",
+    "solvers",
+    "datasets",
+    "privacy",
+    "privacy.certificates",
+    "privacy.ledger",
+    "problems",
+    "networks",
+    "papers",
+]
+"""The rooms in the order of the page; a test finds the missing ones."""
+
+
+def path_of(package: str, name: str) -> str:
+    """Return where a name is defined, by which the page knows it."""
+    room = import_module(package)
+    value, homes = getattr(room, name), getattr(room, "_HOMES", {})
+    if inspect.isclass(value) or inspect.isfunction(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    return f"{package}.{homes[name]}.{name}" if name in homes else f"{package}.{name}"
+
+
+def listing() -> list[str]:
+    """Return the lines of the page: links for the front door, then room by room."""
+    import dpadmm
+
+    classes = [f"[`{name}`][{path_of('dpadmm', name)}]" for name in dpadmm.__all__ if name != "datasets"]
+    lines, shown = ["", f"`dpadmm`: {', '.join(classes)}, and the room [`datasets`](#dpadmmdatasets).", ""], set()
+    for room in ROOMS:
+        package = f"dpadmm.{room}"
+        made = import_module(package)
+        lines += [f"## dpadmm.{room}", "", inspect.getdoc(made) or "", ""]
+        paths = {name: path_of(package, name) for name in made.__all__}
+        lines += [f"::: {path}" for name, path in paths.items() if path not in shown]
+        elsewhere = [f"[`{name}`][{path}]" for name, path in paths.items() if path in shown]
+        lines += ["", f"Also: {', '.join(elsewhere)}.", ""] if elsewhere else [""]
+        shown |= set(paths.values())
+    return lines
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Complete the API page, as mkdocs calls its hooks."""
+    return markdown + "\n".join(listing()) if page.file.src_uri == "api.md" else markdown

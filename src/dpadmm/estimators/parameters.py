@@ -1,0 +1,152 @@
+"""What an estimator's parameters ask for, as types; all of it is checked before data are looked at."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from dpadmm import checks
+from dpadmm.checks import shown
+from dpadmm.datasets.raw import RawSilos
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.engines.bought import BoughtProfile
+from dpadmm.errors import InputError
+from dpadmm.estimators.wishes import (
+    method_name,
+    network_of,
+    nominal_number,
+    penalty_of,
+    protection_from,
+    seed_of,
+    unit_of,
+    with_public_sizes,
+)
+from dpadmm.noise.draws import Sampler
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.planner import plan as make_plan
+from dpadmm.planning.task import ProfileRule, TableShape, Task
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.problems.losses import Loss
+from dpadmm.problems.regularisers import Regulariser
+
+_STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """How tables are read: by a public schema, with these policies for awkward cells."""
+
+    schema: Schema
+    screening: Screening
+
+    @classmethod
+    def of(cls, parameters: dict[str, Any]) -> "TableRules | None":
+        """Return the rules that an estimator's parameters name, None without a schema."""
+        schema = parameters["schema"]
+        screening = Screening.of(*(parameters[name] for name in ("missing", "unlisted", "out_of_range")))
+        if schema is None:
+            if screening != Screening():
+                raise InputError("missing, unlisted and out_of_range are for tables with a schema. Give schema= too.")
+            return None
+        for name in _STATED:
+            if parameters.get(name) is not None:
+                raise InputError(f"{name} and schema cannot be given together: the schema states it. Leave one out.")
+        if isinstance(schema, str | os.PathLike):
+            schema = Schema.load(os.fspath(schema))
+        if not isinstance(schema, Schema):
+            raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {shown(schema)}.")
+        if not parameters["fit_intercept"] and schema.constant is not None:
+            raise InputError(
+                "fit_intercept is False, but the schema has a constant feature for an intercept. Leave one out: "
+                "schema.with_constant(None) has none."
+            )
+        return cls(schema, screening)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user asked for, as types; all of it public.
+
+    nominal_records: the number that stands for that of all records where this is secret, None where it is not.
+    """
+
+    target: Target
+    protection: Protection
+    method: str | None
+    topology: Any
+    penalty: Regulariser | None
+    seed: int | None
+    rules: TableRules | None
+    profile: ProfileRule
+    nominal_records: int | None = None
+
+    @classmethod
+    def of(cls, parameters: dict[str, Any], usual: Protection, *, has_persons: bool = False) -> "Wishes":
+        """Return the estimator's parameters, checked; what is not said about people and observers is as `usual`.
+
+        has_persons: fit was told whose each row is, so that persons are protected.
+        """
+        if parameters["delta"] is None:
+            raise InputError(
+                "delta must be given: there is none that suits every data set. A common choice is well below 1/n for n "
+                "people, for instance delta=1e-6."
+            )
+        protection = protection_from(
+            usual,
+            unit_of(parameters["unit"], has_persons=has_persons),
+            parameters["view"],
+            parameters["records_per_person"],
+            parameters["silos_per_person"],
+            parameters["colluders"],
+            parameters["neighbours"],
+        )
+        if protection.unit is Unit.PERSON and not has_persons:
+            raise InputError(
+                "The unit 'person' protects people with all their rows: say whose each row is, fit(..., persons=...)."
+            )
+        return cls(
+            target=Target(
+                checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
+            ),
+            protection=protection,
+            method=method_name(parameters["method"]),
+            topology=parameters["topology"],
+            penalty=penalty_of(parameters["alpha"], parameters["l1_ratio"]),
+            seed=seed_of(parameters["random_state"]),
+            rules=TableRules.of(parameters),
+            profile=ProfileRule.of(parameters["profile"], parameters["profile_share"]),
+            nominal_records=nominal_number(protection.relation, parameters["nominal_records"]),
+        )
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the noise comes from a seed."""
+        return self.seed is not None
+
+    @property
+    def sampler(self) -> Sampler:
+        """The source of noise."""
+        return SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
+
+    def public_rows(self, rows: RawSilos) -> RawSilos:
+        """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
+        return with_public_sizes(rows, self.nominal_records)
+
+    def plan(self, loss: Loss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
+        """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
+        form = rows.form
+        task = Task(
+            sizes=rows.sizes,
+            dimension=dimension,
+            loss=loss,
+            target=self.target,
+            protection=self.protection,
+            network=network_of(self.topology, len(rows.sizes)),
+            regulariser=self.penalty,
+            row_norm=rows.encoder.row_norm,
+            table=None if form is None else TableShape.of(form),
+            profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
+        )
+        return make_plan(task, method=self.method, problems=len(rows.labels))

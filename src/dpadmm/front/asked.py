@@ -1,0 +1,167 @@
+"""What a user asks for about tables, in the words of `dpadmm.fit` and of the commands, checked before a row is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpadmm import checks
+from dpadmm.checks import nearest, setting, shown
+from dpadmm.datasets.persons import Persons
+from dpadmm.datasets.profile import ProfileForm
+from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.tables import SiloTable, lacks
+from dpadmm.errors import InputError
+from dpadmm.estimators.wishes import method_name, network_of, nominal_number, penalty_of, protection_from, unit_of
+from dpadmm.estimators.wishes import protection_of as kept_in
+from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task, nominal_sizes
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+
+_LOSSES: dict[str, Loss] = {"logistic": Logistic(), "svm": SmoothedHinge(), "huber": Huber(0.5)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskWords:
+    """What words and numbers say about a task, checked before a row is read and the silos are known."""
+
+    epsilon: float
+    delta: float
+    protection: Protection
+    loss: str = "auto"
+    method: str = "auto"
+    topology: str = "auto"
+    alpha: float | None = None
+    l1_ratio: float = 0.0
+    profile: ProfileRule = AUTO
+    nominal_records: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no silos could make right."""
+        checks.positive("epsilon", self.epsilon)
+        checks.open_unit("delta", self.delta)
+        penalty_of(self.alpha, self.l1_ratio)
+        self.method_name()
+        network_of(self.topology, 2)
+        nominal_number(self.protection.relation, self.nominal_records)
+        if self.loss not in ("auto", *_LOSSES):
+            listed = ", ".join(map(repr, ("auto", *_LOSSES)))
+            raise InputError(
+                f"{setting('loss')} must be one of {listed}, got {shown(self.loss)}.{nearest(self.loss, _LOSSES)}"
+            )
+
+    @property
+    def target(self) -> Target:
+        """The whole budget of the run."""
+        return Target(self.epsilon, self.delta)
+
+    def method_name(self) -> str | None:
+        """Return the registry's name of the method, None where the planner chooses."""
+        return method_name(self.method)
+
+    def task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
+        """Return the task for silos of these sizes with tables of this schema."""
+        return replace(
+            self.plain_task(sizes, schema.dimension, is_real=schema.label.is_real),
+            row_norm=schema.row_norm,
+            table=TableShape.of(ProfileForm(schema.columns)),
+        )
+
+    def plain_task(self, sizes: tuple[int, ...], dimension: int, *, is_real: bool) -> Task:
+        """Return the task for rows of norm 1 about which no more is known; `is_real`: the target is a number."""
+        return Task(
+            sizes=sizes,
+            dimension=dimension,
+            loss=loss_of(self.loss, is_real=is_real),
+            target=self.target,
+            protection=self.protection,
+            network=network_of(self.topology, len(sizes)),
+            regulariser=penalty_of(self.alpha, self.l1_ratio),
+            profile=self.profile,
+        )
+
+
+def protection_of(
+    ledger: Path | None,
+    unit: str | None,
+    view: str | None,
+    records_per_person: int | None,
+    silos_per_person: int | None,
+    colluders: int | None = None,
+    neighbours: str | None = None,
+    *,
+    has_persons: bool = False,
+) -> Protection:
+    """Return what words say about people and observers; what they leave out is the ledger's, if it is there.
+
+    has_persons: a column tells whose each row is, so that persons are protected.
+    """
+    book, hidden = ledger if ledger is not None and ledger.exists() else None, unit_of(unit, has_persons=has_persons)
+    return protection_from(kept_in(book), hidden, view, records_per_person, silos_per_person, colluders, neighbours)
+
+
+def loss_of(word: str, *, is_real: bool) -> Loss:
+    """Return the loss that a word names, if it fits the target."""
+    chosen = ("huber" if is_real else "logistic") if word == "auto" else word
+    if (chosen == "huber") is not is_real:
+        kind, fitting = ("a number", "huber") if is_real else ("two classes", "logistic or svm")
+        raise InputError(f"{setting('loss', chosen)} does not fit: the schema's label has {kind}. Use {fitting}.")
+    return _LOSSES[chosen]
+
+
+def check_person(
+    person: str | None, keep: int | None, protection: Protection, schema: Schema | None, split_by: str | None
+) -> None:
+    """Refuse persons that no column tells apart, and a column of persons that is used for something else as well."""
+    column = setting("persons", "COLUMN")
+    if keep is not None:
+        checks.count("keep", keep)
+    if person is None:
+        if keep is not None:
+            raise InputError(f"{setting('keep')} counts the rows of a person: say which column tells them, {column}.")
+        if protection.unit is Unit.PERSON:
+            raise InputError(f"A person is to be protected with all their rows: say whose they are, {column}.")
+        return
+    if person == split_by:
+        raise InputError(
+            f"{setting('persons')} and {setting('split_by')} name the same column. If every silo is one person, say "
+            f"{setting('unit', 'user')}."
+        )
+    if schema is not None and person in (*schema.column_names, schema.label.name):
+        raise InputError(
+            f"{setting('persons', person)} is a column of the schema, from which the model would learn. Who a row "
+            "belongs to says nothing about others: take it out of the schema (`dpadmm schema init --leave-out COLUMN` "
+            "does so)."
+        )
+
+
+def persons_of(tables: Mapping[str, SiloTable], column: str, keep: int | None = None) -> Persons:
+    """Return whose the rows of all silos are, by a column that every table has."""
+    for table in tables.values():
+        if column not in table.frame.columns:
+            problem = lacks(table.where, [column], table.frame.columns)
+            raise InputError(f"{problem} Give {setting('persons')} the right name.")
+    return Persons.of([table.frame[column] for table in tables.values()], [t.where for t in tables.values()], keep)
+
+
+def counts_of(tables: Mapping[str, SiloTable], person: str | None, words: TaskWords) -> tuple[int, ...]:
+    """Return how many records, or persons, each silo counts for a plan; nominal numbers where the true are secret."""
+    if person is not None:
+        whose = persons_of(tables, person)
+        whose.check_silos(words.protection.silos_per_person)  # a fit would refuse them
+        if words.nominal_records is None:
+            return tuple(own.people.persons for own in whose.rows())
+    if words.nominal_records is not None:
+        return nominal_sizes(words.nominal_records, len(tables))
+    return tuple(len(table.frame) for table in tables.values())
+
+
+def task_of(
+    words: TaskWords, counts: tuple[int, ...], dimension: int | None, schema: Schema | None, *, is_real: bool
+) -> Task:
+    """Return the task for rows of a schema, or of so many encoded features."""
+    if (dimension is None) is (schema is None):
+        raise InputError(
+            f"Give the number of encoded features as {setting('dimension')}, or {setting('schema')}, and not both."
+        )
+    return words.plain_task(counts, dimension or 0, is_real=is_real) if schema is None else words.task(counts, schema)

@@ -1,0 +1,128 @@
+"""Where tables of Python's callers come from, files or data frames, and what is publicly known about their columns."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+
+from dpadmm.checks import nearest, setting, shown
+from dpadmm.datasets.columns import BinaryLabel, Categorical, Column, Label, Numeric, RealLabel
+from dpadmm.datasets.encoding import CONSTANT
+from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.table_format import TableFormat
+from dpadmm.datasets.tables import SiloTable, read_silos, split_table
+from dpadmm.errors import InputError
+
+_WANTED = "a path, a DataFrame, or one of them for each silo, in a list or by name"
+
+
+class Source(Protocol):
+    """Tables of one or several silos."""
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that will be read."""
+
+    def read(self, split_by: str | None, written: TableFormat) -> dict[str, SiloTable]:
+        """Return one table per silo."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """A file per silo, or one with a column that tells the silo; names: of the silos, None for those of the files."""
+
+    files: tuple[Path, ...]
+    names: tuple[str, ...] | None = None
+
+    def read(self, split_by: str | None, written: TableFormat) -> dict[str, SiloTable]:
+        """Return one table per silo."""
+        found = read_silos(self.files, split_by, written)
+        return (
+            found if self.names is None or split_by is not None else dict(zip(self.names, found.values(), strict=True))
+        )
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A data frame per silo, by name."""
+
+    frames: Mapping[str, pd.DataFrame] = field(repr=False)
+    files: tuple[Path, ...] = ()
+
+    def read(self, split_by: str | None, written: TableFormat) -> dict[str, SiloTable]:
+        """Return one table per silo; how text is written does not matter for them."""
+        counted = {name: frame.reset_index(drop=True) for name, frame in self.frames.items()}
+        if split_by is None:
+            return {name: SiloTable(frame, name) for name, frame in counted.items()}
+        if len(counted) != 1:
+            raise InputError(f"{setting('split_by')} takes one table, got {len(counted)}. Without it, each is a silo.")
+        [(where, whole)] = counted.items()
+        parts = split_table(whole, split_by, where)
+        return {name: SiloTable(part.drop(columns=split_by), where) for name, part in parts.items()}
+
+
+def source_of(data: Any) -> Source:
+    """Return the tables that were given; refuse what is none, saying nothing of what is in it."""
+    names: tuple[str, ...] | None = None
+    if isinstance(data, Mapping):
+        names, given = tuple(map(str, data)), list(data.values())
+    else:
+        given = list(data) if isinstance(data, list | tuple) else [data]
+    if given and all(isinstance(each, str | os.PathLike) for each in given):
+        return Files(tuple(map(Path, given)), names)
+    if given and all(isinstance(each, pd.DataFrame) for each in given):
+        several = tuple(f"table {i}" for i in range(1, len(given) + 1))
+        return Frames(dict(zip(names or (several if len(given) > 1 else ("table",)), given, strict=True)))
+    raise InputError(f"data must be {_WANTED}, got {shown(data)}. Arrays are given as fit(X, y, bounds=(low, high)).")
+
+
+def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
+    """Return the schema that was given: itself, its file, or what is publicly known about columns, by name.
+
+    >>> print(public_schema({"age": (0, 120), "sex": ["F", "M"], "sick": ("yes", "no")}, "sick", is_real=False).label)
+    BinaryLabel(name='sick', positive=('yes',), negative=('no',))
+    """
+    if isinstance(given, str | os.PathLike):
+        given = Schema.load(os.fspath(given))
+    if isinstance(given, Schema):
+        if target is not None and target != given.label.name:
+            raise InputError(f"target is {target!r}, but the schema predicts {given.label.name!r}. Make them agree.")
+        return given
+    if not isinstance(given, Mapping):
+        raise InputError(
+            "schema is needed: public bounds and categories, which are never read off the data. Give a Schema, the "
+            "path "
+            "of its file (`dpadmm schema init` drafts one), or what is known by name: "
+            f"{{'age': (0, 120), 'sex': ['F', 'M'], 'sick': ('yes', 'no')}}; got {shown(given)}."
+        )
+    if target is None or target not in given:
+        raise InputError(
+            f"target must name a column that schema= tells of, got {shown(target)}.{nearest(target, map(str, given))}"
+        )
+    columns = tuple(_column(str(name), known) for name, known in given.items() if name != target)
+    return Schema(columns, _label(target, given[target], is_real=is_real), constant=CONSTANT)
+
+
+def _column(name: str, known: Any) -> Column:
+    if isinstance(known, tuple) and len(known) == 2 and all(isinstance(side, Real) for side in known):
+        return Numeric(name, *known)
+    if isinstance(known, list | tuple) and known:
+        return Categorical(name, tuple(known))
+    raise InputError(
+        f"What is known about the column {name!r} must be a pair (low, high) or a list of categories, got "
+        f"{shown(known)}."
+    )
+
+
+def _label(name: str, known: Any, *, is_real: bool) -> Label:
+    sides = "(low, high)" if is_real else "(yes, no)"
+    if not isinstance(known, list | tuple) or len(known) != 2:
+        raise InputError(f"What is known about the target {name!r} must be a pair {sides}, got {shown(known)}.")
+    if is_real:
+        return RealLabel(name, *known)
+    yes, no = (tuple(each) if isinstance(each, list | tuple) else (each,) for each in known)
+    return BinaryLabel(name, positive=yes, negative=no)

@@ -1,0 +1,339 @@
+"""`dpadmm.fit` and `dpadmm.plan`: the commands of these names, in Python, on files, data frames or arrays."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dpadmm import checks
+from dpadmm.checks import as_parameter, settings_called
+from dpadmm.datasets.schema import Screening
+from dpadmm.datasets.table_format import TableFormat
+from dpadmm.datasets.tables import SiloTable, check_split
+from dpadmm.errors import InputError
+from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.estimators.notices import (
+    AwkwardCellsWarning,
+    HopelessPlanWarning,
+    NoLedgerWarning,
+    SimulatedNoiseWarning,
+    warn_once,
+)
+from dpadmm.estimators.regression import PrivateLinearRegression
+from dpadmm.estimators.wishes import Books
+from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
+from dpadmm.front.sources import public_schema, source_of
+from dpadmm.front.training import Training, check_outputs
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.planner import plan as make_plan
+from dpadmm.planning.task import ProfileRule
+from dpadmm.reporting.files import check_apart
+from dpadmm.reporting.model import ReleasedModel
+
+_ESTIMATORS: dict[str, Callable[..., PrivateLinearModel]] = {
+    "logistic": PrivateLogisticRegression,
+    "svm": PrivateLinearSVC,
+    "huber": PrivateLinearRegression,
+}
+_SIMULATED = "seed is set, so the noise is simulated. THE RESULT IS NO PRIVATE RELEASE. Leave seed out to release."
+
+
+_NO_LEDGER = (
+    "no ledger is given, so nothing remembers what these data have spent: every further fit or figure adds to it, and "
+    "nobody counts. Start one with the epsilon that these data may ever spend: fit(..., ledger='data.ledger', "
+    "budget=...). (Said once.)"
+)
+
+
+def fit(
+    data: Any,
+    target: Any = None,
+    *,
+    epsilon: float,
+    delta: float,
+    schema: Any = None,
+    bounds: Any = None,
+    classes: Any = None,
+    target_bounds: Any = None,
+    split_by: Any = None,
+    person: Any = None,
+    keep: int | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    budget: float | None = None,
+    out: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | None = None,
+    title: str | None = None,
+    force: bool = False,
+    unit: str | None = None,
+    view: str | None = None,
+    colluders: int | None = None,
+    records_per_person: int | None = None,
+    silos_per_person: int | None = None,
+    neighbours: str | None = None,
+    nominal_records: int | None = None,
+    loss: str = "auto",
+    method: str = "auto",
+    topology: str = "auto",
+    alpha: float | None = None,
+    l1_ratio: float = 0.0,
+    profile: str = "auto",
+    profile_share: float | None = None,
+    missing: str = "error",
+    unlisted: str = "error",
+    out_of_range: str = "clip",
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    na_values: Sequence[str] | None = None,
+    header: bool | None = None,
+    anyway: bool = False,
+    seed: int | None = None,
+) -> ReleasedModel:
+    """Train one private model over the tables of one or several silos, as `dpadmm fit` does.
+
+    Everything is checked and planned before the data are used, and recorded in the ledger before noise is drawn.
+
+    Parameters
+    ----------
+    data: a table, or one per silo in a list or by name, as paths of files (CSV, Parquet, Arrow, Excel) or data frames;
+        or an array (n, d) of numbers.
+    target: the column to predict; with a `Schema` it may be left out. For an array, its labels (n,).
+    epsilon, delta: what this run may spend; delta well below 1 / records.
+    schema: a `Schema`, the path of its file, or what is publicly known about columns and target by name: a pair
+        (low, high) for a number, a list of categories, for the target (yes, no), or (low, high) with loss="huber".
+        Bounds and categories are never read off the data.
+    bounds, classes, target_bounds: for arrays, in place of a schema: (low, high) of the features (`feature_bounds` of
+        the estimators), all classes, and (low, high) of a number to predict. split_by and person are arrays (n,) then.
+    split_by: the column that tells the silo of a row of the one table; its values become public names. person: the
+        column that tells whose a row is, where people have several; keep: how many rows of a person are used in a silo.
+    ledger: the file that records what these data have spent, and stops at their budget. budget: for a new one, the
+        epsilon that these data may ever spend, at the same delta.
+    out, report: files to write, a model (.json or .npz) and its page; force replaces those that are there.
+    anyway: train even if the planner expects nothing. seed: simulated noise; the result is not a private release.
+    sep, decimal, encoding, na_values, header: how text files are written, where they do not show it themselves.
+    All others: as for `PrivateLogisticRegression` and for the options of `dpadmm fit`.
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> age = np.random.default_rng(0).integers(20, 90, 600)
+    >>> table = pd.DataFrame({"age": age, "sick": np.where(age > 55, "yes", "no"), "town": ["A", "B"] * 300})
+    >>> known = {"age": (0, 120), "sick": ("yes", "no")}
+    >>> model = fit(table, "sick", epsilon=2.0, delta=1e-6, schema=known, split_by="town")
+    >>> len(model.silos), model.guarantee.epsilon <= 2.0, model.predict(table).shape
+    (2, True, (600,))
+    """
+    with _own_names():
+        book, place, page = (None if each is None else Path(each) for each in (ledger, out, report))
+        is_array = not (target is None or isinstance(target, str))
+        source = None if is_array else source_of(data)
+        stated = Path(schema) if isinstance(schema, str | os.PathLike) else None
+        check_apart({"out": place, "report": page}, [stated, *(source.files if source else ())], book)
+        words = TaskWords(
+            epsilon=epsilon,
+            delta=delta,
+            protection=protection_of(
+                book,
+                unit,
+                view,
+                records_per_person,
+                silos_per_person,
+                colluders,
+                neighbours,
+                has_persons=person is not None,
+            ),
+            loss=loss,
+            method=method,
+            topology=topology,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            profile=ProfileRule.of(profile, profile_share),
+            nominal_records=nominal_records,
+        )
+        if source is None:
+            if schema is not None:
+                raise InputError(
+                    "schema= is for tables, and target= then the name of a column. For arrays say bounds=."
+                )
+            number = loss == "huber" or (loss == "auto" and target_bounds is not None)
+            model = _ESTIMATORS["huber" if number else "logistic" if loss == "auto" else loss](
+                epsilon,
+                delta,
+                alpha=alpha,
+                l1_ratio=l1_ratio,
+                feature_bounds=bounds,
+                profile=profile,
+                profile_share=profile_share,
+                unit=unit,
+                view=view,
+                method=method,
+                topology=topology,
+                records_per_person=records_per_person,
+                silos_per_person=silos_per_person,
+                keep=keep,
+                colluders=colluders,
+                neighbours=neighbours,
+                nominal_records=nominal_records,
+                ledger=book,
+                budget=budget,
+                random_state=seed,
+            )
+            model.set_params(**{"target_bounds": target_bounds} if number else {"classes": classes})
+            return _array_model(model, (data, target, split_by, person), place, page, force=force, anyway=anyway)
+        training = Training(
+            schema=public_schema(schema, target, is_real=loss == "huber"),
+            words=words,
+            screening=Screening.of(missing, unlisted, out_of_range),
+            books=Books(path=book, budget=budget),
+            out=place,
+            report=page,
+            title=title,
+            split_by=split_by,
+            person=person,
+            keep=keep,
+            seed=seed,
+            may_replace=force,
+            is_hopeless_allowed=anyway,
+            has_progress=False,
+        )
+        training.check_words()
+        return _trained(training, source.read(split_by, TableFormat.of(sep, decimal, encoding, na_values, header)))
+
+
+def plan(
+    data: Any = None,
+    target: str | None = None,
+    *,
+    epsilon: float,
+    delta: float,
+    sizes: Sequence[int] | None = None,
+    dimension: int | None = None,
+    schema: Any = None,
+    split_by: str | None = None,
+    person: str | None = None,
+    unit: str | None = None,
+    view: str | None = None,
+    colluders: int | None = None,
+    records_per_person: int | None = None,
+    silos_per_person: int | None = None,
+    neighbours: str | None = None,
+    nominal_records: int | None = None,
+    loss: str = "auto",
+    method: str = "auto",
+    topology: str = "auto",
+    alpha: float | None = None,
+    l1_ratio: float = 0.0,
+    profile: str = "auto",
+    profile_share: float | None = None,
+    prevalence: float | None = None,
+) -> Plan:
+    """Plan a run, as `dpadmm plan` does: method, rounds, noise, and what to expect; nothing is spent.
+
+    Parameters
+    ----------
+    data, target, schema: as for `fit`; of the tables only rows, or persons, are counted.
+    sizes: instead of data, the records of each silo. dimension: instead of a schema, the number of encoded features;
+        the target is then one of two classes, or a number with loss="huber".
+    prevalence: the share of the positive class, if it is public. All others: as for `fit`.
+
+    >>> made = plan(sizes=(400, 400, 400), dimension=6, epsilon=1.0, delta=1e-5)
+    >>> made.method, made.is_hopeless
+    ('p-admm', False)
+    """
+    with _own_names():
+        people = (records_per_person, silos_per_person, colluders, neighbours)
+        words = TaskWords(
+            epsilon=epsilon,
+            delta=delta,
+            protection=protection_of(None, unit, view, *people, has_persons=person is not None),
+            loss=loss,
+            method=method,
+            topology=topology,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            profile=ProfileRule.of(profile, profile_share),
+            nominal_records=nominal_records,
+        )
+        if (sizes is None) is (data is None):
+            raise InputError("Give the records of each silo as sizes=(228, 171, ...) or the tables, and not both.")
+        is_real = loss == "huber"
+        known = None if schema is None else public_schema(schema, target, is_real=is_real)
+        if known is not None:
+            check_split(split_by, known.columns, known.label)
+        if sizes is not None:
+            if nominal_records not in (None, sum(sizes)):
+                raise InputError(f"sizes must add up to nominal_records {nominal_records}: they are nominal, too.")
+            counts = tuple(sizes)
+        else:
+            check_person(person, None, words.protection, known, split_by)
+            counts = counts_of(source_of(data).read(split_by, TableFormat()), person, words)
+        task = task_of(words, counts, dimension, known, is_real=is_real)
+        if prevalence is not None:
+            task = replace(task, prevalence=checks.open_unit("prevalence", prevalence))
+        return make_plan(task, method=words.method_name())
+
+
+def load(path: str | os.PathLike[str]) -> ReleasedModel:
+    """Return the released model that is kept in a file, whether an estimator, a fit or a federation saved it."""
+    return ReleasedModel.load(Path(path))
+
+
+_PARAMETERS = {"groups": "split_by", "persons": "person"}
+
+
+@contextmanager
+def _own_names() -> Iterator[None]:
+    """Let messages call columns as they are called here, where no array tells silos and persons."""
+    with settings_called(lambda name, *value: as_parameter(_PARAMETERS.get(name, name), *value)):
+        yield
+
+
+def _array_model(
+    model: PrivateLinearModel,
+    rows: tuple[Any, Any, Any, Any],
+    out: Path | None,
+    report: Path | None,
+    *,
+    force: bool,
+    anyway: bool,
+) -> ReleasedModel:
+    """Fit an estimator on arrays: X, y, the silo and the person of each row; write what is asked for."""
+    check_outputs(out, report, may_replace=force)
+    with warnings.catch_warnings():
+        if not anyway:
+            warnings.simplefilter("error", HopelessPlanWarning)  # warnings come before anything is spent
+        try:
+            model.fit(*rows)
+        except HopelessPlanWarning as hopeless:
+            told = str(hopeless)
+            raise InputError(f"{told} Nothing was spent. To train nevertheless, say anyway=True.") from hopeless
+    place = None if out is None else model.released_.save(out)
+    if report is not None:
+        model.released_.report(report, name=None if place is None else place.name)
+    _tell_place(out, place)
+    return model.released_
+
+
+def _tell_place(wanted: Path | None, place: Path | None) -> None:
+    if place != wanted:
+        warnings.warn(f"{wanted} could not be written. The model is in {place}: copy it to a safe place.", stacklevel=4)
+
+
+def _trained(training: Training, tables: Mapping[str, SiloTable]) -> ReleasedModel:
+    """Check, plan and carry out; say as warnings what the command says on the terminal."""
+    prepared = training.check(tables)
+    for note in prepared.notes:
+        warnings.warn(f"For the data's holder, not for publication: {note}", AwkwardCellsWarning, stacklevel=3)
+    plan = training.plan(prepared)
+    if training.seed is not None:
+        warnings.warn(_SIMULATED, SimulatedNoiseWarning, stacklevel=3)
+    elif training.books.path is None:
+        warn_once(_NO_LEDGER, NoLedgerWarning, depth=3)
+    done = training.carry_out(prepared, plan)
+    if done.unread is not None:
+        warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
+    _tell_place(training.out, done.place)
+    return done.model

@@ -1,0 +1,245 @@
+"""The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from dpadmm import checks
+from dpadmm.checks import setting
+from dpadmm.datasets.persons import Persons
+from dpadmm.datasets.raw import RawSilos
+from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.tables import SiloTable, check_split, screen_cells
+from dpadmm.engines.bought import BoughtProfile, bought_profile
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.estimators.wishes import Books, with_public_sizes
+from dpadmm.front.asked import TaskWords, check_person, persons_of
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.planning.plan import Plan, carry_out
+from dpadmm.planning.planner import plan as make_plan
+from dpadmm.planning.task import Task
+from dpadmm.privacy.ledger import SiloColumns
+from dpadmm.privacy.protection import Unit
+from dpadmm.reporting.budgets import budgets_around
+from dpadmm.reporting.facts import NOT_STATED, Accountability
+from dpadmm.reporting.files import check_room, check_writable, checked_suffix
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.outcome import public_names, released_model, spending_of
+
+_STRICT, _NO_BOOKS = Screening(), Books()
+
+
+def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
+    """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
+    seen: dict[frozenset[bytes], str] = {}
+    for silo in ledger_data(tables):
+        if silo.rows == 0:
+            continue  # holds nobody
+        where = tables[silo.name].where
+        first = seen.setdefault(frozenset(silo.digests.values()), where)
+        if first != where:
+            raise InputError(
+                f"The same rows are in two files, {first} and {where}. Give one of them; or, if people really are in "
+                f"both, say {setting('silos_per_person', 2)} or more, so that their records are counted together."
+            )
+
+
+def ledger_data(tables: Mapping[str, SiloTable], persons: Persons | None = None) -> tuple[SiloColumns, ...]:
+    """Return the tables as the silos that a ledger is made for: every column, used or not, and whose the rows are."""
+    whose = [None] * len(tables) if persons is None else persons.numbers
+    pairs = zip(tables.items(), whose, strict=True)
+    return tuple(SiloColumns.of_frame(silo, table.known, numbers) for (silo, table), numbers in pairs)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The silos' rows as they were read, and notes about awkward cells for the data's holder alone.
+
+    bought: the profile of these rows that an earlier run released, None without one. data: the tables as a ledger knows
+    them, where one is kept.
+    """
+
+    rows: RawSilos
+    notes: tuple[str, ...]
+    bought: BoughtProfile | None = None
+    data: tuple[SiloColumns, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model that is paid for, and where it is: elsewhere than wanted, if it could not be written there.
+
+    unread: what kept its ledger from being read after the run.
+    """
+
+    model: ReleasedModel
+    place: Path | None
+    unread: LedgerError | None = None
+
+
+def prepare(
+    schema: Schema,
+    tables: Mapping[str, SiloTable],
+    screening: Screening,
+    names: Sequence[str] | None = None,
+    nominal_records: int | None = None,
+    persons: Persons | None = None,
+) -> Prepared:
+    """Read every table; faults name file, row and column. `names`: what silos are called, where not as the tables.
+
+    persons: whose the rows are, where a person may have several; only the rows that are kept are read.
+    """
+    may_be_empty, used = nominal_records is not None, None if persons is None else persons.rows()
+    frames = [table.frame for table in tables.values()]
+    if used is not None:
+        frames = [frame.iloc[own.kept] for frame, own in zip(frames, used, strict=True)]
+    parts = [
+        screen_cells(schema.columns, schema.label, frame, table.where, screening, may_be_empty=may_be_empty)
+        for frame, table in zip(frames, tables.values(), strict=True)
+    ]
+    names = list(tables) if names is None else names
+    sources = tuple(f"{name}[0]" for name in schema.column_names)  # as `SiloColumns.of_frame` has them
+    people = None if used is None else [own.people for own in used]
+    rows = RawSilos(schema, parts, [[part.labels for part in parts]], names, sources=sources, people=people)
+    rows = with_public_sizes(rows, nominal_records)
+    return Prepared(rows, tuple(note for part in parts for note in part.notes))
+
+
+def check_outputs(out: Path | None, report: Path | None, *, may_replace: bool) -> None:
+    """Refuse, before anything is spent, places where a model or its report could not be written."""
+    for place in (out, report):
+        if place is not None:
+            check_writable(place, may_replace=may_replace)
+    if out is not None:
+        checked_suffix(out)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
+    """Plan from public facts: the schema's width and norm, the sizes and the options."""
+    return make_plan(words.task(sizes, schema), method=words.method_name())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Everything a fit was asked for, but its tables: `dpadmm.fit` and `dpadmm fit` are both this.
+
+    split_by, person: columns that tell the silo of a row, and whose it is, where a person may have several. keep: how
+    many rows of a person are used in a silo. out, report: where model and report are written, if anywhere. about: who
+    answers for the processing, as the report says.
+    is_hopeless_allowed: train even if the planner expects nothing.
+    """
+
+    schema: Schema
+    words: TaskWords
+    screening: Screening = _STRICT
+    books: Books = _NO_BOOKS
+    out: Path | None = None
+    report: Path | None = None
+    about: Accountability = NOT_STATED
+    title: str | None = None
+    split_by: str | None = None
+    person: str | None = None
+    keep: int | None = None
+    seed: int | None = None
+    may_replace: bool = False
+    is_hopeless_allowed: bool = False
+    has_progress: bool = True
+
+    def check_words(self) -> None:
+        """Check all that can be checked before a row is read; that files are apart is checked before."""
+        check_split(self.split_by, self.schema.columns, self.schema.label)
+        check_person(self.person, self.keep, self.words.protection, self.schema, self.split_by)
+        check_outputs(self.out, self.report, may_replace=self.may_replace)
+        if self.report is None and self.about != NOT_STATED:
+            names = ", ".join(setting(name) for name in ("purpose", "controller", "contact"))
+            raise InputError(f"{names} are shown in the report. Give {setting('report')} too.")
+        self.books.check(self.words.epsilon)
+        if self.seed is not None:
+            checks.count("seed", self.seed, least=0)
+            if self.books.path is not None:
+                raise InputError(
+                    f"{setting('seed')} makes no release, so it cannot be recorded. Leave {setting('ledger')} out."
+                )
+
+    def check(self, tables: Mapping[str, SiloTable]) -> Prepared:
+        """Check the tables, before planning."""
+        persons = None if self.person is None else persons_of(tables, self.person, self.keep)
+        if persons is not None:
+            persons.check_silos(self.words.protection.silos_per_person)
+        self._check_texts(tables)
+        if self.words.protection.unit is Unit.RECORD and self.words.protection.silos_per_person < 2:
+            check_no_copies(tables)
+        if self.books.path is not None:
+            check_room(self.books.path)
+        names = public_names(list(tables), self.words.protection.unit)
+        data = ledger_data(tables, persons) if self.books.path is not None else ()
+        if self.books.is_new:  # made when everything is planned
+            return replace(self._prepared(tables, names, persons), data=data)
+        # Other data or terms are refused before the planning.
+        with self.books.open(data, self.words.delta, self.words.protection) as ledger:
+            prepared = replace(self._prepared(tables, names, persons), data=data)
+            if ledger is None or not self.words.profile.is_wanted:
+                return prepared
+            bought = bought_profile(ledger, prepared.rows, self.words.protection, self.words.target)
+            return replace(prepared, bought=bought)
+
+    def _prepared(self, tables: Mapping[str, SiloTable], names: Sequence[str], persons: Persons | None) -> Prepared:
+        return prepare(self.schema, tables, self.screening, names, self.words.nominal_records, persons)
+
+    def _check_texts(self, tables: Mapping[str, SiloTable]) -> None:
+        """Refuse words that the model file, its report or the terminal could not show."""
+        words = {
+            setting("title"): self.title or "",
+            setting("out"): str(self.out or ""),
+            setting("ledger"): str(self.books.path or ""),
+            "The schema": self.schema.to_json(),
+            "The name of a silo or a file": "".join((*tables, *(table.where for table in tables.values()))),
+        }
+        for what, text in words.items():
+            if not _is_utf8(text):
+                raise InputError(f"{what} holds characters that are not UTF-8 text. Nothing was spent; write it anew.")
+
+    def plan(self, prepared: Prepared) -> Plan:
+        """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
+        rule = self.words.profile
+        if prepared.bought is not None:
+            rule = rule.with_bought(prepared.bought.counts.run, prepared.bought.m)
+        plan = plan_for(self.schema, prepared.rows.sizes, replace(self.words, profile=rule))
+        if plan.is_hopeless and not self.is_hopeless_allowed:
+            raise InputError(
+                f"{' '.join(plan.warnings)} Nothing was spent. To train nevertheless, say {setting('anyway', True)}."
+            )
+        return plan
+
+    def carry_out(self, prepared: Prepared, plan: Plan) -> Trained:
+        """Reserve, run and save."""
+        sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
+        plan.whole_plan(self.seed is None)  # noise that cannot be drawn is refused before a ledger is made for it
+        rows, bought, unread = prepared.rows, prepared.bought, None
+        budgets = () if self.report is None else budgets_around(self._task(rows), self.words.method_name())
+        with self.books.open(prepared.data, self.words.delta, self.words.protection) as ledger:
+            outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)
+            try:
+                spending = None if ledger is None else spending_of(ledger.ledger, self.books.name)
+            except LedgerError as problem:  # whatever keeps it from being read, the paid model must be saved
+                spending, unread = None, problem
+        names = rows.names or ()
+        title = self.title if self.title is not None else f"{self.schema.label.name} from {len(names)} silo(s)"
+        model = released_model(outcome, self.schema, names, title, spending)
+        place = None if self.out is None else model.save(self.out)
+        if self.report is not None:
+            name = None if place is None else place.name
+            model.report(self.report, name=name, budgets=budgets, **asdict(self.about))
+        return Trained(model, place, unread)
+
+    def _task(self, rows: RawSilos) -> Task:
+        return self.words.task(rows.sizes, self.schema)

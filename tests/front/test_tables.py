@@ -1,0 +1,249 @@
+"""`dpadmm.fit` and `dpadmm.plan` are the commands of these names: the same checks, figures, records and files."""
+
+import json
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpadmm
+from dpadmm.errors import BudgetError, InputError, LedgerError
+from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
+from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.reporting.files import encode
+from dpadmm.reporting.model import ReleasedModel
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "'click", DeprecationWarning)
+    from typer.testing import CliRunner
+
+    from dpadmm.cli.main import app
+
+KNOWN = {"age": (0, 120), "dose": (0, 10), "ward": ["01", "02"], "sick": ("yes", "no")}
+COST = {"epsilon": 3.0, "delta": 1e-5}
+
+
+def table(n: int, seed: int) -> pd.DataFrame:
+    drawn = np.random.default_rng(seed)
+    age = drawn.uniform(20, 100, n).round(1)
+    return pd.DataFrame(
+        {
+            "sick": np.where(age > 60, "yes", "no"),
+            "age": age,
+            "ward": drawn.choice(["01", "02"], n),
+            "dose": drawn.uniform(0, 10, n).round(2),
+        }
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two hospitals as files, the same in one file, and their schema."""
+    monkeypatch.chdir(tmp_path)
+    north, south = table(300, 0), table(200, 1)
+    north.to_csv("north.csv", index=False)
+    south.to_parquet("south.parquet")
+    pd.concat([north.assign(town="north"), south.assign(town="south")]).to_csv("all.csv", index=False)
+    columns = [dpadmm.datasets.Numeric("age", 0, 120), dpadmm.datasets.Numeric("dose", 0, 10)]
+    label = dpadmm.datasets.BinaryLabel("sick", positive=("yes",), negative=("no",))
+    wards = dpadmm.datasets.Categorical("ward", ("01", "02"))
+    dpadmm.Schema((*columns, wards), label, constant=dpadmm.datasets.encoding.CONSTANT).save("schema.json")
+    return tmp_path
+
+
+def shell(words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, words.split())
+    assert done.exit_code == code, done.output
+    return done.output if code else done.stdout
+
+
+def facts(model: ReleasedModel) -> str:
+    """Return all of a model but its run's name and time."""
+    plain = {name: value for name, value in encode(model).items() if name not in ("created", "title")}
+    return json.dumps(plain, sort_keys=True).replace(model.run, "RUN")
+
+
+def test_fit_and_the_command_make_the_same_model_files_and_page(place: Path) -> None:
+    shell("fit north.csv south.parquet --schema schema.json --epsilon 3 --delta 1e-5 --simulate 4 --out shell.json")
+    with pytest.warns(SimulatedNoiseWarning, match="NO PRIVATE RELEASE"):
+        model = dpadmm.fit(
+            ["north.csv", "south.parquet"], schema="schema.json", seed=4, out="python.json", report="page.html", **COST
+        )
+    saved = dpadmm.load("shell.json")
+    assert facts(dpadmm.load("python.json")) == facts(model) == facts(saved)
+    assert model.statement.splitlines()[0] in saved.statement
+    assert Path("page.html").read_text() == model.report(name="python.json")
+    rows = pd.read_csv("north.csv", dtype=str)
+    np.testing.assert_array_equal(model.predict(rows), saved.predict(rows))
+
+
+def test_files_frames_names_a_split_and_public_facts_are_the_same_silos(place: Path) -> None:
+    frames = {"north": pd.read_csv("north.csv", dtype={"ward": str}), "south": pd.read_parquet("south.parquet")}
+    whole = pd.concat([frame.assign(town=name) for name, frame in frames.items()], ignore_index=True)
+    by_town = {"split_by": "town"}
+    given = [(frames, {}), (whole, by_town), ("all.csv", by_town)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimulatedNoiseWarning)
+        first = dpadmm.fit({"north": "north.csv", "south": "south.parquet"}, schema="schema.json", seed=1, **COST)
+        for data, more in given:
+            found = dpadmm.fit(data, "sick", schema=KNOWN, seed=1, **COST, **more)
+            assert facts(found) == facts(first)
+
+
+def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
+    files = ["north.csv", "south.parquet"]
+    model = dpadmm.fit(files, schema="schema.json", ledger="data.ledger", budget=7.0, **COST)
+    assert model.spending is not None
+    assert model.guarantee.is_release
+    asked = "fit north.csv south.parquet --schema schema.json --epsilon 3 --delta 1e-5"
+    shell(f"{asked} --ledger data.ledger --out two.json")
+    with open_for_reading("data.ledger") as book:
+        assert [run.run for run in book.runs()] == [model.run, dpadmm.load("two.json").run]
+        assert book.budget.epsilon == 7.0
+        spent = book.statement().spent_epsilon
+    with pytest.raises(BudgetError):
+        dpadmm.fit(files, schema="schema.json", ledger="data.ledger", out="three.json", epsilon=6.0, delta=1e-5)
+    with pytest.raises(LedgerError, match="made for 2 silo"):
+        dpadmm.fit(["north.csv"], schema="schema.json", ledger="data.ledger", **COST)
+    with open_for_reading("data.ledger") as book:
+        assert book.statement().spent_epsilon == spent
+    assert not Path("three.json").exists()
+
+
+def test_an_array_is_fitted_as_by_the_estimators(place: Path) -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 3))
+    y, groups = (X[:, 0] > 0).astype(int), np.repeat(["a", "b"], 200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimulatedNoiseWarning)
+        model = dpadmm.fit(X, y, bounds=(-1, 1), classes=(0, 1), split_by=groups, seed=2, out="array.json", **COST)
+        one = dpadmm.PrivateLogisticRegression(3.0, 1e-5, feature_bounds=(-1, 1), classes=(0, 1), random_state=2)
+        one.fit(X, y, groups)
+        number = dpadmm.fit(X, 2 * X[:, 0], bounds=(-1, 1), target_bounds=(-2, 2), seed=2, **COST)
+    assert facts(model) == facts(one.released_)
+    np.testing.assert_array_equal(dpadmm.load("array.json").predict(X), one.predict(X))
+    assert number.predict(X).shape == (400,)
+    with pytest.raises(InputError, match=r"Nothing was spent.*anyway=True"):
+        dpadmm.fit(X, y, bounds=(-1, 1), classes=(0, 1), ledger="l", budget=1.0, epsilon=1e-4, delta=1e-5)
+    assert not Path("l").exists()
+
+
+def test_an_estimator_makes_its_ledger_and_is_saved_reported_and_loaded(place: Path) -> None:
+    frame = pd.read_csv("north.csv", dtype={"ward": str})
+    words = {"schema": "schema.json", "ledger": "e.ledger", "budget": 4.0}
+    model = dpadmm.PrivateLogisticRegression(3.0, 1e-5, **words).fit(frame, frame["sick"])
+    assert model.save("model.npz") == Path("model.npz")
+    assert "e.ledger" in model.report("page.html") == Path("page.html").read_text()
+    np.testing.assert_array_equal(dpadmm.load("model.npz").predict(frame), model.predict(frame))
+    with pytest.raises(BudgetError):
+        model.fit(frame, frame["sick"])  # the same budget, of which too little is left
+    with pytest.raises(InputError, match="has a budget already, epsilon 4"):
+        model.set_params(budget=9.0).fit(frame, frame["sick"])
+    with pytest.raises(InputError, match="less than this run"):
+        model.set_params(budget=1.0, ledger="new").fit(frame, frame["sick"])
+    with pytest.raises(InputError, match="for a new ledger"):
+        model.set_params(ledger=None).fit(frame, frame["sick"])
+    # The command reads the same table as the same data.
+    with open_for_reading("e.ledger") as book:
+        assert book.budget.epsilon == 4.0
+    shell("fit north.csv --schema schema.json --epsilon 0.5 --delta 1e-5 --ledger e.ledger --out m.json --anyway")
+
+
+def test_a_plan_is_that_of_the_command(place: Path) -> None:
+    asked = "plan north.csv south.parquet --schema schema.json --epsilon 1 --delta 1e-5"
+    said = json.loads(shell(f"{asked} --no-curve --json"))
+    made = dpadmm.plan(["north.csv", "south.parquet"], schema="schema.json", epsilon=1.0, delta=1e-5)
+    assert json.loads(json.dumps(made.as_json())) == {name: said[name] for name in made.as_json()}
+    by_sizes = dpadmm.plan(sizes=(300, 200), target="sick", schema=KNOWN, epsilon=1.0, delta=1e-5)
+    assert by_sizes.as_json() == made.as_json()
+
+
+def test_notes_about_cells_are_for_their_holder(place: Path) -> None:
+    frame = table(300, 0)
+    frame.loc[5, "age"] = 500.0
+    with pytest.warns(AwkwardCellsWarning, match="not for publication.*1 cell") as caught:
+        dpadmm.fit(frame, "sick", schema=KNOWN, ledger="l", budget=3.0, **COST)
+    assert not any("500" in str(each.message) for each in caught)
+
+
+def refused(python: dict[str, object], options: str, in_python: str, in_shell: str) -> None:
+    """See both doors refuse, each in its own words, and nothing written."""
+    before = sorted(Path.cwd().iterdir())
+    with pytest.raises(InputError, match=f"(?s){in_python}"):
+        dpadmm.fit("north.csv", schema="schema.json", **{**COST, **python})  # type: ignore[arg-type]
+    said = shell(f"fit north.csv --schema schema.json --epsilon 3 --delta 1e-5 {options}", code=2)
+    said = " ".join(said.replace("│", " ").split())
+    assert re.search(in_shell, said), said
+    assert not re.search(r"\w='|\w_\w", said), said  # no Python
+    assert sorted(Path.cwd().iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "meant"),
+    [
+        ("method", "p-adm", "p-admm"),
+        ("loss", "logistc", "logistic"),
+        ("view", "publik", "public"),
+        ("unit", "persn", "person"),
+        ("topology", "rng", "ring"),
+        ("missing", "filll", "fill"),
+        ("profile", "of", "off"),
+        ("neighbours", "add-remov", "add-remove"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_nearest_one(place: Path, setting: str, given: str, meant: str) -> None:
+    told = f"{setting}.*Did you mean '{meant}'"
+    refused({setting: given}, f"--{setting} {given}", told, f"--{told}")
+
+
+@pytest.mark.parametrize(
+    ("python", "options", "in_python", "in_shell"),
+    [
+        ({"epsilon": -1.0}, "--epsilon -1", "^epsilon must be greater", "--epsilon must be greater"),
+        ({"l1_ratio": 2.0}, "--l1-ratio 2", "^l1_ratio must lie", "--l1-ratio must lie"),
+        ({"person": "sick"}, "--person sick", "person='sick' is a column", "--person sick is a column"),
+        ({"keep": 2}, "--keep 2", "keep counts the rows.*person=", "--keep counts the rows.*--person"),
+        ({"neighbours": "add-remove"}, "--neighbours add-remove", "that nominal_records", "that --nominal-records"),
+        ({"budget": 2.0}, "--budget 2", "budget is for a new.*ledger=", "--budget is for a new.*--ledger"),
+        ({"ledger": "new"}, "--ledger new", "same delta: budget", "same delta: --budget"),
+        ({"split_by": "dose"}, "--split-by dose", "split_by='dose' is a column", "--split-by dose is a column"),
+        ({"split_by": "nowhere"}, "--split-by nowhere", "lacks the column", "lacks the column"),
+        ({"header": False}, "--no-header", "leave header=False out", "leave --no-header out"),
+        ({"sep": ";"}, "--sep ;", "say it with sep", "say it with --sep"),
+        (
+            {"seed": 1, "ledger": "n", "budget": 4.0},
+            "--simulate 1 --ledger n --budget 4",
+            "seed makes",
+            "--simulate makes",
+        ),
+        ({"out": "north.csv"}, "--out north.csv", "^out north.csv is a file", "--out north.csv is a file"),
+        ({"epsilon": 1e-4}, "--epsilon 0.0001", "say anyway=True", "say --anyway"),
+        ({"unit": "user", "view": "aggregate"}, "--unit user --view aggregate", "with split_by", "with --split-by"),
+    ],
+)
+def test_errors_use_the_words_of_where_one_stands(
+    place: Path, python: dict[str, object], options: str, in_python: str, in_shell: str
+) -> None:
+    refused(python, options, in_python, in_shell)
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "words"),
+    [
+        (3, {}, "data must be a path"),
+        ([pd.DataFrame(), "a.csv"], {}, "data must be a path"),
+        ("north.csv", {"schema": None}, "schema is needed"),
+        ("north.csv", {"schema": KNOWN}, "target must name a column"),
+        ("north.csv", {"schema": KNOWN, "target": "sik"}, "Did you mean 'sick'"),
+        ("north.csv", {"schema": {**KNOWN, "age": 3}, "target": "sick"}, "pair \\(low, high\\) or a list"),
+        ("north.csv", {"schema": {**KNOWN, "sick": "yes"}, "target": "sick"}, "pair \\(yes, no\\)"),
+        ("north.csv", {"target": "dose"}, "the schema predicts 'sick'"),
+        (np.zeros((4, 2)), {"target": np.zeros(4)}, "schema= is for tables"),
+    ],
+)
+def test_what_is_no_table_is_told(place: Path, data: object, more: dict[str, object], words: str) -> None:
+    asked = {"schema": "schema.json", **COST, **more}
+    with pytest.raises(InputError, match=words):
+        dpadmm.fit(data, asked.pop("target", None), **asked)  # type: ignore[arg-type]

@@ -1,0 +1,48 @@
+"""What every room offers: a list, a paragraph, names that exist and are explained, all of them on the API page."""
+
+import inspect
+import pkgutil
+import re
+import runpy
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import dpadmm
+
+API = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "api.py"))
+ROOMS = [each.name for each in pkgutil.iter_modules(dpadmm.__path__) if each.ispkg]
+
+
+@pytest.mark.parametrize("room", [*ROOMS, *(each for each in API["ROOMS"] if "." in each)])
+def test_a_room_lists_what_it_offers(room: str) -> None:
+    made = import_module(f"dpadmm.{room}")
+    assert made.__doc__
+    assert list(made.__all__) == sorted(made.__all__)
+    for name in made.__all__:
+        offered = getattr(made, name)
+        assert not inspect.ismodule(offered), f"a module hides {name}"
+        assert inspect.getdoc(offered), name
+        assert not re.fullmatch(rf"{name}\(.*\)", inspect.getdoc(offered) or "", flags=re.DOTALL), (
+            f"{name}: no docstring"
+        )
+    if "_HOMES" in vars(made):
+        assert dir(made) == made.__all__
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            _ = made.nothing
+
+
+def test_the_api_page_shows_every_room_and_every_name_once() -> None:
+    lines = API["listing"]()
+    page = "\n".join(lines)
+    assert set(ROOMS) - {"cli"} <= set(API["ROOMS"])
+    shown = [line.removeprefix("::: ") for line in lines if line.startswith("::: ")]
+    assert len(shown) == len(set(shown))
+    for room in API["ROOMS"]:
+        package = f"dpadmm.{room}"
+        assert f"## {package}\n" in page
+        for name in import_module(package).__all__:
+            assert API["path_of"](package, name) in shown
+    for name in set(dpadmm.__all__) - {"datasets"}:
+        assert API["path_of"]("dpadmm", name) in shown, name
