@@ -88,21 +88,63 @@ def test_pages_load_nothing_from_elsewhere(site):
         assert not re.search(r"url\([\"']?(https?:)?//|@import", sheet.read_text()), sheet
 
 
-def test_pages_and_their_search_work_as_files(site):
+@pytest.fixture(scope="module")
+def tab(site):
+    """Return a page of a browser, and what it complains of or asks from outside."""
     api = pytest.importorskip("playwright.sync_api", reason="the site is tested with playwright: not installed")
     if CHROMIUM is None:
         pytest.skip("the site is tested in Chromium, which is not installed")
     heard: list[str] = []
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        page = browser.new_page()
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.on("pageerror", lambda error: heard.append(str(error)))
         page.on("console", lambda said: heard.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda asked: None if asked.url.startswith("file:") else heard.append(asked.url))
-        page.goto((site / "index.html").as_uri())
-        page.get_by_role("link", name="Four hospitals").first.click()
-        assert page.locator("h1").inner_text() == "Four hospitals"
-        page.locator("input.md-search__input").fill("eavesdropper")
-        page.locator(".md-search-result__item a").first.wait_for(timeout=60_000)
+        own = ("file:", "data:", "blob:")
+        page.on("request", lambda asked: None if asked.url.startswith(own) else heard.append(asked.url))
+        yield page, heard
         browser.close()
-    assert [line for line in heard if not line.startswith(("data:", "blob:"))] == []
+
+
+def test_the_doors_lead_somewhere_and_the_search_works_as_files(site, tab):
+    page, heard = tab
+    page.goto((site / "index.html").as_uri())
+    for door in ("Analyst", "Administrator", "Researcher"):
+        page.locator(".grid.cards").get_by_role("link", name=door).click()
+        assert page.locator("h1").inner_text() == f"For {door.lower()}s"
+        assert page.locator("article ol > li a").count() >= 6
+        page.get_by_role("link", name="Start", exact=True).first.click()
+        assert page.locator("h1").inner_text() == "dpadmm"
+    page.locator("input.md-search__input").fill("eavesdropper")
+    page.locator(".md-search-result__item a").first.wait_for(timeout=60_000)
+    assert heard == []
+
+
+WIDER = """() => [...document.querySelectorAll(".md-typeset__scrollwrap")]
+  .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText.slice(0, 60))"""
+
+
+def test_pages_and_their_tables_fit_the_screen(site, tab):
+    page, heard = tab
+    widest = (
+        "index.html",
+        "scoreboard.html",
+        "peers.html",
+        "errata.html",
+        "notation.html",
+        "notebooks/researcher.html",
+    )
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        for name in widest if width == 1280 else ("index.html", "notebooks/researcher.html"):
+            page.goto((site / name).as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
+            if width == 1280:
+                assert page.evaluate(WIDER) == [], name
+    assert heard == []
+
+
+def test_all_pictures_have_words(site):
+    for page in site.glob("**/*.html"):
+        for picture in re.findall(r"<img\b[^>]*>", page.read_text()):
+            assert re.search(r'alt="[^"]+"', picture), (page, picture[:80])

@@ -1,6 +1,8 @@
 """A saved model with every kind of fact in it, made up: no planner and no noise are needed to test a page."""
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,3 +106,40 @@ def planned() -> str:
     axes = replace(Axes.around(task), epsilons=(0.3, 1.0, 30.0), silos=(2, 4), records=(250, 2000))
     found = tuple(settings(axes, task_of, "output-perturbation", lambda: None))
     return planner_page(axes, found, task, "</script><b>A plan</b>")
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="the page is tested with playwright, which is not installed"
+    )
+    if CHROMIUM is None:
+        pytest.skip("the page is tested in Chromium, which is not installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def opened():
+    """Return a function that opens a page, with all that its console said and all that it asked from outside."""
+
+    def open_page(browser, file: Path, width: int, **more):
+        page = browser.new_page(viewport={"width": width, "height": 800}, **more)
+        heard: list[str] = []
+        own = (file.as_uri(), "data:,")
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("request", lambda request: None if request.url in own else heard.append(request.url))
+        page.goto(file.as_uri())
+        return page, heard
+
+    return open_page

@@ -1,7 +1,6 @@
-"""The page in a real browser: no complaint, no request to the outside, readable on a phone, in the dark, on paper."""
+"""Report and planner in a real browser: no complaint, no request outside, readable on a phone, in the dark, printed."""
 
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,27 +9,22 @@ import pytest
 
 from dpadmm.datasets.columns import Categorical, Numeric
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
-from dpadmm.reporting.facts import SiloFacts
+from dpadmm.privacy.protection import Protection
+from dpadmm.reporting.facts import SiloFacts, Wiring
 from dpadmm.reporting.page import report_page
+from dpadmm.reporting.picture import network_picture
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = (
-    *("--no-sandbox", "--disable-gpu", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip(
-        "playwright.sync_api", reason="the page is tested with playwright, which is not installed"
-    )
-    if CHROMIUM is None:
-        pytest.skip("the page is tested in Chromium, which is not installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        yield browser
-        browser.close()
+LEAST_CONTRAST = """() => {
+          const light = (colour) => { const c = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255;
+            return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+            return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2]; };
+          const behind = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+            if (!c.startsWith("rgba(0, 0, 0, 0")) return c; } return "rgb(255, 255, 255)"; };
+          const texts = [...document.querySelectorAll("p, dd, dt, th, td, span, h1, h2, li, code, figcaption")];
+          return Math.min(...texts.map((e) => {
+            const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+            return (a + 0.05) / (b + 0.05); }));
+        }"""
 
 
 @pytest.fixture
@@ -48,20 +42,9 @@ def page_file(model, tmp_path) -> Path:
     return file
 
 
-def opened(browser, file: Path, width: int, **more):
-    """Open the page; return it with everything the console said and everything that was asked from outside."""
-    page = browser.new_page(viewport={"width": width, "height": 800}, **more)
-    heard: list[str] = []
-    page.on("console", lambda message: heard.append(message.text))
-    page.on("pageerror", lambda error: heard.append(str(error)))
-    page.on("request", lambda request: None if request.url in (file.as_uri(), "data:,") else heard.append(request.url))
-    page.goto(file.as_uri())
-    return page, heard
-
-
 @pytest.mark.parametrize("width", [390, 768, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_renders_without_complaints_and_without_sideways_scrolling(browser, page_file, width, scheme):
+def test_the_page_renders_without_complaints_and_without_sideways_scrolling(browser, opened, page_file, width, scheme):
     page, heard = opened(browser, page_file, width, color_scheme=scheme)
     assert heard == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -75,7 +58,7 @@ def test_the_page_renders_without_complaints_and_without_sideways_scrolling(brow
     page.close()
 
 
-def test_text_can_be_read_on_a_phone(browser, page_file):
+def test_text_can_be_read_on_a_phone(browser, opened, page_file):
     page, _ = opened(browser, page_file, 390)
     smallest = page.evaluate(
         "Math.min(...[...document.querySelectorAll('main p, main li, main td, main th, main dd, main dt')]"
@@ -91,27 +74,75 @@ def test_text_can_be_read_on_a_phone(browser, page_file):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_background(browser, page_file, scheme):
+def test_text_stands_out_from_its_background(browser, opened, page_file, scheme):
     """Contrast of the page's text colours at least 4.5 : 1, the accessibility guidelines' figure for body text."""
     page, _ = opened(browser, page_file, 1280, color_scheme=scheme)
-    ratios = page.evaluate(
-        """() => {
-          const light = (colour) => { const c = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255;
-            return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
-            return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2]; };
-          const behind = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
-            if (!c.startsWith("rgba(0, 0, 0, 0")) return c; } return "rgb(255, 255, 255)"; };
-          return [...document.querySelectorAll("p, dd, dt, th, td, span, h1, h2, li, code, figcaption")].map((e) => {
-            const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
-            return (a + 0.05) / (b + 0.05); });
-        }"""
-    )
-    assert min(ratios) >= 4.5
+    assert page.evaluate(LEAST_CONTRAST) >= 4.5
     page.close()
 
 
-def test_the_page_prints_on_a_few_sheets(browser, page_file):
+def test_the_page_prints_on_a_few_sheets(browser, opened, page_file):
     page, _ = opened(browser, page_file, 1280)
     paper = page.pdf(prefer_css_page_size=True)
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", paper)) <= 4
+    page.close()
+
+
+TEXTS = """() => [...document.querySelectorAll("svg")].map((svg) => [svg, ...svg.querySelectorAll("text")].map((e) => {
+  const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom, e.textContent]; }))"""
+
+
+@pytest.mark.parametrize("name", ["clinic", "university hosp", "general hospital of the region"])
+def test_labels_of_silos_do_not_overlap_or_leave_the_picture(browser, opened, model, tmp_path, name):
+    pictures = []
+    for number, has_coordinator in ((2, True), (2, False), (5, True), (5, False), (20, True), (20, False)):
+        edges = () if has_coordinator else tuple((i, j) for j in range(number) for i in range(j))
+        silos = tuple(SiloFacts(name=f"{name}{i}", records=9000 + i) for i in range(number))
+        wiring = Wiring(words="w", edges=edges, has_coordinator=has_coordinator)
+        pictures.append(network_picture(silos, wiring, Protection()))
+    file = tmp_path / "many.html"
+    style = re.search(r"<style>.*?</style>", report_page(model), flags=re.DOTALL)[0]
+    file.write_text(f"{style}<main>{''.join(pictures)}</main>")
+    page, _ = opened(browser, file, 1280)
+    for boxes in page.evaluate(TEXTS):
+        frame, *texts = boxes
+        for i, (left, top, right, bottom, word) in enumerate(texts):
+            assert frame[0] - 1 <= left < right <= frame[2] + 1, word
+            for a, b, c, d, other in texts[:i]:
+                assert min(right, c) - max(left, a) < 1 or min(bottom, d) - max(top, b) < 1, (len(texts), word, other)
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_planner_answers_sliders_and_keys(browser, opened, planned, tmp_path, width):
+    file = tmp_path / "planner.html"
+    file.write_text(planned)
+    page, heard = opened(browser, file, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("h1").inner_text() == "</script><b>A plan</b>"
+    assert page.locator("#epsilon-shown").inner_text() == "1"
+    before = page.locator("#words").inner_text()
+    assert "2 silos of 250 records" in before
+    page.locator("#epsilon").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#epsilon-shown").inner_text() == "30"
+    assert page.locator("#epsilon").get_attribute("aria-valuetext") == "30"
+    assert page.locator("tr.on th").inner_text() == "30"
+    after = page.locator("#words").inner_text()
+    assert after != before
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    said = page.locator("#words").inner_text()
+    assert "4 silos of 2,000 records" in said
+    assert said != after
+    dot = page.locator("circle.chosen").get_attribute("cy")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[value=loss]").is_checked()
+    assert page.locator("#heading").inner_text().startswith("Expected loss")
+    assert page.locator("circle.chosen").get_attribute("cy") != dot
+    assert page.evaluate(LEAST_CONTRAST) >= 4.5
+    assert heard == []
     page.close()

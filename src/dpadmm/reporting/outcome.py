@@ -1,14 +1,17 @@
 """From a plan that was carried out to the facts that may be told about it."""
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from dpadmm import __version__
 from dpadmm.algorithms.method import Topology, by_name
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
+from dpadmm.noise.promises import CaoOptimal, Constant, Geometric, Schedule, Tail
 from dpadmm.planning.plan import Plan, PlanOutcome
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -16,12 +19,23 @@ from dpadmm.privacy.records import Origin
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
 from dpadmm.reporting.files import loss_words
-from dpadmm.reporting.labels import numbers_of, schedule_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
 from dpadmm.reporting.statement import Collusion, ProfileCost
 
 NOT_ASKED = "a paper's figure is shown only where its noise was asked for by name (`dpadmm calibrate --claimed`)"
+_NUMBERS = {
+    "eta": "penalty between neighbours (eta)",
+    "rho": "penalty to the common model (rho)",
+    "gamma": "proximal step (gamma)",
+    "lam": "relaxation (lambda)",
+    "step": "step length",
+    "momentum": "momentum",
+    "smoothing": "smoothing",
+    "clip": "clipping",
+    "unit": "protected unit",
+    "power": "decay of the step (power)",
+}
 
 
 def released_model(
@@ -160,6 +174,34 @@ def choice_of(plan: Plan) -> MethodChoice:
 
 def _penalty_words(penalty: Regulariser) -> str:
     return "none" if isinstance(penalty, NoRegulariser) else repr(penalty)
+
+
+def numbers_of(algorithm: Any) -> tuple[tuple[str, str], ...]:
+    """Return the numbers of a method with what they are; what it leaves open, or was not set, is not listed."""
+    found = ((each.name, getattr(algorithm, each.name)) for each in dataclasses.fields(algorithm))
+    return tuple((_NUMBERS[name], f"{value:.4g}") for name, value in found if name in _NUMBERS and _is_number(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def schedule_words(schedule: Schedule | None) -> str:
+    """Return how the noise runs over the rounds.
+
+    >>> schedule_words(Tail())
+    'even in the first half of the rounds, then growing slowly: late rounds count less'
+    """
+    match schedule:
+        case None:
+            return "as the method sets it"
+        case Constant():
+            return "the same in every round"
+        case Tail():
+            return "even in the first half of the rounds, then growing slowly: late rounds count less"
+        case Geometric() | CaoOptimal():
+            return "falling from round to round"
+    return "as given, round by round"
 
 
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:

@@ -82,7 +82,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PlannedSilos:
     """One number of silos with one number of records: plans for all budgets (None: there is none), and references."""
 
     silos: int
@@ -96,7 +96,7 @@ class Setting:
 
 def settings(
     axes: Axes, task_of: Callable[[tuple[int, ...]], Task], method: str | None, tick: Callable[[], None]
-) -> Iterator[Setting]:
+) -> Iterator[PlannedSilos]:
     """Make all plans; a setting for which none can be made is left out.
 
     task_of: returns the task for these sizes, with any budget. tick: called after each plan.
@@ -115,7 +115,7 @@ def _setting(
     task_of: Callable[[tuple[int, ...]], Task],
     method: str | None,
     tick: Callable[[], None],
-) -> Setting | None:
+) -> PlannedSilos | None:
     cells: list[Cell | None] = []
     expected = None
     for epsilon in axes.epsilons:
@@ -140,7 +140,7 @@ def _setting(
         tick()
     if expected is None:
         return None
-    return Setting(
+    return PlannedSilos(
         silos=silos,
         records=records,
         cells=tuple(cells),
@@ -151,7 +151,7 @@ def _setting(
     )
 
 
-def planner_page(axes: Axes, found: Sequence[Setting], task: Task, title: str) -> str:
+def planner_page(axes: Axes, found: Sequence[PlannedSilos], task: Task, title: str) -> str:
     """Return the page. task: whose protection, loss and delta all plans share. title: what the page is about."""
     if not found:
         raise InputError("No plan can be made for any of these budgets and silos, so there is nothing to show.")
@@ -179,7 +179,7 @@ def planner_page(axes: Axes, found: Sequence[Setting], task: Task, title: str) -
     )
 
 
-def _data(axes: Axes, found: Sequence[Setting], task: Task) -> dict[str, Any]:
+def _data(axes: Axes, found: Sequence[PlannedSilos], task: Task) -> dict[str, Any]:
     """Return what the page's script reads: numbers and names of methods alone."""
     known = {cell.method for each in found for cell in each.cells if cell is not None}
     is_accuracy = task.loss.target is LabelKind.SIGNS
@@ -203,7 +203,7 @@ def _near(values: Sequence[int], wanted: int) -> int:
     return min(range(len(values)), key=lambda i: abs(values[i] - wanted))
 
 
-def _plain(each: Setting) -> dict[str, Any]:
+def _plain(each: PlannedSilos) -> dict[str, Any]:
     return {
         "cells": [None if cell is None else _rounded(vars(cell)) for cell in each.cells],
         **_rounded({key: value for key, value in vars(each).items() if isinstance(value, float)}),

@@ -25,8 +25,9 @@ function tell(now) {
   const [kind, headline] = cell ? judged(cell) : ["none", "No plan"];
   at("verdict").className = `verdict ${kind}`;
   at("headline").textContent = headline;
-  const guess = (100 * data.guesses[now.e]).toFixed(1);
-  at("privacy").textContent = `Somebody who knows everything else, and could otherwise only toss a coin, is right at most ${guess} % of the time.`;
+  const chance = data.guesses[now.e];
+  const often = chance < 0.999 ? `is right at most ${(100 * chance).toFixed(1)} % of the time` : "may be right nearly always, more than 99.9 % of the time";
+  at("privacy").textContent = `Somebody who knows everything else, and could otherwise only toss a coin, ${often}.`;
   at("command").textContent = `--epsilon ${now.epsilon} --delta ${data.delta}`;
   if (!cell) {
     at("words").textContent = "No method is certified for this choice. Take more silos, or another budget.";
