@@ -21,7 +21,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.rows import scaled_rows
+from dpadmm.problems.rows import row_block, scaled_rows
 from dpadmm.solvers.columns import Kept, SingleColumns
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
@@ -87,7 +87,7 @@ class MajoriserSolver:
         loss = self.risk.loss
         for i in range(first, last):
             part, scale = self.risk.part(i), float(self._scales[i])
-            rows = self._rows[part]
+            rows = row_block(self._rows, part)
             counted = rows if self._row_weights is None else scaled_rows(rows, np.sqrt(self._row_weights[part]))
             self._safe[i] = self._fast[i] = Spectrum.of_rows(counted, scale * loss.curvature_bound)
             sigma = self.weights[i] * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
@@ -192,7 +192,7 @@ class MajoriserSolver:
             return 0
         part = self.risk.part(agent)
         newton = NewtonColumns(
-            self._rows[part],
+            row_block(self._rows, part),
             self._shifts[part],
             self.risk.loss,
             float(self._scales[agent]),
