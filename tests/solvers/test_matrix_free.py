@@ -68,7 +68,7 @@ def test_hard_cases(loss, store):
             sub = Subproblem(pull * sub.lin, sub.centre, sub.pull, sub.start)
             found = solver.solve(sub)
             true = residual_norms(functions, weights, sub, found.point)
-            rounding = 1e-15 * (1 + loss.curvature_bound * np.linalg.norm(found.point, axis=1))
+            rounding = 4e-16 * (1 + (pull + loss.curvature_bound) * np.linalg.norm(found.point, axis=1))
             assert (np.abs(true - found.gradient_norm) <= rounding).all()
             assert (found.gradient_norm <= 1e-9).all()
 

@@ -18,7 +18,7 @@ from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
-from dpadmm.problems.rows import gram, row_products, row_squares, scaled_rows
+from dpadmm.problems.rows import gram, row_block, row_products, row_squares, scaled_rows
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 
 _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
@@ -121,7 +121,7 @@ class EmpiricalRisk:
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
-        rows = self.rows[part]
+        rows = row_block(self.rows, part)
         weight = self.weighted(self.loss.curvature(rows @ w - self.shifts[part]), part)
         return gram(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
@@ -157,7 +157,7 @@ class EmpiricalRisk:
         rows, shifts = self.rows, self.shifts
         for i in range(self.n_agents):
             part = self.part(i)
-            yield i, part, rows[part], shifts[part], w[i if len(w) > 1 else 0]
+            yield i, part, row_block(rows, part), shifts[part], w[i if len(w) > 1 else 0]
 
     def part(self, agent: int) -> slice:
         """Return where an agent's rows are."""

@@ -42,9 +42,24 @@ def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:
         return rows * weights[:, None]
     if isinstance(rows, CentredRows):
         return rows.with_stored(scaled_rows(rows.stored, weights))
-    scaled = rows.copy()
-    scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
-    return scaled
+    return _with_data(rows, rows.data * np.repeat(weights, np.diff(rows.indptr)))
+
+
+def _with_data(rows: Matrix, data: Floats) -> Matrix:
+    """Return CSR rows with other numbers in the same places; the indices are shared."""
+    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def row_block(rows: Matrix, part: slice) -> Matrix:
+    """Return some consecutive rows without copying what they store."""
+    if isinstance(rows, np.ndarray):
+        return rows[part]
+    if isinstance(rows, CentredRows):
+        return rows.with_stored(row_block(rows.stored, part))
+    places = rows.indptr[part.start : part.stop + 1]
+    stored = slice(int(places[0]), int(places[-1]))
+    shape = (part.stop - part.start, rows.shape[1])
+    return sparse.csr_array((rows.data[stored], rows.indices[stored], places - places[0]), shape=shape)
 
 
 def gram(rows: Matrix, weights: Floats | None = None) -> Floats:
@@ -60,7 +75,7 @@ def row_squares(rows: Matrix) -> Floats:
         return np.einsum("ij,ij->i", rows, rows)
     if isinstance(rows, CentredRows):
         return rows.squares()
-    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.asarray(_with_data(rows, rows.data**2) @ np.ones(rows.shape[1]))
 
 
 def row_products(rows: Matrix, w: Floats) -> Floats:

@@ -13,7 +13,7 @@ from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.persons import PersonWeights
-from dpadmm.problems.rows import row_squares, stacked
+from dpadmm.problems.rows import row_block, row_squares, stacked
 
 # Rows scaled to a norm bound come out up to a few ulps above it; that is rounding, not a broken promise.
 ROW_NORM_SLACK = 1e-12
@@ -156,7 +156,7 @@ class Silos:
         """Return the features and labels of one agent."""
         agent = range(self.n_agents)[agent]
         rows = slice(int(self.offsets[agent]), int(self.offsets[agent + 1]))
-        return self.features[rows], self.labels[rows]
+        return row_block(self.features, rows), self.labels[rows]
 
     def take(self, agents: Ints) -> "Silos":
         """Return the silos of `agents` only, in that order."""

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from dpadmm.solvers import lanes
-from dpadmm.solvers.kernels import csr_slope_sum
+from dpadmm.solvers.kernels import csr_tile
 from dpadmm.solvers.slopes import line_slopes, logistic_slopes
 
 # Pairs of a solve. Kept for the next one they would save every sixth pass or fewer, and no time where d is large; that
@@ -39,6 +39,13 @@ def _add(scale, a, out):  # type: ignore[no-untyped-def]
     lanes.add_scaled(lanes.SIXTEEN, scale, a, 0, whole, out)
     for j in range(whole, a.size):
         out[j] += scale * a[j]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _copy(a, out):  # type: ignore[no-untyped-def]
+    """Write a to the beginning of `out`; a slice takes two seconds to compile, for the sake of its error message."""
+    for j in range(a.size):
+        out[j] = a[j]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -74,12 +81,13 @@ def slope_at(data, form, x):  # type: ignore[no-untyped-def]
     if indptr.size == 0:
         total = _dense_sum(rows, shifts, weights, first, last, x, line, is_logistic)
     else:
-        point = np.empty((d + (centre.size > 0), 1))
-        point[:d, 0] = x
+        point, stored = np.empty(d + (centre.size > 0)), np.empty((d + (centre.size > 0), 1))
+        _copy(x, point)
         if centre.size > 0:
-            point[d, 0] = -_dot(centre, x)
-        stored = csr_slope_sum(indptr, indices, values, shifts, weights, first, last, point, line, is_logistic)
-        total = stored[:d, 0].copy()
+            point[d] = -_dot(centre, x)
+        matrix = (indptr, indices, values, shifts, weights, first, last)
+        csr_tile(lanes.ONE, matrix, point.reshape(point.size, 1), 0, line, is_logistic, stored)
+        total = stored.reshape(point.size)[:d]
         if centre.size > 0:
             _add(-stored[d, 0], centre, total)
     for j in range(d):
@@ -88,26 +96,41 @@ def slope_at(data, form, x):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _direction(gradient, metric, steps, changes, bends, number):  # type: ignore[no-untyped-def]
+def _direction(gradient, metric, pairs, bends, number):  # type: ignore[no-untyped-def]
     """Return H gradient, H being the inverse Hessian by L-BFGS that starts from the metric; `number` pairs were met."""
     vectors, gains, spread = metric
-    q, factors = gradient.copy(), np.empty(len(steps))
-    for pair in range(number - 1, max(number - len(steps), 0) - 1, -1):
-        k = pair % len(steps)
-        factors[k] = _dot(steps[k], q) / bends[k]
-        _add(-factors[k], changes[k], q)
-    direction = spread * q
-    if gains.size > 0:
-        shares = np.zeros(gains.size)
-        for j in range(q.size):
-            _add(q[j], vectors[j], shares)
-        shares *= gains
-        for j in range(q.size):
-            direction[j] += _dot(vectors[j], shares)
-    for pair in range(max(number - len(steps), 0), number):
-        k = pair % len(steps)
-        _add(factors[k] - _dot(changes[k], direction) / bends[k], steps[k], direction)
-    return direction
+    d, most = gradient.size, len(bends)
+    q, factors = gradient.copy(), np.empty(most)
+    for pair in range(number - 1, max(number - most, 0) - 1, -1):
+        k = pair % most
+        factors[k] = _dot(pairs[k, 0], q) / bends[k]
+        _add(-factors[k], pairs[k, 1], q)
+    shares = np.zeros(gains.size)
+    for j in range(d if gains.size > 0 else 0):
+        _add(q[j], vectors[j], shares)
+    for k in range(gains.size):
+        shares[k] *= gains[k]
+    for j in range(d):
+        q[j] = spread[j] * q[j] + (_dot(vectors[j], shares) if gains.size > 0 else 0.0)
+    for pair in range(max(number - most, 0), number):
+        k = pair % most
+        _add(factors[k] - _dot(pairs[k, 1], q) / bends[k], pairs[k, 0], q)
+    return q
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _gradient(slope, sigma, x, constant):  # type: ignore[no-untyped-def]
+    out = np.empty(x.size)
+    for j in range(x.size):
+        out[j] = slope[j] + sigma * x[j] + constant[j]
+    return out
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _plus(a, share, b, out):  # type: ignore[no-untyped-def]
+    """Write a + share b to `out`."""
+    for j in range(a.size):
+        out[j] = a[j] + share * b[j]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -119,33 +142,36 @@ def solve_column(  # type: ignore[no-untyped-def]
     slope (d,) is the loss's part of the gradient at x, before if `has_slope`, and always after. The norm misses the
     tolerance after `most` passes, and where steps lead no further.
     """
-    steps, changes, bends = np.empty((_MEMORY, x.size)), np.empty((_MEMORY, x.size)), np.empty(_MEMORY)
-    passes, number = 0, 0
+    pairs, bends = np.empty((_MEMORY, 2, x.size)), np.empty(_MEMORY)
+    passes, number, trial = 0, 0, np.empty(x.size)
     if not has_slope:
-        slope[:] = slope_at(data, form, x)
+        _copy(slope_at(data, form, x), slope)
         passes = 1
-    gradient = slope + sigma * x + constant
+    gradient = _gradient(slope, sigma, x, constant)
     norm = np.sqrt(_dot(gradient, gradient))
     while norm > tolerance:
-        direction = _direction(gradient, metric, steps, changes, bends, number)
+        direction = _direction(gradient, metric, pairs, bends, number)
         fall, share = _dot(gradient, direction), 1.0
+        new_slope, new_gradient, new_norm = slope, gradient, np.inf
         for _ in range(_SHORTENINGS):
             if passes >= most:
                 return norm, passes
-            trial = x - share * direction
+            _plus(x, -share, direction, trial)
             new_slope = slope_at(data, form, trial)
             passes += 1
-            new_gradient = new_slope + sigma * trial + constant
+            new_gradient = _gradient(new_slope, sigma, trial, constant)
             new_norm, left = np.sqrt(_dot(new_gradient, new_gradient)), _dot(new_gradient, direction)
             if new_norm <= _ENOUGH * norm or left >= 0.0:
                 break
             share *= min(0.5, fall / (fall - left))
         else:
             return norm, passes
-        step, change = trial - x, new_gradient - gradient
-        bend, k = _dot(step, change), number % _MEMORY
-        if bend > 0.0:
-            steps[k], changes[k], bends[k] = step, change, bend
-            number += 1
-        x[:], slope[:], gradient, norm = trial, new_slope, new_gradient, new_norm
+        k = number % _MEMORY
+        _plus(trial, -1.0, x, pairs[k, 0])
+        _plus(new_gradient, -1.0, gradient, pairs[k, 1])
+        bends[k] = _dot(pairs[k, 0], pairs[k, 1])
+        number = number + 1 if bends[k] > 0.0 else 0  # a step lost in rounding teaches nothing
+        _copy(trial, x)
+        _copy(new_slope, slope)
+        gradient, norm = new_gradient, new_norm
     return norm, passes

@@ -31,16 +31,16 @@ def csr_slope_sum(  # type: ignore[no-untyped-def]
     column = 0
     while column < w.shape[1]:
         if w.shape[1] == 1:
-            column += _csr_tile(lanes.ONE, matrix, w, column, line, is_logistic, out)
+            column += csr_tile(lanes.ONE, matrix, w, column, line, is_logistic, out)
         elif w.shape[1] - column > _NARROW:
-            column += _csr_tile(lanes.SIXTEEN, matrix, w, column, line, is_logistic, out)
+            column += csr_tile(lanes.SIXTEEN, matrix, w, column, line, is_logistic, out)
         else:
-            column += _csr_tile(lanes.FOUR, matrix, w, column, line, is_logistic, out)
+            column += csr_tile(lanes.FOUR, matrix, w, column, line, is_logistic, out)
     return out
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[no-untyped-def]
+def csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[no-untyped-def]
     """Do the columns from `column` on, as many as the tile is wide; return how many. Missing ones count as zeros."""
     indptr, indices, data, shifts, weights, first, last = matrix
     d, width = w.shape[0], len(tile)

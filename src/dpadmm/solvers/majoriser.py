@@ -21,7 +21,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.rows import scaled_rows
+from dpadmm.problems.rows import row_block, scaled_rows
 from dpadmm.solvers.columns import Kept, SingleColumns
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
@@ -87,26 +87,18 @@ class MajoriserSolver:
         loss = self.risk.loss
         for i in range(first, last):
             part, scale = self.risk.part(i), float(self._scales[i])
-            rows = self._rows[part]
+            rows = row_block(self._rows, part)
             counted = rows if self._row_weights is None else scaled_rows(rows, np.sqrt(self._row_weights[part]))
             self._safe[i] = self._fast[i] = Spectrum.of_rows(counted, scale * loss.curvature_bound)
             sigma = self.weights[i] * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
             reference = self._reference(i, sigma)
-            curvature = self.risk.weighted(loss.curvature((rows @ reference)[:, 0] - self._shifts[part]), part)
+            curvature = self.risk.weighted(loss.curvature(rows @ reference - self._shifts[part]), part)
             self._fast[i] = Spectrum.of_rows(scaled_rows(rows, np.sqrt(curvature)), scale)
 
     def _reference(self, agent: int, sigma: float) -> Floats:
         """Return roughly the minimiser of w_i f_i plus a small ridge; it only shapes the fast steps."""
-        zero = np.zeros((self.risk.dimension, 1))
-        columns = self._columns(agent, sigma, zero, zero)
-        columns.begin(self._slope(agent, zero))
-        for _ in range(_REFERENCE_PASSES):
-            if not columns.retire(self.tolerance):
-                break
-            proposal = columns.propose()
-            columns.judge(proposal, self._slope(agent, proposal))
-        columns.store()
-        return columns.point
+        zero, limits = np.zeros(self.risk.dimension), (None, self.tolerance, _REFERENCE_PASSES)
+        return self._singles.solve(agent, Metric.of_spectrum(self._safe[agent]), sigma, zero, zero, *limits).point
 
     def _columns(self, agent: int, sigma: float, constant: Floats, start: Floats) -> "_Columns":
         return _Columns(self._safe[agent], self._fast[agent], sigma, constant, start)
@@ -200,7 +192,7 @@ class MajoriserSolver:
             return 0
         part = self.risk.part(agent)
         newton = NewtonColumns(
-            self._rows[part],
+            row_block(self._rows, part),
             self._shifts[part],
             self.risk.loss,
             float(self._scales[agent]),

@@ -13,6 +13,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.rows import row_block
 from dpadmm.solvers.columns import Kept, SingleColumns
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
@@ -51,7 +52,7 @@ class MatrixFreeSolver:
         loss, zero = self.risk.loss, np.zeros(self.risk.dimension)
         for i in range(first, last):
             part = self.risk.part(i)
-            rows = self.risk.rows[part]
+            rows = row_block(self.risk.rows, part)
             steepest = self._metric(rows, np.full(rows.shape[0], loss.curvature_bound), i)
             sigma = float(self.weights[i]) * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
             limits = (None, self.tolerance, _REFERENCE_PASSES)
@@ -101,7 +102,7 @@ class MatrixFreeSolver:
         """Finish a column by Newton's method."""
         part, weights = self.risk.part(agent), self.risk.silos.weights
         newton = NewtonColumns(
-            self.risk.rows[part],
+            row_block(self.risk.rows, part),
             self.risk.shifts[part],
             self.risk.loss,
             float(self._scales[agent]),
