@@ -163,7 +163,7 @@ def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
 
 
 def _check_records(functions: LocalFunctions) -> None:
-    if not isinstance(functions, EmpiricalRisk | PublicFunctions):
+    if not isinstance(functions, EmpiricalRisk | PublicFunctions) or functions.constants.scores > 1:
         raise InputError(f"{type(functions).__name__} has no records to draw batches from. Use an empirical risk.")
     if isinstance(functions, EmpiricalRisk) and functions.has_people:
         raise InputError(

@@ -36,6 +36,7 @@ from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
+from dpadmm.problems.softmax import AnyLoss
 from dpadmm.reporting.facts import Spending
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
@@ -126,14 +127,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         wishes, loss = self._wishes(has_persons=persons is not None), self._loss()
         owners = Owners(groups, persons, self.keep, wishes.protection.silos_per_person)
         if wishes.rules is None:
-            return self._train(wishes, loss, self._array_rows(X, y, owners))
+            return self._train(wishes, self._array_rows(X, y, owners))
         schema = wishes.rules.schema
         self._check_label(schema, loss)
         with own_words(self):
             rows = TrainingRows.of_table(wishes.rules, labelled(self, X, y, schema.label.name), owners)
         self.n_features_in_ = len(schema.columns)
         self.feature_names_in_ = np.array(schema.column_names, dtype=object)
-        return self._train(wishes, loss, rows)
+        return self._train(wishes, rows)
 
     def _wishes(self, *, has_persons: bool) -> Wishes:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
@@ -155,7 +156,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"{schema.label.name!r} is {kinds[schema.label.is_real]}. Use another estimator, or another label."
             )
 
-    def _train(self, wishes: Wishes, loss: Loss, rows: TrainingRows) -> Self:
+    def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
+        """Return the loss that these rows are fitted with."""
+        return self._loss()
+
+    def _train(self, wishes: Wishes, rows: TrainingRows) -> Self:
         """Fit one problem per vector of labels and keep what is public.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
@@ -173,7 +178,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             bought = None
             if ledger is not None and wishes.profile.is_wanted:
                 bought = bought_profile(ledger, raw, wishes.protection, wishes.target)
-            plan = wishes.plan(loss, raw, rows.schema.dimension, bought)
+            plan = wishes.plan(self._fitted_loss(rows), raw, rows.schema.dimension, bought)
             self._warn(wishes, rows, plan)
             done = carry_out(plan, raw, wishes.sampler, ledger, progress=False, bought=bought)
             spending = None if ledger is None else self._spending(ledger)

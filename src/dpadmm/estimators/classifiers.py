@@ -1,5 +1,6 @@
 """Private classifiers: logistic regression and a linear support vector machine."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from dpadmm import checks
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import StatedColumns, TrainingRows, class_list, one_hot_signs, own_words, training_data
 from dpadmm.estimators.owners import Owners
+from dpadmm.estimators.wishes import is_softmax
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainLabel
 
@@ -32,12 +35,16 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             check_classification_targets(labels)
         classes, is_given = class_list(self.classes, labels)
         notes = [_CLASSES_GIVEN if is_given else _CLASSES_READ]
-        targets = one_hot_signs(labels, classes)
+        targets = self._targets(labels, classes)
         if len(targets) > 1:
             notes.append(f"{len(targets)} one-vs-rest problems read every record; the figure is for all of them")
         label = PlainLabel(classes=tuple(classes.tolist()))
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
         return TrainingRows.of_array(stated, table, labels, targets, owners, notes, classes)
+
+    def _targets(self, labels: NDArray[Any], classes: NDArray[Any]) -> Sequence[Floats]:
+        """Return encoded labels, one vector for each problem that is solved."""
+        return one_hot_signs(labels, classes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
@@ -78,7 +85,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         (1/n) sum_m log(1 + exp(-s_m w'e_m)) + alpha (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2)
 
     by the method that the planner chooses from public facts, with noise that spends (epsilon, delta). More than two
-    classes are trained one against the rest; all problems share the one budget.
+    classes are one softmax model, with coefficients for each class (C13), or one model for each class against the rest;
+    these share the one budget.
 
     Parameters
     ----------
@@ -87,6 +95,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
         needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them, and
         scores are no log-odds. Probabilities follow the link of the loss that was fitted.
+    multi_class: for more than two classes, "softmax" or "one-against-rest"; "auto" is softmax, unless `algorithm` names
+        a method that is not certified for it.
     fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest); without
         it the model is 0 where all columns are at their centres.
     schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
@@ -157,6 +167,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     """
 
     slope_cap: float | None
+    multi_class: str
 
     def __init__(
         self,
@@ -166,6 +177,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         alpha: float | None = None,
         l1_ratio: float = 0.0,
         slope_cap: float | None = None,
+        multi_class: str = "auto",
         fit_intercept: bool = True,
         schema: Any = None,
         missing: str = "error",
@@ -194,8 +206,18 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     def _loss(self) -> Loss:
         return Logistic() if self.slope_cap is None else CappedLogistic(checks.open_unit("slope_cap", self.slope_cap))
 
+    def _targets(self, labels: NDArray[Any], classes: NDArray[Any]) -> Sequence[Floats]:
+        if is_softmax(self.multi_class, self.algorithm, len(classes)):
+            return [np.searchsorted(classes, labels).astype(np.float64)]
+        return super()._targets(labels, classes)
+
+    def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
+        if len(rows.classes) == 2 or len(rows.raw.labels) > 1:
+            return self._loss()
+        return Softmax(len(rows.classes), 1.0 if self.slope_cap is None else self.slope_cap)
+
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1."""
+        """Return the probability of each class; one-against-rest probabilities are scaled to sum to 1."""
         scores = self._scores(X)
         return self.released_.probabilities(scores)
 

@@ -28,11 +28,12 @@ from dpadmm.planning.task import ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
-from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
+from dpadmm.problems.softmax import AnyLoss
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
 _AUTO = "auto"
+_SEVERAL = ("auto", "softmax", "one-against-rest")
 _STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
 
@@ -136,7 +137,7 @@ class Wishes:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
         return with_public_sizes(rows, self.nominal_records)
 
-    def plan(self, loss: Loss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
+    def plan(self, loss: AnyLoss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
         """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
         form = rows.form
         task = Task(
@@ -250,6 +251,24 @@ def method_name(algorithm: Any) -> str | None:
         meant = nearest(algorithm, known)
         raise InputError(f"algorithm must be 'auto' or one of {', '.join(known)}, got {shown(algorithm)}.{meant}")
     return algorithm
+
+
+def is_softmax(word: Any, algorithm: Any, n_classes: int) -> bool:
+    """Return whether the classes are trained as one softmax model; else there are two, or each is against the rest.
+
+    "auto" is softmax wherever the algorithm is certified for it (C13).
+    """
+    if word not in _SEVERAL:
+        raise InputError(f"multi_class must be one of {', '.join(map(repr, _SEVERAL))}, got {shown(word)}.")
+    name = method_name(algorithm)
+    is_certified = name is None or by_name()[name].about.takes_softmax
+    if word == "softmax" and not is_certified:
+        fit = ", ".join(name for name, method in plannable().items() if method.about.takes_softmax)
+        raise InputError(
+            f"algorithm {name!r} is not certified for softmax, one model of all classes. Use multi_class "
+            f"'one-against-rest', or one of {fit}."
+        )
+    return n_classes > 2 and word != "one-against-rest" and is_certified
 
 
 def network_of(topology: Any, n_silos: int) -> Network | None:

@@ -21,6 +21,7 @@ from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LinkedLoss
+from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
 from dpadmm.reporting.files import (
     checked_suffix,
@@ -29,6 +30,7 @@ from dpadmm.reporting.files import (
     encode,
     linked_loss,
     read_facts,
+    softmax_loss,
     to_bytes,
     write_file,
     write_or_keep,
@@ -114,13 +116,18 @@ class ReleasedModel:
 
     @cached_property
     def linked(self) -> LinkedLoss | None:
-        """The loss that was fitted, which knows what scores say about probabilities; None if it has no link."""
+        """The loss of one score that was fitted and knows what it says about probabilities; None if it has no link."""
         return linked_loss(self.loss)
+
+    @cached_property
+    def softmax(self) -> Softmax | None:
+        """The loss of a model that has one score for each class, all fitted together; None for others."""
+        return None if self.schema.label.is_real else softmax_loss(self.loss, len(self.schema.label.classes))
 
     @property
     def has_probabilities(self) -> bool:
         """Whether scores tell probabilities, so that there is `predict_proba`."""
-        return self.linked is not None
+        return self.linked is not None or self.softmax is not None
 
     def scores(self, rows: Any, *, where: str = "X", screening: Screening | None = None) -> Floats:
         """Return the linear scores (n, problems) of a table or an array; a blanked row has none (NaN).
@@ -145,6 +152,8 @@ class ReleasedModel:
 
     def probabilities(self, scores: Floats) -> Floats:
         """Return the probability of each class that scores amount to, by the link of the loss that was fitted."""
+        if self.softmax is not None:
+            return np.exp(self.softmax.log_probabilities(scores))
         if self.linked is None:
             raise InputError(f"A model by {self.loss} has no probabilities: use predict.")
         log_odds = self.linked.log_odds(scores)
@@ -178,7 +187,7 @@ class ReleasedModel:
     def predict_proba(
         self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
     ) -> Floats:
-        """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1.
+        """Return the probability of each class; one-against-rest probabilities are scaled to sum to 1.
 
         Awkward cells as in `predict`.
         """
@@ -222,7 +231,9 @@ class ReleasedModel:
         details += self.collusion_lines
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
-        if self.rows.problems > 1:
+        if self.softmax is not None:
+            details.append(("Classes", f"{self.rows.problems} in one model (softmax)"))
+        elif self.rows.problems > 1:
             details.append(("Shared by", f"{self.rows.problems} one-vs-rest problems: the figure covers all of them"))
         details += [
             ("Silo", f"{silo.name}: epsilon {silo.cost.epsilon:.6g} at delta {silo.cost.delta:.3g}, in its own ledger")
