@@ -88,6 +88,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     nominal_records: int | None
     ledger: Any
     random_state: Any
+    threshold: float | None = None  # where it is no parameter
 
     coef_: Any
     intercept_: Any
@@ -156,6 +157,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"{schema.label.name!r} is {kinds[schema.label.is_real]}. Use another estimator, or another label."
             )
 
+    def _counted(self, rows: TrainingRows) -> TrainingRows:
+        """Return the rows with what each counts."""
+        return rows
+
     def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
         """Return the loss that these rows are fitted with."""
         return self._loss()
@@ -165,6 +170,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
+        rows = self._counted(rows)
         notes = [f"before training, {rows.description}; this map is public", *rows.notes]
         if wishes.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
@@ -268,7 +274,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def compared(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
         """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""
         table = labelled(self, X, y, self.released_.schema.label.name)
-        return compared(self.released_, table, Screening.of(self.missing, self.unlisted, self.out_of_range))
+        screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
+        return compared(self.released_, table, screening, self.threshold)
 
     def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
         """Return a figure on a table with a schema; blanked rows are left out."""

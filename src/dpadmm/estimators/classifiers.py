@@ -10,9 +10,17 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import StatedColumns, TrainingRows, class_list, one_hot_signs, own_words, training_data
+from dpadmm.estimators.data import (
+    StatedColumns,
+    TrainingRows,
+    class_list,
+    one_hot_signs,
+    own_words,
+    training_data,
+    with_class_weights,
+)
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.wishes import is_softmax
+from dpadmm.estimators.wishes import Wishes, class_weights_of, is_softmax
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.softmax import AnyLoss, Softmax
@@ -28,6 +36,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     classes_: NDArray[Any]
     classes: Any
+    class_weight: Any
 
     def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
         table, labels = training_data(self, X, y, is_numeric=False)
@@ -41,6 +50,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         label = PlainLabel(classes=tuple(classes.tolist()))
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
         return TrainingRows.of_array(stated, table, labels, targets, owners, notes, classes)
+
+    def _wishes(self, *, has_persons: bool) -> Wishes:
+        class_weights_of(self.class_weight, self.algorithm)
+        return super()._wishes(has_persons=has_persons)
+
+    def _counted(self, rows: TrainingRows) -> TrainingRows:
+        return with_class_weights(rows, class_weights_of(self.class_weight, self.algorithm))
 
     def _targets(self, labels: NDArray[Any], classes: NDArray[Any]) -> Sequence[Floats]:
         """Return encoded labels, one vector for each problem that is solved."""
@@ -58,7 +74,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the highest score; None for a blanked row of a table."""
         scores = self._scores(X)
-        found = self.released_.answers(scores)
+        found = self.released_.answers(scores, self.threshold)
         return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -95,7 +111,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
         needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them, and
         scores are no log-odds. Probabilities follow the link of the loss that was fitted.
-    multi_class: for more than two classes, "softmax" or "one-against-rest"; "auto" is softmax, unless `algorithm` names
+    multi_class: for more than two classes, "softmax" or "one-vs-rest"; "auto" is softmax, unless `algorithm` names
         a method that is not certified for it.
     fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest); without
         it the model is 0 where all columns are at their centres.
@@ -131,6 +147,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     nominal_records: with "add-remove", the public number that stands for that of all records; choose it without
         counting them, rather too large than too small.
     classes: all classes, public; None reads them off y, which the statement then says.
+    class_weight: {class: weight}, public numbers by which records count, 1 for a class that is not named; the noise is
+        that of the heaviest class, so that lighter ones are seen less well. None: all count the same. Probabilities are
+        then those of a population in which classes are that much more frequent.
+    threshold: of two classes, the probability of the second above which it is predicted; None: the likelier one.
     ledger: path of a ledger, or an open one: checks that it is that of these data, records the release and refuses it
         beyond its budget. Copies and worker processes open the same file.
     random_state: None draws secure noise. Anything else simulates: `SimulatedNoiseWarning`, no private release.
@@ -168,6 +188,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     slope_cap: float | None
     multi_class: str
+    threshold: float | None
 
     def __init__(
         self,
@@ -198,6 +219,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         neighbours: str | None = None,
         nominal_records: int | None = None,
         classes: Any = None,
+        class_weight: Any = None,
+        threshold: float | None = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -217,7 +240,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         return Softmax(len(rows.classes), 1.0 if self.slope_cap is None else self.slope_cap)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class; one-against-rest probabilities are scaled to sum to 1."""
+        """Return the probability of each class; one-vs-rest probabilities are scaled to sum to 1."""
         scores = self._scores(X)
         return self.released_.probabilities(scores)
 
@@ -266,6 +289,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         neighbours: str | None = None,
         nominal_records: int | None = None,
         classes: Any = None,
+        class_weight: Any = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:

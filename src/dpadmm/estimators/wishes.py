@@ -4,6 +4,7 @@ Everything here is done before data are looked at.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -20,6 +21,7 @@ from dpadmm.engines.bought import BoughtProfile
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.draws import Sampler
+from dpadmm.noise.promises import Family
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan
@@ -33,7 +35,7 @@ from dpadmm.problems.softmax import AnyLoss
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
 _AUTO = "auto"
-_SEVERAL = ("auto", "softmax", "one-against-rest")
+_SEVERAL = ("auto", "softmax", "one-vs-rest")
 _STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
 
@@ -266,9 +268,24 @@ def is_softmax(word: Any, algorithm: Any, n_classes: int) -> bool:
         fit = ", ".join(name for name, method in plannable().items() if method.about.takes_softmax)
         raise InputError(
             f"algorithm {name!r} is not certified for softmax, one model of all classes. Use multi_class "
-            f"'one-against-rest', or one of {fit}."
+            f"'one-vs-rest', or one of {fit}."
         )
-    return n_classes > 2 and word != "one-against-rest" and is_certified
+    return n_classes > 2 and word != "one-vs-rest" and is_certified
+
+
+def class_weights_of(class_weight: Any, algorithm: Any) -> dict[Any, float] | None:
+    """Return the public weights of classes, None where all count the same; classes that are not named count 1."""
+    if class_weight is None:
+        return None
+    if not isinstance(class_weight, Mapping) or not class_weight:
+        raise InputError(
+            f"class_weight must be None or {{class: weight}} with public numbers, got {shown(class_weight)}. How often "
+            "classes occur is private: state weights, or frequencies you know without these data."
+        )
+    name = method_name(algorithm)
+    if name is not None and Family.SAMPLED in by_name()[name].about.noise:
+        raise InputError(f"algorithm {name!r} draws batches in which all rows count the same: leave class_weight out.")
+    return {each: checks.positive("every weight of a class", weight) for each, weight in class_weight.items()}
 
 
 def network_of(topology: Any, n_silos: int) -> Network | None:

@@ -144,7 +144,7 @@ class EmpiricalRisk:
     @property
     def is_one_record_each(self) -> bool:
         """Whether every agent holds one record, as a public fact."""
-        has_public_rows = self.silos.nominal is None and not self.has_people
+        has_public_rows = self.silos.nominal is None and self.silos.weights is None
         return has_public_rows and self.n_agents == self.silos.features.shape[0]
 
     def _one_each(self, w: Floats) -> Floats:

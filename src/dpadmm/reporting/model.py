@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpadmm import checks
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
@@ -142,9 +143,21 @@ class ReleasedModel:
         scores[found.blank] = np.nan
         return scores
 
-    def answers(self, scores: Floats) -> NDArray[Any]:
+    def past(self, scores: Floats, threshold: float | None) -> Floats:
+        """Return scores of two classes that are above 0 where the second class is likelier than the threshold.
+
+        None leaves scores as they are: the likelier class, or the higher score, decides.
+        """
+        if threshold is None:
+            return scores
+        if self.linked is None or len(self.schema.label.classes) != 2:
+            raise InputError("threshold is a probability of the second of two classes, which this model does not have.")
+        share = checks.open_unit("threshold", threshold)
+        return np.asarray(self.linked.log_odds(scores) - (np.log(share) - np.log1p(-share)))
+
+    def answers(self, scores: Floats, threshold: float | None = None) -> NDArray[Any]:
         """Return the predictions that scores amount to: classes or numbers, nothing where there is no score."""
-        found, is_blank = self.rows.answers(scores), np.isnan(scores[:, 0])
+        found, is_blank = self.rows.answers(self.past(scores, threshold)), np.isnan(scores[:, 0])
         if is_blank.any() and not self.schema.label.is_real:
             found = found.astype(object)
             found[is_blank] = None
@@ -174,20 +187,29 @@ class ReleasedModel:
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(
-        self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
+        self,
+        rows: Any,
+        *,
+        threshold: float | None = None,
+        missing: str = "error",
+        unlisted: str = "error",
+        out_of_range: str = "clip",
     ) -> NDArray[Any]:
         """Return the predicted classes, or numbers, in the words or units of the table.
 
+        With a threshold, the second of two classes is predicted where its probability is above it; choosing one costs
+        no privacy, as long as it is not chosen by looking at private records.
         `missing`, `unlisted` and `out_of_range` say what to do about awkward cells, see `Screening`; a blanked row has
         no prediction. They are not kept with the model: one made by an estimator with missing="fill" refuses empty
         cells here unless told so again.
         """
-        return self.answers(self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range)))
+        scores = self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range))
+        return self.answers(scores, threshold)
 
     def predict_proba(
         self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
     ) -> Floats:
-        """Return the probability of each class; one-against-rest probabilities are scaled to sum to 1.
+        """Return the probability of each class; one-vs-rest probabilities are scaled to sum to 1.
 
         Awkward cells as in `predict`.
         """
