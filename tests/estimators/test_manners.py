@@ -198,29 +198,46 @@ def test_rows_outside_the_bounds_are_treated_as_in_training(make):
     np.testing.assert_array_equal(scores([[9.0, -9.0, 0.0]]), scores([[1.0, -1.0, 0.0]]))
 
 
-@pytest.mark.parametrize("options", [{}, {"classes": ("p", "q", "r")}])
+@pytest.mark.parametrize("options", [{}, {"classes": ("p", "q", "r"), "multi_class": "one-vs-rest"}])
 def test_several_classes_share_one_budget(table, options):
     X = table[0]
     y = np.array(["p", "q", "r"])[np.digitize(X[:, 0], (-0.3, 0.3))]
+    is_one = options.get("multi_class") != "one-vs-rest"
     model = PrivateLogisticRegression(epsilon=30.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(X, y)
     assert model.coef_.shape == (3, 3)
-    assert model.privacy_.problems == 3
+    assert model.privacy_.problems == (1 if is_one else 3)
     assert 0.95 * 30 < model.privacy_.certified <= 30 * (1 + 1e-9)
-    assert "3 one-vs-rest problems" in str(model.privacy_)
-    assert any("read off y" in text for text in model.privacy_.assumptions) == (not options)
+    assert ("3 one-vs-rest problems" in str(model.privacy_)) is not is_one
+    assert ("C13" in str(model.privacy_)) is is_one
+    assert ("3 in one model (softmax)" in model.released_.statement) is is_one
+    assert model.score(X, y) > 0.6
+    assert any("read off y" in text for text in model.privacy_.assumptions) == ("classes" not in options)
     chances = model.predict_proba(X)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
     assert np.all(chances >= 0)
     assert model.decision_function(X).shape == (300, 3)
     np.testing.assert_array_equal(model.predict(X), model.classes_[model.decision_function(X).argmax(axis=1)])
-    assert len(model.history_) == 3
+    assert len(model.history_) == (1 if is_one else 3)
+
+
+def test_which_classes_are_one_model(table):
+    """Softmax is the rule; a method that is not certified for it falls back, or is refused where softmax is asked."""
+    X, y = table[0], np.digitize(table[0][:, 0], (-0.3, 0.3))
+    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, row_norm=1.0, random_state=0, algorithm="dp-gd")
+    with pytest.warns(SimulatedNoiseWarning):
+        assert model.fit(X, y).privacy_.problems == 3
+    with pytest.raises(InputError, match="not certified for softmax"):
+        model.set_params(multi_class="softmax").fit(X, y)
+    with pytest.raises(InputError, match="multi_class must be one of"):
+        model.set_params(multi_class="ovr").fit(X, y)
 
 
 @simulated
 def test_problems_of_several_classes_get_noise_of_their_own():
     """Rows of zeros teach nothing, so the models are noise alone: equal draws would give equal models."""
     y = np.arange(300) % 3
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, row_norm=1.0, fit_intercept=False, random_state=0)
+    words = {"row_norm": 1.0, "fit_intercept": False, "random_state": 0, "multi_class": "one-vs-rest"}
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, **words)
     coef = model.fit(np.zeros((300, 3)), y).coef_
     assert np.all(coef != 0)
     assert len({row.tobytes() for row in coef}) == 3

@@ -9,14 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from dpadmm.datasets.encoding import RowEncoding, TargetScale
 from dpadmm.datasets.schema import Screening, numbered_names
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting import files
+from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
@@ -53,6 +55,41 @@ def test_two_classes_of_an_array(model, tmp_path, encoding):
         table = pd.DataFrame(ROWS, columns=["column1", "column2"])
         assert again.predict_proba(table.iloc[:, ::-1]).tolist() == made.predict_proba(ROWS).tolist()
         assert again.decision_function(sparse.csr_array(ROWS)).tolist() == pytest.approx(made.decision_function(ROWS))
+
+
+def test_a_threshold_of_two_classes(model):
+    made = plain(model, BOUNDED, SICK, (2.0, -1.0, 0.3))
+    likely = made.predict_proba(ROWS)[:, 1]
+    assert 0 < (likely > 0.62).sum() < (likely > 0.4).sum()
+    for threshold in (0.4, 0.62):
+        found = made.predict(ROWS, threshold=threshold)
+        assert found.tolist() == np.where(likely > threshold, "yes", "no").tolist()
+    with pytest.raises(InputError, match="threshold"):
+        made.predict(ROWS, threshold=1.0)
+    with pytest.raises(InputError, match="second of two classes"):
+        replace(made, loss="linear support vector machine (smoothed hinge)").predict(ROWS, threshold=0.4)
+
+
+@pytest.mark.parametrize("cap", [1.0, 0.7])
+def test_classes_of_one_softmax_model(model, tmp_path, cap):
+    """Files, probabilities by the link, statement, and the exports of `docs/leaving.md`."""
+    weights = np.array([[1.0, 0.0, 0.1], [-1.0, 2.0, 0.0], [0.0, -2.0, 0.3]]) * 3
+    words = loss_words(Softmax(3, cap))
+    made = replace(plain(model, BOUNDED, PlainLabel(name="ward", classes=(3, 5, 8)), weights), loss=words)
+    p = softmax(BOUNDED.encode(ROWS) @ weights.T, axis=1)
+    expected = p * np.maximum(1.0, (1 - p) / cap)
+    expected /= expected.sum(axis=1, keepdims=True)
+    for again in kept(made, tmp_path):
+        np.testing.assert_allclose(again.predict_proba(ROWS), expected, rtol=1e-12)
+        assert again.predict(ROWS).tolist() == np.array([3, 5, 8])[p.argmax(axis=1)].tolist()
+    assert "Classes     3 in one model (softmax)" in made.statement
+    pipeline = made.to_sklearn()
+    np.testing.assert_allclose(pipeline.predict_proba(ROWS), expected, rtol=1e-9)
+    assert pipeline.predict(ROWS).tolist() == made.predict(ROWS).tolist()
+    link = json.loads(made.to_plain_json())["link"]
+    assert link == ({"kind": "softmax"} if cap == 1 else {"kind": "capped softmax", "cap": cap})
+    with pytest.raises(InputError, match="second of two classes"):
+        made.predict(ROWS, threshold=0.4)
 
 
 def test_several_classes_are_several_vectors(model, tmp_path):

@@ -163,11 +163,12 @@ def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
 
 
 def _check_records(functions: LocalFunctions) -> None:
-    if not isinstance(functions, EmpiricalRisk | PublicFunctions):
+    if not isinstance(functions, EmpiricalRisk | PublicFunctions) or functions.constants.scores > 1:
         raise InputError(f"{type(functions).__name__} has no records to draw batches from. Use an empirical risk.")
-    if isinstance(functions, EmpiricalRisk) and functions.has_people:
+    if isinstance(functions, EmpiricalRisk) and functions.silos.weights is not None:
         raise InputError(
-            "Batches draw rows one by one, not persons with all their rows. Use noisy-gradients or p-admm."
+            "Batches draw rows one by one, not persons with all their rows, and all count the same. Use "
+            "noisy-gradients or p-admm."
         )
 
 

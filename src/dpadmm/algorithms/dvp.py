@@ -156,7 +156,7 @@ def tilted_broadcasts(
 def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bool) -> Certificate:
     """C2 from the public facts of agent i in a round with this penalty."""
     functions = setting.problem.functions
-    if not hasattr(functions, "linear_loss"):
+    if not hasattr(functions, "linear_loss") or functions.constants.scores > 1:
         raise InputError(
             f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
             "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."

@@ -101,6 +101,7 @@ class Setting:
             silos_per_person=self.protection.silos_per_person,
             relation=self.protection.relation,
             unit=row_unit(self.protection),
+            scores=problem.functions.constants.scores,
         )
 
     def degree(self, agent: int) -> int:
@@ -147,6 +148,7 @@ class About:
     is_curator: whether all data lie with one party, and only the last model leaves.
     is_federated: whether silos can run it by themselves.
     units: whom it can hide. relations: between which neighbours it is certified.
+    takes_softmax: whether it takes losses of several scores (C13), asking functions for gradients or minimisers alone.
     takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
     longest_step: of a planned round, in units of 1/L; explicit gradient steps have one, proximal ones do not.
     why: what speaks for it, where the planner chooses it.
@@ -165,6 +167,7 @@ class About:
     is_federated: bool = True
     units: frozenset[Unit] = frozenset({Unit.RECORD})
     relations: frozenset[Relation] = frozenset({Relation.REPLACE_ONE})
+    takes_softmax: bool = False
     takes_any_regulariser: bool = False
     needs_ridge: bool = False
     longest_step: float = math.inf

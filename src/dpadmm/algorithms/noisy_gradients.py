@@ -44,8 +44,9 @@ class NoisyGradients(Method):
     momentum: part of the last movement that is repeated, in [0, 1); 0 is plain descent.
     unit: whom the noise is calibrated for: record (or person, if the setting protects persons) or user.
 
-    Guarantees: C9. A person moves the sum by at most `2 G w_i r/n_i` in each of their silos, which add up, and by half
-    of that where records are added or removed and the n_i are nominal; Gaussian noise composes exactly (C0). Against
+    Guarantees: C9, with C13 for softmax losses. A person moves the sum by at most `2 G w_i r/n_i` in each of their
+    silos, which add up, and by half of that where records are added or removed and the n_i are nominal; Gaussian noise
+    composes exactly (C0). Against
     the public where the coordinator adds the noise, against everybody where there is one silo, and with masks against
     coordinator, outsiders and colluding silos (C12).
     """
@@ -61,6 +62,7 @@ class NoisyGradients(Method):
         hides_alone=True,
         units=ROWS | {Unit.USER},
         relations=frozenset(Relation),
+        takes_softmax=True,
         takes_any_regulariser=True,
         longest_step=1.0,
         free=frozenset({"step", "momentum", "mu", "smoothness"}),
@@ -117,13 +119,14 @@ class NoisyGradients(Method):
 
     @classmethod
     def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A Huber regression, a margin loss, all of a user's records, a record that is there or not, and a person."""
+        """A Huber regression, margin losses, all of a user's records, a record that is there or not, and a person."""
         method = cls(step=0.1)
         user = neighbours.saturated(3, records=2, changed=2)
         added = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
         return (
             WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
             WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
+            WorstCase(neighbours.SOFTMAX, method, neighbours.dragged_classes(records=2, step=0.1), 3),
             WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
             WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
             WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),

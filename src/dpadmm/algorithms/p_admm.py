@@ -41,6 +41,7 @@ class PADMM(DecentralisedADMM):
 
     about: ClassVar[About] = About(
         name="p-admm",
+        takes_softmax=True,
         summary="Gaussian noise on every broadcast",
         topology=Topology.GRAPH,
         certificate="C1",

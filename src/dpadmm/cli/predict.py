@@ -29,6 +29,10 @@ def predict(
             "--id", metavar="COLUMN", help="Write this column beside the predictions, as it is; may be repeated."
         ),
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Of two classes, predict the second where its probability is above this; else the likelier."),
+    ] = None,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -62,7 +66,7 @@ def predict(
             print_reading({str(file): read.written})
         kept = _kept(file, read.written, own)
         scores = released.scores(read.frame, where=str(file), screening=policies)
-        table = pd.DataFrame({label.name: released.answers(scores)})
+        table = pd.DataFrame({label.name: released.answers(scores, threshold)})
         if released.has_probabilities:
             chances, classes = released.probabilities(scores), label.classes
             names = ["probability"] if len(classes) == 2 else [f"probability of {name}" for name in classes]

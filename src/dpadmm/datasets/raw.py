@@ -1,7 +1,7 @@
 """The rows of all silos as they were read: before a plan, and perhaps a profile, say how they are encoded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,6 +79,7 @@ class RawSilos:
     sources: what the data shown to a ledger call the columns, in order; none where a profile cannot be kept.
     nominal: public numbers that stand for those of the silos' rows where these are secret.
     people: of every silo, what its rows count where a person may have several; None where every row counts one.
+    class_weights: of every silo, public weights of its rows' classes, at most 1; None where all count the same.
     """
 
     encoder: Encoder
@@ -89,6 +90,7 @@ class RawSilos:
     sources: tuple[str, ...] = ()
     nominal: tuple[int, ...] | None = None
     people: Sequence[PersonWeights] | None = field(default=None, repr=False)
+    class_weights: Sequence[Floats] | None = field(default=None, repr=False)
 
     @property
     def form(self) -> ProfileForm | None:
@@ -133,4 +135,8 @@ class RawSilos:
         """Return the encoded rows of all silos, with the labels of each problem."""
         features = [part.rows(encoding) for part in self.parts]
         norm = self.encoder.row_norm
-        return [Silos.from_parts(features, each, norm, self.names, self.nominal, self.people) for each in self.labels]
+        made = [Silos.from_parts(features, each, norm, self.names, self.nominal, self.people) for each in self.labels]
+        if self.class_weights is None:
+            return made
+        weights = np.concatenate(self.class_weights)
+        return [replace(each, class_weights=weights) for each in made]

@@ -40,6 +40,7 @@ from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
+from dpadmm.problems.softmax import AnyLoss
 from dpadmm.reporting.facts import Spending
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
@@ -92,6 +93,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ledger: Any
     budget: float | None
     random_state: Any
+    threshold: float | None = None  # where it is no parameter
 
     coef_: Any
     intercept_: Any
@@ -131,14 +133,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         wishes, loss = self._wishes(has_persons=persons is not None), self._loss()
         owners = Owners(groups, persons, self.keep, wishes.protection.silos_per_person)
         if wishes.rules is None:
-            return self._train(wishes, loss, self._array_rows(X, y, owners))
+            return self._train(wishes, self._array_rows(X, y, owners))
         schema = wishes.rules.schema
         self._check_label(schema, loss)
         with own_words(self):
             rows = TrainingRows.of_table(wishes.rules, labelled(self, X, y, schema.label.name), owners)
         self.n_features_in_ = len(schema.columns)
         self.feature_names_in_ = np.array(schema.column_names, dtype=object)
-        return self._train(wishes, loss, rows)
+        return self._train(wishes, rows)
 
     def _wishes(self, *, has_persons: bool) -> Wishes:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
@@ -173,11 +175,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"{schema.label.name!r} is {kinds[schema.label.is_real]}. Use another estimator, or another label."
             )
 
-    def _train(self, wishes: Wishes, loss: Loss, rows: TrainingRows) -> Self:
+    def _counted(self, rows: TrainingRows) -> TrainingRows:
+        """Return the rows with what each counts."""
+        return rows
+
+    def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
+        """Return the loss that these rows are fitted with."""
+        return self._loss()
+
+    def _train(self, wishes: Wishes, rows: TrainingRows) -> Self:
         """Fit one problem per vector of labels and keep what is public.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
+        rows = self._counted(rows)
         notes = [f"before training, {rows.description}; this map is public", *rows.notes]
         if wishes.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
@@ -193,7 +204,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             bought = None
             if ledger is not None and wishes.profile.is_wanted:
                 bought = bought_profile(ledger, raw, wishes.protection, wishes.target)
-            plan = wishes.plan(loss, raw, rows.schema.dimension, bought)
+            plan = wishes.plan(self._fitted_loss(rows), raw, rows.schema.dimension, bought)
             self._warn(wishes, rows, plan)
             if books.is_new:  # made when everything is planned
                 plan.whole_plan(True)
@@ -297,7 +308,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def compared(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
         """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""
         table = labelled(self, X, y, self.released_.schema.label.name)
-        return compared(self.released_, table, Screening.of(self.missing, self.unlisted, self.out_of_range))
+        screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
+        return compared(self.released_, table, screening, self.threshold)
 
     def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
         """Return a figure on a table with a schema; blanked rows are left out."""

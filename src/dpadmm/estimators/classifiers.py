@@ -1,5 +1,6 @@
 """Private classifiers: logistic regression and a linear support vector machine."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,21 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import StatedColumns, TrainingRows, class_list, one_hot_signs, own_words, training_data
+from dpadmm.estimators.data import (
+    StatedColumns,
+    TrainingRows,
+    class_list,
+    one_hot_signs,
+    own_words,
+    training_data,
+    with_class_weights,
+)
 from dpadmm.estimators.owners import Owners
+from dpadmm.estimators.parameters import Wishes
+from dpadmm.estimators.wishes import class_weights_of, is_softmax
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainLabel
 
@@ -25,6 +37,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     classes_: NDArray[Any]
     classes: Any
+    class_weight: Any
 
     def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
         table, labels = training_data(self, X, y, is_numeric=False)
@@ -32,12 +45,23 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             check_classification_targets(labels)
         classes, is_given = class_list(self.classes, labels)
         notes = [_CLASSES_GIVEN if is_given else _CLASSES_READ]
-        targets = one_hot_signs(labels, classes)
+        targets = self._targets(labels, classes)
         if len(targets) > 1:
             notes.append(f"{len(targets)} one-vs-rest problems read every record; the figure is for all of them")
         label = PlainLabel(classes=tuple(classes.tolist()))
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
         return TrainingRows.of_array(stated, table, labels, targets, owners, notes, classes)
+
+    def _wishes(self, *, has_persons: bool) -> Wishes:
+        class_weights_of(self.class_weight, self.method)
+        return super()._wishes(has_persons=has_persons)
+
+    def _counted(self, rows: TrainingRows) -> TrainingRows:
+        return with_class_weights(rows, class_weights_of(self.class_weight, self.method))
+
+    def _targets(self, labels: NDArray[Any], classes: NDArray[Any]) -> Sequence[Floats]:
+        """Return encoded labels, one vector for each problem that is solved."""
+        return one_hot_signs(labels, classes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
@@ -51,7 +75,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the highest score; None for a blanked row of a table."""
         scores = self._scores(X)
-        found = self.released_.answers(scores)
+        found = self.released_.answers(scores, self.threshold)
         return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -78,7 +102,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         (1/n) sum_m log(1 + exp(-s_m w'e_m)) + alpha (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2)
 
     by the method that the planner chooses from public facts, with noise that spends (epsilon, delta). More than two
-    classes are trained one against the rest; all problems share the one budget.
+    classes are one softmax model, with coefficients for each class (C13), or one model for each class against the rest;
+    these share the one budget.
 
     Parameters
     ----------
@@ -87,6 +112,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
         needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them, and
         scores are no log-odds. Probabilities follow the link of the loss that was fitted.
+    multi_class: for more than two classes, "softmax" or "one-vs-rest"; "auto" is softmax, unless `method` names
+        a method that is not certified for it.
     fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest); without
         it the model is 0 where all columns are at their centres.
     schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
@@ -121,6 +148,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     nominal_records: with "add-remove", the public number that stands for that of all records; choose it without
         counting them, rather too large than too small.
     classes: all classes, public; None reads them off y, which the statement then says.
+    class_weight: {class: weight}, public numbers by which records count, 1 for a class that is not named; the noise is
+        that of the heaviest class, so that lighter ones are seen less well. None: all count the same. Probabilities are
+        then those of a population in which classes are that much more frequent.
+    threshold: of two classes, the probability of the second above which it is predicted; None: the likelier one.
     ledger: path of a ledger, or an open one: checks that it is that of these data, records the release and refuses it
         beyond its budget. Copies and worker processes open the same file. budget: starts a new one at that path, with
         the epsilon that these data may ever spend, at the same delta.
@@ -158,6 +189,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     """
 
     slope_cap: float | None
+    multi_class: str
+    threshold: float | None
 
     def __init__(
         self,
@@ -167,6 +200,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         alpha: float | None = None,
         l1_ratio: float = 0.0,
         slope_cap: float | None = None,
+        multi_class: str = "auto",
         fit_intercept: bool = True,
         schema: Any = None,
         missing: str = "error",
@@ -187,6 +221,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         neighbours: str | None = None,
         nominal_records: int | None = None,
         classes: Any = None,
+        class_weight: Any = None,
+        threshold: float | None = None,
         ledger: Any = None,
         budget: float | None = None,
         random_state: Any = None,
@@ -196,8 +232,18 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     def _loss(self) -> Loss:
         return Logistic() if self.slope_cap is None else CappedLogistic(checks.open_unit("slope_cap", self.slope_cap))
 
+    def _targets(self, labels: NDArray[Any], classes: NDArray[Any]) -> Sequence[Floats]:
+        if is_softmax(self.multi_class, self.method, len(classes)):
+            return [np.searchsorted(classes, labels).astype(np.float64)]
+        return super()._targets(labels, classes)
+
+    def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
+        if len(rows.classes) == 2 or len(rows.raw.labels) > 1:
+            return self._loss()
+        return Softmax(len(rows.classes), 1.0 if self.slope_cap is None else self.slope_cap)
+
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1."""
+        """Return the probability of each class; one-vs-rest probabilities are scaled to sum to 1."""
         scores = self._scores(X)
         return self.released_.probabilities(scores)
 
@@ -246,6 +292,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         neighbours: str | None = None,
         nominal_records: int | None = None,
         classes: Any = None,
+        class_weight: Any = None,
         ledger: Any = None,
         budget: float | None = None,
         random_state: Any = None,

@@ -5,7 +5,7 @@ Everything here is done before anything is computed, drawn or recorded.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,7 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFra
 
 
 def compared(
-    model: ReleasedModel, table: pd.DataFrame, screening: Screening
+    model: ReleasedModel, table: pd.DataFrame, screening: Screening, threshold: float | None = None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
     """Return predictions and labels of a labelled table with a schema, and which rows were blanked.
 
@@ -194,7 +194,7 @@ def compared(
     scores = rows.scores(model.weights, read.features)
     if isinstance(label, RealLabel):
         return label.decode(scores[:, 0]), label.decode(read.labels), read.blank
-    return rows.encoded_answers(scores), read.labels, read.blank
+    return rows.encoded_answers(model.past(scores, threshold)), read.labels, read.blank
 
 
 def counted(X: Any) -> pd.DataFrame:
@@ -264,6 +264,26 @@ def one_hot_signs(y: NDArray[Any], classes: NDArray[Any]) -> Sequence[NDArray[np
     """Return labels -1/+1, one vector per problem: one for two classes, else one per class against the rest."""
     positive = classes[1:] if len(classes) == 2 else classes
     return [np.where(y == label, 1.0, -1.0) for label in positive]
+
+
+def with_class_weights(rows: TrainingRows, class_weight: Mapping[Any, float] | None) -> TrainingRows:
+    """Return rows of which each counts as much as its class, the heaviest 1; `class_weight` was checked."""
+    if class_weight is None:
+        return rows
+    classes = rows.classes.tolist()
+    if not set(class_weight) <= set(classes):
+        raise InputError(f"class_weight names classes that there are not; the classes are {shown(classes)}.")
+    numbers = np.array([class_weight.get(each, 1.0) for each in classes], dtype=np.float64)
+    shares = numbers / numbers.max()
+    labels = rows.raw.labels
+    if len(labels) > 1:
+        codes = [np.argmax(each, axis=0) for each in zip(*labels, strict=True)]
+    else:
+        codes = [(each > 0 if len(classes) == 2 else each).astype(np.intp) for each in labels[0]]
+    words = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, numbers, strict=True))
+    note = f"records count by their class ({words}); these weights are public and were not read off the data"
+    raw = replace(rows.raw, class_weights=[shares[each] for each in codes])
+    return replace(rows, raw=raw, notes=(*rows.notes, note))
 
 
 def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) -> tuple[SiloColumns, ...]:

@@ -28,8 +28,8 @@ from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import ProfileRule, TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.problems.losses import Loss
 from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.softmax import AnyLoss
 
 _STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
@@ -134,7 +134,7 @@ class Wishes:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
         return with_public_sizes(rows, self.nominal_records)
 
-    def plan(self, loss: Loss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
+    def plan(self, loss: AnyLoss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
         """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
         form = rows.form
         task = Task(

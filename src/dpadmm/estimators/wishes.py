@@ -4,7 +4,7 @@ Everything here is done before data are looked at.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -20,6 +20,7 @@ from dpadmm.checks import nearest, setting, shown
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete, path, ring, star
+from dpadmm.noise.promises import Family
 from dpadmm.planning.task import nominal_sizes
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
@@ -27,6 +28,7 @@ from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
 _AUTO = "auto"
+_SEVERAL = ("auto", "softmax", "one-vs-rest")
 
 
 def with_public_sizes(rows: RawSilos, nominal_records: int | None) -> RawSilos:
@@ -195,6 +197,42 @@ def method_name(method: Any) -> str | None:
             f"{setting('method')} must be 'auto' or one of {', '.join(known)}, got {shown(method)}.{meant}"
         )
     return method
+
+
+def is_softmax(word: Any, method: Any, n_classes: int) -> bool:
+    """Return whether the classes are trained as one softmax model; else there are two, or each is against the rest.
+
+    "auto" is softmax wherever the method is certified for it (C13).
+    """
+    if word not in _SEVERAL:
+        raise InputError(f"multi_class must be one of {', '.join(map(repr, _SEVERAL))}, got {shown(word)}.")
+    name = method_name(method)
+    is_certified = name is None or by_name()[name].about.takes_softmax
+    if word == "softmax" and not is_certified:
+        fit = ", ".join(known for known, kind in plannable().items() if kind.about.takes_softmax)
+        raise InputError(
+            f"{setting('method', name)} is not certified for softmax, one model of all classes. Say "
+            f"{setting('multi_class', 'one-vs-rest')}, or take one of {fit}."
+        )
+    return n_classes > 2 and word != "one-vs-rest" and is_certified
+
+
+def class_weights_of(class_weight: Any, method: Any) -> dict[Any, float] | None:
+    """Return the public weights of classes, None where all count the same; classes that are not named count 1."""
+    if class_weight is None:
+        return None
+    if not isinstance(class_weight, Mapping) or not class_weight:
+        raise InputError(
+            f"class_weight must be None or {{class: weight}} with public numbers, got {shown(class_weight)}. How often "
+            "classes occur is private: state weights, or frequencies you know without these data."
+        )
+    name = method_name(method)
+    if name is not None and Family.SAMPLED in by_name()[name].about.noise:
+        raise InputError(
+            f"{setting('method', name)} draws batches in which all rows count the same: leave "
+            f"{setting('class_weight')} out."
+        )
+    return {each: checks.positive("every weight of a class", weight) for each, weight in class_weight.items()}
 
 
 def network_of(topology: Any, n_silos: int) -> Network | None:

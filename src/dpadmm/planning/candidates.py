@@ -32,8 +32,9 @@ from dpadmm.planning.worlds import STANDARD, RowForm
 from dpadmm.privacy.certificates.profile import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Relation, Unit, View
-from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
+from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic
 from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.softmax import AnyLoss, Softmax
 
 NOISE_RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """The values of c that are compared."""
@@ -56,11 +57,14 @@ _NOISELESS = 1e5  # Theta beyond which noise is nothing
 _MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
 
 
-def ratios_for(method: type[Method]) -> tuple[float, ...]:
+def ratios_for(task: Task, method: type[Method]) -> tuple[float, ...]:
     """Return the ratios that are compared; for gradients the rule of thumb at most.
 
-    There c is what a ridge leaves, and a smaller ridge lets noise grow for longer than the small worlds show.
+    There c is what a ridge leaves, and a smaller ridge lets noise grow for longer than the small worlds show. For many
+    classes it is the rule of thumb alone: nothing better is known, and simulations take long.
     """
+    if task.n_classes > 1:
+        return (RULE_OF_THUMB,)
     most = RULE_OF_THUMB if method is NoisyGradients else NOISE_RATIOS[-1]
     return tuple(ratio for ratio in NOISE_RATIOS if ratio <= most)
 
@@ -97,7 +101,7 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
     is_noisy = room(task, NoisyGradients) < _NOISELESS or why_not(task, exact) is not None
     summed = tuple(each for each in ((NoisyGradients, exact) if is_noisy else (exact,)) if why_not(task, each) is None)
     if summed and task.network is None:
-        return summed
+        return summed if task.n_classes == 1 else summed[:1]  # local solves of many classes are slow to simulate
     order: tuple[type[Method], ...] = (FederatedADMM,)
     if task.network is not None or task.n_silos <= _MOST_PEERS:
         order = (PADMM, FederatedADMM)
@@ -182,7 +186,7 @@ def ridge_of(task: Task) -> float:
     return 0.0 if task.regulariser is not None else task.row_norm**2 / task.n_records
 
 
-def margin_scale(loss: Loss) -> float:
+def margin_scale(loss: AnyLoss) -> float:
     """Return S: how much noise on a prediction begins to matter."""
     return loss.slope_bound if loss.target is LabelKind.REALS else 1.0
 
@@ -219,6 +223,8 @@ def why_not(task: Task, method: type[Method]) -> str | None:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
     if task.protection.view not in about.views(task.n_silos):
         return f"{about.name} is not certified against {task.protection.observer}"
+    if task.n_classes > 1 and not about.takes_softmax:
+        return f"{about.name} is not certified for one model of {task.n_classes} classes; take one-vs-rest"
     uncertified = about.why_not(task.protection)
     if uncertified is not None:
         return uncertified
@@ -303,13 +309,16 @@ def profile_noise(task: Task, method: type[Method]) -> float:
     return bound * shared / (m * total)
 
 
-def losses_for(task: Task, method: type[Method]) -> tuple[Loss, ...]:
+def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
     """Return the losses that may be fitted: relatives whose records pull less, where noise is what hurts.
 
     `CappedLogistic` holds the pull of badly misclassified records at `cap` instead of 1: all noise shrinks by that
-    factor, for a bias that noise drowns. Where there is hardly any noise, or a cap is not proved (C2), the loss asked
-    for is kept, so that its optimum is found.
+    factor, for a bias that noise drowns; so does a capped softmax. Where there is hardly any noise, or a cap is not
+    proved (C2), the loss asked for is kept, so that its optimum is found.
     """
+    if isinstance(task.loss, Softmax):
+        has_room = task.loss.cap < 1 or room(task, method) >= _MOST_ROOM
+        return (task.loss,) if has_room else (*(Softmax(task.n_classes, cap) for cap in _CAPS), task.loss)
     if method.about.is_pure or not isinstance(task.loss, Logistic) or room(task, method) >= _MOST_ROOM:
         return (task.loss,)
     return (*(CappedLogistic(cap) for cap in _CAPS), task.loss)

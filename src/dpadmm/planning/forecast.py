@@ -90,11 +90,12 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Extent:
-    """How large the simulations were behind a forecast: records, encoded features, rounds."""
+    """How large the simulations were behind a forecast: records, encoded features, rounds, vectors of coefficients."""
 
     records: int
     features: int
     rounds: int
+    classes: int = 1
 
     def words(self, task: Task, rounds: int) -> str | None:
         """Say where the task has more than was simulated; None where it has not."""
@@ -102,6 +103,7 @@ class Extent:
             ("records", self.records, task.n_records),
             ("features", self.features, task.dimension),
             ("rounds", self.rounds, rounds),
+            ("classes", self.classes, task.n_classes),
         )
         less = [f"{simulated} of {real} {what}" for what, simulated, real in pairs if simulated < real]
         if not less:

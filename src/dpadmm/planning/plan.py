@@ -37,6 +37,7 @@ from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.problems.softmax import Softmax
 
 
 def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRound | None = None) -> Course:
@@ -165,6 +166,8 @@ class Plan(Course):
             )
         if task.profile.is_bought:
             raise InputError("A federation counts columns itself: plan without a profile that was released before.")
+        if isinstance(task.loss, Softmax):
+            raise InputError("A federation's terms have no words for more than two classes yet. Plan for two.")
         loss, slope_bound = loss_words(task.loss)
         l1, ridge = penalty_words(self.setting.problem.regulariser)
         agreement = Agreement(

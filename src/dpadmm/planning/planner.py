@@ -35,8 +35,9 @@ from dpadmm.planning.worlds import WORLDS, RowForm
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
-from dpadmm.problems.losses import CappedLogistic, LabelKind, LinkedLoss, Loss
+from dpadmm.problems.losses import CappedLogistic, LabelKind, LinkedLoss
 from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.softmax import AnyLoss, Softmax
 
 _HOPELESS = 0.1  # part of the learnable that must survive
 _DROWNED = 0.25  # weight of what is worse than nothing learned
@@ -79,7 +80,7 @@ def plan(
     problems: int = 1,
     sizes: Sequence[int] | None = None,
     dimension: int | None = None,
-    loss: Loss | None = None,
+    loss: AnyLoss | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     network: Network | None = None,
@@ -257,7 +258,7 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
 
 def climb(task: Task, method: type[Method], form: RowForm) -> list[SimulatedCandidate]:
     """Try losses at the rule of thumb, then less noise and more with the best of them, as long as that pays."""
-    ratios = ratios_for(method)
+    ratios = ratios_for(task, method)
     start = ratios.index(RULE_OF_THUMB)
     tried: list[SimulatedCandidate] = []
     for loss in losses_for(task, method):
@@ -305,7 +306,7 @@ def try_all(candidate: Candidate) -> SimulatedCandidate:
 def extent(candidate: Candidate) -> Extent:
     """Return how large the simulations of a candidate were."""
     simulation = simulation_of(candidate.task, candidate.settings, candidate.form)
-    return Extent(simulation.n_records, simulation.dimension, simulation.rounds)
+    return Extent(simulation.n_records, simulation.dimension, simulation.rounds, simulation.n_classes)
 
 
 def forecast(task: Task, found: Sequence[SimulatedScores]) -> Forecast:
@@ -313,7 +314,7 @@ def forecast(task: Task, found: Sequence[SimulatedScores]) -> Forecast:
     scores, references = np.array([one.score for one in found]), [one.reference for one in found]
     is_signs = task.loss.target is LabelKind.SIGNS
     return Forecast(
-        score=ScoreKind.ACCURACY if is_signs else ScoreKind.R2,
+        score=ScoreKind.R2 if task.loss.target is LabelKind.REALS else ScoreKind.ACCURACY,
         mean=float(scores.mean()),
         spread=float(np.sqrt(scores.var() + np.mean([one.spread**2 for one in found]))),
         low=float(scores.min()),
@@ -325,7 +326,7 @@ def forecast(task: Task, found: Sequence[SimulatedScores]) -> Forecast:
         loss_trivial=float(np.mean([one.loss_trivial for one in references])),
         auc=_mean([one.auc for one in found]) if is_signs else None,
         auc_non_private=_mean([one.auc_best for one in references]) if is_signs else None,
-        is_log_loss=isinstance(task.loss, LinkedLoss),
+        is_log_loss=isinstance(task.loss, LinkedLoss | Softmax),
         prevalence=task.prevalence,
     )
 
@@ -380,7 +381,7 @@ def reasons(chosen: Candidate, n_tried: int, share: float) -> tuple[str, ...]:
         said.append(f"{share:.2g} of the squared budget goes to counting columns, by which rows are centred and scaled")
     elif task.table is not None and task.profile.is_wanted and not task.profile.is_bought:
         said.append("columns are not counted: too little would be seen through the noise to make up for its cost")
-    if isinstance(task.loss, CappedLogistic):
+    if isinstance(task.loss, CappedLogistic | Softmax) and task.loss.cap < 1:
         cap = f"{task.loss.cap:g} instead of 1"
         said.append(f"records that the model gets badly wrong pull with at most {cap}, which saves noise")
     return (

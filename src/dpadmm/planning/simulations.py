@@ -28,17 +28,18 @@ from dpadmm.planning.worlds import STANDARD, RowForm, SyntheticWorld, draw, shru
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, LinkedLoss, Logistic, Loss, log_loss_of
-from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, LinkedLoss, Logistic, log_loss_of
+from dpadmm.problems.problem import EmpiricalRisk, risk_of
 from dpadmm.problems.silos import Silos
+from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
 
-MOST_RECORDS, MOST_WIDTH, MOST_ROUNDS, MOST_GRADIENTS = 1024, 48, 20, 200
+MOST_RECORDS, MOST_WIDTH, MOST_ROUNDS, MOST_GRADIENTS, MOST_CLASSES = 1024, 48, 20, 200, 10
 """What simulations have at most: records, features, rounds (methods whose noise depends on the step: twice as many;
-explicit gradient steps, whose length cannot be chosen: `MOST_GRADIENTS`)."""
+explicit gradient steps, whose length cannot be chosen: `MOST_GRADIENTS`), classes of one model."""
 
 _LEAST_RECORDS = 64
 _TEST_ROWS = 1024
-_RUNS = 4
+_RUNS, _SOFTMAX_RUNS = 4, 2
 _SEED = 0
 _TOLERANCE = 1e-4  # of the gradient bound
 _BUDGET = Target(1.0, 1e-5)  # any: the noise is then brought to the simulation's own
@@ -56,7 +57,7 @@ class Simulation:
     then scored on the records they were trained on, else on fresh ones.
     """
 
-    loss: Loss
+    loss: AnyLoss
     method: type[Method]
     n_records: int
     table: TableShape
@@ -72,6 +73,11 @@ class Simulation:
     def dimension(self) -> int:
         """Encoded features, the constant included."""
         return self.table.n_numeric + sum(self.table.categories) + 1
+
+    @property
+    def n_classes(self) -> int:
+        """Vectors of coefficients of a model."""
+        return self.loss.n_classes if isinstance(self.loss, Softmax) else 1
 
 
 @dataclass(frozen=True)
@@ -134,13 +140,17 @@ def most_rounds(method: type[Method]) -> int:
     return MOST_GRADIENTS if method.about.longest_step < math.inf else 2 * MOST_ROUNDS
 
 
-def canonical(loss: Loss) -> Loss:
-    """Return the loss on its own scale."""
+def canonical(loss: AnyLoss) -> AnyLoss:
+    """Return the loss on its own scale, with no more classes than are simulated."""
+    if isinstance(loss, Softmax):
+        return replace(loss, n_classes=min(loss.n_classes, MOST_CLASSES))
     return Huber(1.0) if isinstance(loss, Huber) else loss
 
 
-def judged_by(loss: Loss) -> Loss:
+def judged_by(loss: AnyLoss) -> AnyLoss:
     """Return the loss without a cap: what a fit of `loss` stands in for."""
+    if isinstance(loss, Softmax):
+        return replace(loss, cap=1.0)
     return Logistic() if isinstance(loss, CappedLogistic) else loss
 
 
@@ -171,8 +181,9 @@ def run_simulation(simulation: Simulation, world: SyntheticWorld) -> SimulatedSc
     noise = scaled(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
     problem = replace(course.setting.problem, functions=task.risk(data.silos, settings.mu))
     course = replace(course, setting=replace(course.setting, tolerance=_TOLERANCE * loss.slope_bound / n_silos))
-    models = simulate(course, problem, _RUNS, _SEED, noise)
-    scores, losses, areas = score_models(loss, data.rows @ models, data.labels)
+    runs = _RUNS if simulation.n_classes == 1 else _SOFTMAX_RUNS  # their gradients cost more
+    models = simulate(course, problem, runs, _SEED, noise)
+    scores, losses, areas = score_models(loss, predicted(loss, data.rows, models), data.labels)
     return SimulatedScores(
         score=float(scores.mean()),
         spread=float(scores.std()),
@@ -192,7 +203,8 @@ def synthetic_data(simulation: Simulation, world: SyntheticWorld, n_silos: int =
     """Return the world's rows, the same whenever they are asked for."""
     n_records, kind = simulation.n_records, simulation.loss.target
     number = n_records if simulation.is_ample else n_records + _TEST_ROWS
-    rows, labels = _encoded(world, simulation.table, number, kind, simulation.positive, simulation.form)
+    table, positive, classes = simulation.table, simulation.positive, simulation.n_classes
+    rows, labels = _encoded(world, table, number, kind, positive, classes, simulation.form)
     if kind is LabelKind.REALS:
         labels = 0.5 * simulation.loss.slope_bound * labels  # most of them lie within its slope bound
     parts = np.array_split(np.arange(n_records), n_silos)
@@ -203,10 +215,16 @@ def synthetic_data(simulation: Simulation, world: SyntheticWorld, n_silos: int =
 
 @lru_cache(maxsize=32)
 def _encoded(
-    world: SyntheticWorld, table: TableShape, number: int, kind: LabelKind, positive: float | None, form: RowForm
+    world: SyntheticWorld,
+    table: TableShape,
+    number: int,
+    kind: LabelKind,
+    positive: float | None,
+    classes: int,
+    form: RowForm,
 ) -> tuple[Floats, Floats]:
     """Candidates of one plan share tables."""
-    drawn = draw(world, table, number, kind, positive)
+    drawn = draw(world, table, number, kind, positive, classes)
     return drawn.rows(form), drawn.labels
 
 
@@ -220,8 +238,9 @@ def reference(simulation: Simulation, world: SyntheticWorld) -> Reference:
 def _reference(simulation: Simulation, world: SyntheticWorld) -> Reference:
     loss, data = simulation.loss, synthetic_data(simulation, world)
     mu = (0.02 if simulation.is_ample else 1.0) / simulation.n_records
-    best = best_model(EmpiricalRisk(data.silos, loss, mu))
-    scores, losses, areas = score_models(loss, data.rows @ best[:, None], data.labels)
+    risk = risk_of(data.silos, loss, mu)
+    best = best_softmax(risk) if isinstance(risk, SoftmaxRisk) else best_model(risk)
+    scores, losses, areas = score_models(loss, predicted(loss, data.rows, best[:, None]), data.labels)
     trivial, loss_trivial = trivial_scores(loss, data.labels)
     return Reference(float(scores[0]), trivial, float(losses[0]), loss_trivial, float(areas[0]))
 
@@ -247,11 +266,34 @@ def best_model(risk: EmpiricalRisk, steps: int = 50) -> Floats:
     return w[:, 0]
 
 
-def score_models(loss: Loss, predictions: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return accuracy or R^2, mean loss and AUC (regression: NaN) of predictions (rows, models) of labels (rows,).
+def best_softmax(risk: SoftmaxRisk) -> Floats:
+    """Return a minimiser (C d,) of one silo's softmax risk with a ridge, by a quasi-Newton method."""
+    from scipy.optimize import minimize  # slow to load, and most plans do without
+
+    def both(w: Floats) -> tuple[float, Floats]:
+        at = w[None, :, None]
+        return float(risk.value(at)[0, 0]), risk.gradient(at)[0, :, 0]
+
+    return np.asarray(minimize(both, np.zeros(risk.dimension), jac=True, method="L-BFGS-B").x)
+
+
+def predicted(loss: AnyLoss, rows: Floats, models: Floats) -> Floats:
+    """Return the predictions (rows, models) of models (d, R); of several classes their scores (rows, classes, R)."""
+    if not isinstance(loss, Softmax):
+        return np.asarray(rows @ models)
+    return np.einsum("nd,cdr->ncr", rows, models.reshape(loss.n_classes, -1, models.shape[1]), optimize=True)
+
+
+def score_models(loss: AnyLoss, predictions: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return accuracy or R^2, mean loss and AUC (two classes only, else NaN) of what was `predicted` of labels (rows,).
 
     Where the fitted loss has a link, the mean loss is the log-loss of the probabilities that it gives.
     """
+    if isinstance(loss, Softmax):
+        found, rows, codes = predictions.argmax(axis=1), np.arange(len(labels)), labels.astype(np.intp)
+        logs = np.stack([loss.log_probabilities(each) for each in predictions.transpose(2, 0, 1)], axis=2)
+        right = (found == codes[:, None]).mean(axis=0)
+        return right, -logs[rows, codes].mean(axis=0), np.full(len(right), np.nan)
     truth = labels[:, None]
     if loss.target is LabelKind.REALS:
         errors = ((predictions - truth) ** 2).mean(axis=0)
@@ -261,8 +303,12 @@ def score_models(loss: Loss, predictions: Floats, labels: Floats) -> tuple[Float
     return (predictions * truth > 0).mean(axis=0), losses.mean(axis=0), area_under_curve(predictions, labels)
 
 
-def trivial_scores(loss: Loss, labels: Floats) -> tuple[float, float]:
+def trivial_scores(loss: AnyLoss, labels: Floats) -> tuple[float, float]:
     """Return score and loss of a model that knows nothing but the labels: the best constant."""
+    if isinstance(loss, Softmax):
+        shares = np.bincount(labels.astype(np.intp)) / len(labels)
+        seen = shares[shares > 0]
+        return float(seen.max()), float(-(seen * np.log(seen)).sum())
     if loss.target is LabelKind.REALS:
         return 0.0, float(loss.value(labels.mean() - labels).mean())
     share = float((labels > 0).mean())

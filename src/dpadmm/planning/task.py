@@ -12,10 +12,11 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import LabelKind, Loss
-from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions
+from dpadmm.problems.losses import LabelKind
+from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
+from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
 
 _LEAST = 1e-100
 _PROFILE_WORDS = ("auto", "off")
@@ -109,7 +110,8 @@ class Task:
     sizes: records per silo, or persons where these are protected with all their rows, each at least 1; nominal ones
         where records are added or removed (`nominal_sizes`).
     dimension: d, at least 1 (an intercept column counts).
-    loss: a loss with a bounded slope (`Logistic`, `Huber`, `SmoothedHinge`).
+    loss: a loss with a bounded slope (`Logistic`, `Huber`, `SmoothedHinge`; `Softmax` for more than two classes, with d
+        coefficients each).
     target: the whole budget (epsilon, delta). protection: who is protected from whom; not the unit of functions.
     network: who talks to whom; None lets the planner choose (a complete graph of peers, or a coordinator).
     regulariser: the user's own penalty, kept as it is; None lets the planner add a small ridge.
@@ -126,7 +128,7 @@ class Task:
 
     sizes: tuple[int, ...]
     dimension: int
-    loss: Loss
+    loss: AnyLoss
     target: Target
     protection: Protection = ONE_RECORD
     network: Network | None = None
@@ -212,7 +214,12 @@ class Task:
         sizes = np.array(self.sizes, dtype=np.int64)
         return PublicFunctions.of_loss(sizes, self.dimension, self.loss, self.row_norm, mu)
 
-    def risk(self, silos: Silos, mu: float) -> EmpiricalRisk:
+    @property
+    def n_classes(self) -> int:
+        """How many vectors of coefficients one model has: one, or one for each class."""
+        return self.loss.n_classes if isinstance(self.loss, Softmax) else 1
+
+    def risk(self, silos: Silos, mu: float) -> EmpiricalRisk | SoftmaxRisk:
         """Return the functions of these silos; refuse silos that are not the task's."""
         if not self.protection.relation.has_public_sizes and silos.n_agents == self.n_silos:
             silos = silos.with_nominal(self.sizes)  # how many rows there are decides nothing
@@ -226,7 +233,7 @@ class Task:
             raise InputError(
                 f"The plan is for rows of norm {self.row_norm:g}, the silos allow {silos.row_norm:g}. Plan again."
             )
-        return EmpiricalRisk(silos, self.loss, mu)
+        return risk_of(silos, self.loss, mu)
 
 
 def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:

@@ -87,7 +87,7 @@ STANDARD = RowForm()
 
 @dataclass(frozen=True, eq=False)
 class WorldTable:
-    """A table: columns, cells, and labels of -1/+1 or of mean 0 and deviation 1."""
+    """A table: columns, cells, and labels of -1/+1, of mean 0 and deviation 1, or numbers of classes."""
 
     columns: tuple[Column, ...]
     cells: tuple[Cells, ...] = field(repr=False)
@@ -132,7 +132,12 @@ def shrunk(table: TableShape, width: int) -> TableShape:
 
 @lru_cache(maxsize=16)
 def draw(
-    world: SyntheticWorld, table: TableShape, n_rows: int, kind: LabelKind, positive: float | None = None
+    world: SyntheticWorld,
+    table: TableShape,
+    n_rows: int,
+    kind: LabelKind,
+    positive: float | None = None,
+    n_classes: int = 1,
 ) -> WorldTable:
     """Draw a table of the world; the same whenever it is asked for. `positive`: the share of +1, if it is known."""
     rng = np.random.default_rng((_SEED, *world.name.encode()))
@@ -152,10 +157,25 @@ def draw(
             columns.append(Categorical(f"category {place}", tuple(range(size))))
             cells.append(replace(_cells(codes, np.ones(n_rows)), is_category=True))
             effects[:, place] = rng.standard_normal(size)[codes]
+    effects -= effects.mean(axis=0)
+    signals = [_signal(effects, rng) for _ in range(n_classes)]
+    if kind is LabelKind.CLASSES:
+        return WorldTable(tuple(columns), tuple(cells), _classes(world, np.column_stack(signals), rng))
+    return WorldTable(tuple(columns), tuple(cells), _labels(world, signals[0], kind, positive, rng))
+
+
+def _signal(effects: Floats, rng: np.random.Generator) -> Floats:
+    """Return a linear model of the columns, of deviation 1, few of whose coefficients are large."""
+    number = effects.shape[1]
     coefficients = rng.standard_normal(number) * np.exp(-rng.permutation(number) / max(2.0, number / 8))
-    signal = (effects - effects.mean(axis=0)) @ coefficients
-    signal /= max(float(signal.std()), 1e-12)
-    return WorldTable(tuple(columns), tuple(cells), _labels(world, signal, kind, positive, rng))
+    signal = effects @ coefficients
+    return np.asarray(signal / max(float(signal.std()), 1e-12))
+
+
+def _classes(world: SyntheticWorld, signals: Floats, rng: np.random.Generator) -> Floats:
+    """Return the numbers of classes, drawn by a softmax: the log-odds of any two of them spread as the world's do."""
+    scores = world.log_odds / np.sqrt(2) * signals
+    return np.asarray((scores + rng.gumbel(size=scores.shape)).argmax(axis=1), dtype=np.float64)
 
 
 def _factors(n: int, d: int, shared: float, rng: np.random.Generator) -> Floats:

@@ -17,6 +17,7 @@ class Constants:
     record_curvature: bound on the largest Hessian eigenvalue of one record's loss.
     gradient_range: bound on how far one record's gradient can move from point to point (never above 2 G).
     smoothness: `L` of f_i. strong_convexity: `mu` of f_i. assumption: in words.
+    scores: how many linear scores of a record the loss reads; several for softmax (C13).
     """
 
     record_gradient: float
@@ -25,6 +26,7 @@ class Constants:
     strong_convexity: float
     assumption: str
     gradient_range: float = math.inf
+    scores: int = 1
 
 
 class LocalFunctions(Protocol):

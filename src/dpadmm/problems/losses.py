@@ -22,6 +22,7 @@ class LabelKind(Enum):
 
     SIGNS = "labels -1 and +1"
     REALS = "real numbers"
+    CLASSES = "numbers of classes, from 0"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import L1, NoRegulariser, Regulariser
 from dpadmm.problems.silos import Silos
+from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 
 Pair = tuple[Problem, Problem]
 
@@ -30,6 +31,7 @@ HINGE = "two records below the margin, nearly opposite (smoothed hinge)"
 HIDDEN = "high curvature, hidden state (smoothed hinge)"
 USER = "a user who pulls the other way"
 PERSON = "a person with three rows, with one row in the other world, pulled to opposite sides (saturated Huber)"
+SOFTMAX = "two badly misclassified records of three classes, nearly opposite (capped softmax)"
 ADDED = "the only record of a silo, there or not (saturated Huber; add-or-remove)"
 
 FAR = 1e4
@@ -39,7 +41,7 @@ FAR = 1e4
 TILT = 0.2
 """How far nearly opposite records are from opposite."""
 
-_LOGISTIC = Logistic()
+_LOGISTIC, _SOFTMAX = Logistic(), Softmax(3, 0.7)
 
 
 def saturated(
@@ -164,6 +166,26 @@ def _nearly_opposite(loss: Loss, records: int, weights: Floats, regulariser: Reg
         mine[0] = (-TILT, sign * math.sqrt(1 - TILT**2))
         silos = Silos.from_parts([mine, others], [np.ones(records)] * 2, row_norm=1.0)
         return Problem(EmpiricalRisk(silos, loss), weights, regulariser)
+
+    return world(1.0), world(-1.0)
+
+
+def dragged_classes(loss: Softmax = _SOFTMAX, records: int = 1, step: float = 1.0) -> Pair:
+    """Return softmax losses in the plane; agent 0's record, of the first class, is nearly opposite in the two worlds.
+
+    A public linear regulariser drags the first class's coefficients one way along axis 0 and the second's the other
+    way. Both records are then taken for the second class, beyond doubt, and their gradients differ by
+    `2 sqrt(2) sqrt(1 - TILT^2) cap`.
+    """
+    linear = np.zeros((loss.n_classes, 2))
+    linear[:2, 0] = -40.0 / step, 40.0 / step
+    drag = Quadratic(np.zeros((linear.size, linear.size)), linear.ravel().tolist())
+
+    def world(sign: float) -> Problem:
+        mine = np.zeros((records, 2))
+        mine[0] = (-TILT, sign * math.sqrt(1 - TILT**2))
+        silos = Silos.from_parts([mine, np.full((records, 2), 0.1)], [np.zeros(records)] * 2, row_norm=1.0)
+        return Problem(SoftmaxRisk(silos, loss), np.full(2, 0.5), drag)
 
     return world(1.0), world(-1.0)
 

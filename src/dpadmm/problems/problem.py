@@ -20,6 +20,7 @@ from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.problems.rows import gram, row_block, row_products, row_squares, scaled_rows
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
+from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
 
 _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
@@ -143,7 +144,7 @@ class EmpiricalRisk:
     @property
     def is_one_record_each(self) -> bool:
         """Whether every agent holds one record, as a public fact."""
-        has_public_rows = self.silos.nominal is None and not self.has_people
+        has_public_rows = self.silos.nominal is None and self.silos.weights is None
         return has_public_rows and self.n_agents == self.silos.features.shape[0]
 
     def _one_each(self, w: Floats) -> Floats:
@@ -183,8 +184,10 @@ class PublicFunctions:
     linear_loss: Loss | None = None
 
     @classmethod
-    def of_loss(cls, sizes: Ints, dimension: int, loss: Loss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
-        """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of at most this norm."""
+    def of_loss(cls, sizes: Ints, dimension: int, loss: AnyLoss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
+        """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of `dimension` features and at most this norm."""
+        if isinstance(loss, Softmax):
+            return cls(sizes, loss.n_classes * dimension, loss.constants(row_norm, mu))
         return cls(sizes, dimension, linear_constants(loss, row_norm, mu), loss)
 
     @property
@@ -203,6 +206,11 @@ class PublicFunctions:
     def take(self, agents: Ints) -> "PublicFunctions":
         """Return the public side of these silos only."""
         return replace(self, sizes=self.sizes[agents])
+
+
+def risk_of(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRisk:
+    """Return the silos' functions with this loss, of one score a record or of one for every class."""
+    return SoftmaxRisk(silos, loss, mu) if isinstance(loss, Softmax) else EmpiricalRisk(silos, loss, mu)
 
 
 def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:

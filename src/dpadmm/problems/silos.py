@@ -37,6 +37,7 @@ class Silos:
     nominal: (N,) public numbers that stand for the numbers of rows wherever these are secret; None where they are not.
         A silo may then have any number of rows, none included.
     people: of each agent, what its rows count where a person may have several; None where every row counts one.
+    class_weights: (n,) public weights of the rows' classes, above 0 and at most 1 (C13); None where all count the same.
 
     >>> silos = Silos.from_parts([np.eye(2), np.eye(2)[:1]], [np.ones(2), -np.ones(1)], row_norm=1.0)
     >>> silos.n_agents, silos.sizes.tolist(), silos.dimension
@@ -50,11 +51,17 @@ class Silos:
     names: tuple[str, ...] = field(repr=False)
     nominal: Ints | None = field(default=None, repr=False)
     people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
+    class_weights: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Check the weights and the nominal numbers."""
         if self.people is not None and [len(each.weights) for each in self.people] != np.diff(self.offsets).tolist():
             raise InputError("Where rows have weights, each silo needs one for every row.")
+        if self.class_weights is not None and not (
+            self.class_weights.shape == self.labels.shape
+            and ((self.class_weights > 0) & (self.class_weights <= 1)).all()
+        ):
+            raise InputError("Weights of classes must be one number a row, above 0 and at most 1.")
         if self.nominal is None:
             return
         if len(self.nominal) != self.n_agents:
@@ -145,7 +152,10 @@ class Silos:
     @cached_property
     def weights(self) -> Floats | None:
         """What each row counts (n,), None where every row counts 1."""
-        return None if self.people is None else np.concatenate([each.weights for each in self.people])
+        if self.people is None:
+            return self.class_weights
+        own = np.concatenate([each.weights for each in self.people])
+        return own if self.class_weights is None else own * self.class_weights
 
     @property
     def is_sparse(self) -> bool:
@@ -169,7 +179,8 @@ class Silos:
         names = tuple(self.names[int(i)] for i in agents)
         nominal = None if self.nominal is None else self.nominal[agents]
         people = None if self.people is None else tuple(self.people[int(i)] for i in agents)
-        return Silos(features, self.labels[index], offsets, self.row_norm, names, nominal, people)
+        classes = None if self.class_weights is None else self.class_weights[index]
+        return Silos(features, self.labels[index], offsets, self.row_norm, names, nominal, people, classes)
 
 
 class _Numbered(Sequence[str]):

@@ -28,7 +28,8 @@ from dpadmm.datasets.schema import FORMAT as SCHEMA_FORMAT
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic, Huber, LinkedLoss, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.losses import CappedLogistic, Huber, LinkedLoss, Logistic, SmoothedHinge
+from dpadmm.problems.softmax import AnyLoss, Softmax
 
 FORMAT = "dpadmm-model"
 VERSION = 3
@@ -46,7 +47,8 @@ _LEDGER_START = b"SQLite format 3\0"
 _COMPANIONS = (".key", ".head", "-journal", "-wal", "-shm", ".new", ".migrated")
 
 # A number between 0 and 1 as Python writes it; earlier versions wrote six digits, so a cap near 1 as "1".
-_CAPPED = re.compile(r"logistic regression \(no record pulls harder than (0\.\d+|\d(?:\.\d+)?e-\d+)\)")
+_CAP = r" \(no record pulls harder than (0\.\d+|\d(?:\.\d+)?e-\d+)\)"
+_CAPPED, _SOFTMAX = re.compile(rf"logistic regression{_CAP}"), re.compile(rf"softmax regression(?:{_CAP})?")
 
 
 def ledger_files(path: Path) -> tuple[Path, ...]:
@@ -381,13 +383,15 @@ def _with_encoding(facts: dict[str, Any]) -> dict[str, Any]:
     return facts | {"schema": kept | sides, "encoding": encoding | sides}
 
 
-def loss_words(loss: Loss) -> str:
+def loss_words(loss: AnyLoss) -> str:
     """Return what kind of model a loss makes, in words that say the cap exactly.
 
     >>> loss_words(CappedLogistic(0.7))
     'logistic regression (no record pulls harder than 0.7)'
     """
     match loss:
+        case Softmax():
+            return "softmax regression" + ("" if loss.cap == 1 else f" (no record pulls harder than {loss.cap!r})")
         case CappedLogistic():
             return f"logistic regression (no record pulls harder than {float(loss.cap)!r})"
         case Logistic():
@@ -411,3 +415,13 @@ def linked_loss(words: str) -> LinkedLoss | None:
     if capped is not None:
         return CappedLogistic(float(capped[1]))
     return Logistic() if words.startswith("logistic") else None
+
+
+def softmax_loss(words: str, n_classes: int) -> Softmax | None:
+    """Return the softmax loss that a model of these classes was fitted with; None if the words tell of another one.
+
+    >>> softmax_loss("softmax regression (no record pulls harder than 0.7)", 3)
+    Softmax(n_classes=3, cap=0.7)
+    """
+    said = _SOFTMAX.fullmatch(words)
+    return None if said is None else Softmax(n_classes, 1.0 if said[1] is None else float(said[1]))

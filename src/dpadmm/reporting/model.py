@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpadmm import checks
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LinkedLoss
+from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import (
     Accountability,
     Custody,
@@ -39,6 +41,7 @@ from dpadmm.reporting.files import (
     encode,
     linked_loss,
     read_facts,
+    softmax_loss,
     to_bytes,
     write_file,
     write_or_keep,
@@ -126,13 +129,18 @@ class ReleasedModel:
 
     @cached_property
     def linked(self) -> LinkedLoss | None:
-        """The loss that was fitted, which knows what scores say about probabilities; None if it has no link."""
+        """The loss of one score that was fitted and knows what it says about probabilities; None if it has no link."""
         return linked_loss(self.loss)
+
+    @cached_property
+    def softmax(self) -> Softmax | None:
+        """The loss of a model that has one score for each class, all fitted together; None for others."""
+        return None if self.schema.label.is_real else softmax_loss(self.loss, len(self.schema.label.classes))
 
     @property
     def has_probabilities(self) -> bool:
         """Whether scores tell probabilities, so that there is `predict_proba`."""
-        return self.linked is not None
+        return self.linked is not None or self.softmax is not None
 
     def scores(self, rows: Any, *, where: str = "X", screening: Screening | None = None) -> Floats:
         """Return the linear scores (n, problems) of a table or an array; a blanked row has none (NaN).
@@ -147,9 +155,21 @@ class ReleasedModel:
         scores[found.blank] = np.nan
         return scores
 
-    def answers(self, scores: Floats) -> NDArray[Any]:
+    def past(self, scores: Floats, threshold: float | None) -> Floats:
+        """Return scores of two classes that are above 0 where the second class is likelier than the threshold.
+
+        None leaves scores as they are: the likelier class, or the higher score, decides.
+        """
+        if threshold is None:
+            return scores
+        if self.linked is None or len(self.schema.label.classes) != 2:
+            raise InputError("threshold is a probability of the second of two classes, which this model does not have.")
+        share = checks.open_unit("threshold", threshold)
+        return np.asarray(self.linked.log_odds(scores) - (np.log(share) - np.log1p(-share)))
+
+    def answers(self, scores: Floats, threshold: float | None = None) -> NDArray[Any]:
         """Return the predictions that scores amount to: classes or numbers, nothing where there is no score."""
-        found, is_blank = self.rows.answers(scores), np.isnan(scores[:, 0])
+        found, is_blank = self.rows.answers(self.past(scores, threshold)), np.isnan(scores[:, 0])
         if is_blank.any() and not self.schema.label.is_real:
             found = found.astype(object)
             found[is_blank] = None
@@ -157,6 +177,8 @@ class ReleasedModel:
 
     def probabilities(self, scores: Floats) -> Floats:
         """Return the probability of each class that scores amount to, by the link of the loss that was fitted."""
+        if self.softmax is not None:
+            return np.exp(self.softmax.log_probabilities(scores))
         if self.linked is None:
             raise InputError(f"A model by {self.loss} has no probabilities: use predict.")
         log_odds = self.linked.log_odds(scores)
@@ -177,20 +199,29 @@ class ReleasedModel:
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(
-        self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
+        self,
+        rows: Any,
+        *,
+        threshold: float | None = None,
+        missing: str = "error",
+        unlisted: str = "error",
+        out_of_range: str = "clip",
     ) -> NDArray[Any]:
         """Return the predicted classes, or numbers, in the words or units of the table.
 
+        With a threshold, the second of two classes is predicted where its probability is above it; choosing one costs
+        no privacy, as long as it is not chosen by looking at private records.
         `missing`, `unlisted` and `out_of_range` say what to do about awkward cells, see `Screening`; a blanked row has
         no prediction. They are not kept with the model: one made by an estimator with missing="fill" refuses empty
         cells here unless told so again.
         """
-        return self.answers(self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range)))
+        scores = self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range))
+        return self.answers(scores, threshold)
 
     def predict_proba(
         self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
     ) -> Floats:
-        """Return the probability of each class; for more than two, one-vs-rest probabilities scaled to sum to 1.
+        """Return the probability of each class; one-vs-rest probabilities are scaled to sum to 1.
 
         Awkward cells as in `predict`.
         """
@@ -234,7 +265,9 @@ class ReleasedModel:
         details += self.collusion_lines
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
-        if self.rows.problems > 1:
+        if self.softmax is not None:
+            details.append(("Classes", f"{self.rows.problems} in one model (softmax)"))
+        elif self.rows.problems > 1:
             details.append(("Shared by", f"{self.rows.problems} one-vs-rest problems: the figure covers all of them"))
         details += [
             ("Silo", f"{silo.name}: epsilon {silo.cost.epsilon:.6g} at delta {silo.cost.delta:.3g}, in its own ledger")

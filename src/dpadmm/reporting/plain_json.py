@@ -63,6 +63,9 @@ def _columns(model: "ReleasedModel") -> list[dict[str, Any]]:
 
 def _link(model: "ReleasedModel") -> dict[str, Any]:
     """Return how scores become probabilities: not at all, by the logistic function, or by a capped one."""
+    if model.softmax is not None:
+        cap = model.softmax.cap
+        return {"kind": "softmax"} if cap == 1 else {"kind": "capped softmax", "cap": cap}
     if model.linked is None:
         return {"kind": "none"}
     if isinstance(model.linked, CappedLogistic):

@@ -7,7 +7,8 @@ It needs nothing of this package to be loaded and to predict. Its steps are thos
     a linear model of these                    with the released coefficients; nothing was fitted on anybody's rows
 
 The capped logistic link is one too: with a = log(1 + exp(-s)) and b = log(1 + exp(s)) of the score s, the log-odds are
-`max(b, -log cap) - max(a, -log cap)`, a linear model of two features.
+`max(b, -log cap) - max(a, -log cap)`, a linear model of two features. That of a capped softmax with log-probabilities
+l is one of `l` and `max(log(1 - exp(l)), log cap)`, whose sums are log-probabilities up to a constant.
 """
 
 import math
@@ -22,6 +23,7 @@ from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, Un
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic
+from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.rows import PlainLabel
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ def _check(model: "ReleasedModel", screening: Screening) -> None:
         raise InputError("A plain pipeline predicts for every row: missing and unlisted cannot be 'blank'.")
     if (screening.missing, screening.unlisted) == (EmptyCells.ERROR, UnlistedCells.ZERO):
         raise InputError("A plain pipeline that takes unlisted cells takes empty ones too: say missing='fill' as well.")
-    if isinstance(model.linked, CappedLogistic) and model.linked.cap < 0.5:
-        raise InputError(f"The cap {model.linked.cap:g} ties scores near 0: export the model as JSON instead.")
+    fitted = model.linked if model.softmax is None else model.softmax
+    if isinstance(fitted, CappedLogistic | Softmax) and fitted.cap < 0.5:
+        raise InputError(f"The cap {fitted.cap:g} ties scores near 0: export the model as JSON instead.")
 
 
 def _encoder(model: "ReleasedModel", screening: Screening) -> tuple[list[int], Any]:
@@ -166,6 +169,8 @@ def _final(model: "ReleasedModel", weights: Floats, intercepts: Floats) -> list[
 
     if model.schema.label.is_real:
         return [("predict", _regression(model, weights, intercepts))]
+    if model.softmax is not None:
+        return _softmax(model, weights, intercepts, model.softmax.cap)
     if model.linked is None:
         return [("predict", _classifier(model, LinearSVC(), weights, intercepts))]
     if not isinstance(model.linked, CappedLogistic):
@@ -190,6 +195,40 @@ def _capped(weights: Floats, intercepts: Floats, cap: float) -> Any:
         ("cap", FunctionTransformer(np.clip, kw_args={"a_min": -math.log(cap), "a_max": None})),
     ]
     return Pipeline(steps).fit(np.ones((1, weights.shape[1])))
+
+
+def _softmax(model: "ReleasedModel", weights: Floats, intercepts: Floats, cap: float) -> list[tuple[str, Any]]:
+    """Return a softmax model of all classes, with a step for its link if that is capped."""
+    from scipy.special import log_softmax
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    def fitted(coefficients: Floats, constants: Floats) -> Any:
+        made = LogisticRegression().fit(np.eye(len(weights), coefficients.shape[1]), np.arange(len(weights)))
+        made = _with_coefficients(made, coefficients, constants)
+        made.classes_ = np.array(model.schema.label.classes)
+        return made
+
+    if cap == 1:
+        return [("predict", fitted(weights, intercepts))]
+    pad = {"pad_width": ((0, 0), (0, 1)), "constant_values": 1.0}
+    shares = [
+        ("exp", FunctionTransformer(np.exp)),
+        ("below one", FunctionTransformer(np.clip, kw_args={"a_min": None, "a_max": 1 - 2.0**-53})),
+        ("negative", FunctionTransformer(np.negative)),
+        ("log", FunctionTransformer(np.log1p)),
+        ("cap", FunctionTransformer(np.clip, kw_args={"a_min": math.log(cap), "a_max": None})),
+    ]
+    steps = [
+        ("one", FunctionTransformer(np.pad, kw_args=pad)),
+        ("scores", FunctionTransformer(np.dot, kw_args={"b": np.vstack([weights.T, intercepts])})),
+        ("softmax", FunctionTransformer(log_softmax, kw_args={"axis": 1})),
+        ("both", FeatureUnion([("logs", FunctionTransformer()), ("others", Pipeline(shares))])),
+    ]
+    link = Pipeline(steps).fit(np.ones((1, weights.shape[1])))
+    many = len(weights)
+    return [("link", link), ("predict", fitted(np.hstack([np.eye(many)] * 2), np.zeros(many)))]
 
 
 def _classifier(model: "ReleasedModel", kind: Any, weights: Floats, intercepts: Floats) -> Any:

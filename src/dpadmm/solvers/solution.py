@@ -23,6 +23,7 @@ from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.rows import dense, gram
+from dpadmm.problems.softmax import SoftmaxRisk
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,13 @@ def _(functions: EmpiricalRisk, weights: Floats, tolerance: float = DEFAULT_TOLE
     if functions.loss == Squared():
         return SquaredSolver(functions, weights, tolerance, threads)
     return MajoriserSolver(functions, weights, tolerance, threads)
+
+
+@prepare.register
+def _(functions: SoftmaxRisk, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
+    from dpadmm.solvers.softmax import SoftmaxSolver
+
+    return SoftmaxSolver(functions, weights, tolerance, threads)
 
 
 @dataclass(frozen=True)

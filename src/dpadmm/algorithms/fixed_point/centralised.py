@@ -40,6 +40,7 @@ class CentralisedADMM(BlockDescent):
     about: ClassVar[About] = replace(
         BLOCKS,
         name="fp-centralised",
+        takes_softmax=True,
         summary="fixed-point ADMM at a curator, noise in the blocks",
         is_curator=True,
         is_federated=False,

@@ -64,6 +64,7 @@ class CoordinatorADMM(Method):
 
     about: ClassVar[About] = About(
         name="fp-coordinator",
+        takes_softmax=True,
         summary="fixed-point ADMM, noise at the coordinator only",
         topology=Topology.STAR,
         certificate="C6",

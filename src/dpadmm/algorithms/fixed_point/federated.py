@@ -35,6 +35,7 @@ class FederatedADMM(BlockDescent):
     about: ClassVar[About] = replace(
         BLOCKS,
         name="fp-federated",
+        takes_softmax=True,
         summary="fixed-point ADMM with sampled users and a server",
         why="a coordinator that need not be trusted: each silo adds its noise before it sends (C5)",
     )

@@ -84,6 +84,7 @@ class LocalFunction:
     is_evaluated: its gradient is taken, and the tolerance is an evaluation error.
     relation: where records are added or removed, n_records is nominal, and the number there is does not count.
     unit: RECORD, or PERSON: n_records then counts persons, each of whom has any number of rows with weights.
+    scores: how many linear scores of a record its loss reads; the bound for several is C13.
 
     >>> LocalFunction(gradient_bound=1, n_records=100, records_per_person=2, solver_tolerance=0.005).gap
     0.05
@@ -101,6 +102,7 @@ class LocalFunction:
     is_evaluated: bool = False
     relation: Relation = Relation.REPLACE_ONE
     unit: Unit = Unit.RECORD
+    scores: int = 1
 
     def __post_init__(self) -> None:
         """Check every number but the bound on the gradient, which only some certificates need (`gap`)."""
@@ -175,7 +177,7 @@ class LocalFunction:
             bound=bound,
             unit=self.unit,
             view=view,
-            theorem=theorem,
+            theorem=theorem if self.scores == 1 else f"{theorem} + C13",
             assumptions=(
                 neighbour_words(self.records_per_person, self.silos_per_person, self.relation, self.unit),
                 *((PERSON_WEIGHTS,) if self.is_of_persons else ()),

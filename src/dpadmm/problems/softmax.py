@@ -1,0 +1,231 @@
+"""More than two classes as one model: the softmax loss, its convex cap, and the empirical risk of both (C13).
+
+A record with features a (d,) and class y has one score per class, `s = W a`, W (C, d). With q the softmax of the other
+classes' scores, everything is a loss of one number, the margin `m = s_y - log sum_{k != y} exp(s_k)`:
+
+    loss = h(m),        gradient in s = |h'(m)| (q - e_y),        h = log(1 + e^-m), or the same with its slope capped
+
+which is `-log softmax(s)_y` without a cap. W is one vector for the methods: the classes' coefficients one after the
+other. Constants are proved in `docs/proofs/c13.md`.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from dpadmm import checks
+from dpadmm.checks import shown
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.functions import Constants
+from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
+from dpadmm.problems.silos import Silos
+
+
+class Margins(NamedTuple):
+    """Of every record its margin m (R, n), and q (C, R, n), the softmax of the other classes' scores, 0 at its own."""
+
+    margin: Floats
+    others: Floats
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """`-log softmax(s)_y` of C scores; with a cap below 1, a convex loss in which no record pulls harder than that.
+
+    A record's residual is `min(1, cap/(1 - p_y)) (p - e_y)`, p the softmax of its scores: of norm at most
+    `cap sqrt(2)`, where one against the rest adds up to `cap sqrt(C)`. Cutting p - e_y to a norm would not do: that is
+    no gradient of a convex loss.
+
+    n_classes: C, at least 2. cap: in (0, 1]; 1 is the softmax itself. Values from 0.5 to 0.7 serve well where noise is
+    strong.
+
+    >>> round(Softmax(3).slope_bound, 4), round(Softmax(3, 0.5).slope_bound, 4)
+    (1.4142, 0.7071)
+    """
+
+    n_classes: int
+    cap: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of classes, or no cap."""
+        checks.count("n_classes", self.n_classes, least=2)
+        if checks.positive("cap", self.cap) > 1:
+            raise InputError(f"cap must be above 0 and at most 1 (no cap), got {shown(self.cap)}.")
+
+    @property
+    def of_margin(self) -> Loss:
+        """The loss h of the margin."""
+        return Logistic() if self.cap == 1 else CappedLogistic(self.cap)
+
+    @property
+    def target(self) -> LabelKind:
+        """Numbers of classes."""
+        return LabelKind.CLASSES
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on the norm of a record's gradient in its scores: `|h'| ||q - e_y|| <= cap sqrt(2)`."""
+        return math.sqrt(2) * self.cap
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the Hessian in the scores: `2 p (1 - p)` for p <= cap, so 1/2 for caps of 1/2 or more."""
+        return 2 * self.of_margin.curvature_bound
+
+    def constants(self, row_norm: float, mu: float) -> Constants:
+        """Return the constants of `mean loss(W a) + (mu/2)||W||^2` for all rows of at most this norm (C13)."""
+        curvature, gradient = self.curvature_bound * row_norm**2, self.slope_bound * row_norm
+        return Constants(
+            record_gradient=gradient,
+            record_curvature=curvature,
+            gradient_range=gradient,
+            smoothness=curvature + mu,
+            strong_convexity=mu,
+            assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {self.target.value}",
+            scores=self.n_classes,
+        )
+
+    def margins(self, scores: Floats, labels: NDArray[np.intp]) -> Margins:
+        """Return margins and what they are made of, for scores (C, R, n) and classes (n,)."""
+        place = (labels, slice(None), np.arange(len(labels)))
+        others = scores.copy()
+        others[place] = -np.inf
+        top = others.max(axis=0)
+        others -= top
+        np.exp(others, out=others)
+        total = others.sum(axis=0)
+        others /= total
+        return Margins(scores[place].T - (top + np.log(total)), others)
+
+    def value(self, scores: Floats, labels: NDArray[np.intp]) -> Floats:
+        """Return the losses (R, n)."""
+        return self.of_margin.value(self.margins(scores, labels).margin)
+
+    def residual(self, scores: Floats, labels: NDArray[np.intp]) -> Floats:
+        """Return the gradients in the scores (C, R, n): `|h'(m)| (q - e_y)`, which sums to 0 over the classes."""
+        margin, pulls = self.margins(scores, labels)
+        pulls[labels, :, np.arange(len(labels))] = -1.0
+        pulls *= -self.of_margin.slope(margin)
+        return pulls
+
+    def log_probabilities(self, scores: Floats) -> Floats:
+        """Return the logarithms of the classes' probabilities (n, C) that scores (n, C) amount to.
+
+        With the least expected loss at s, `pi_k` is in proportion to `p_k max(1, (1 - p_k)/cap)`, p the softmax of s.
+
+        >>> np.exp(Softmax(2, 0.6).log_probabilities(np.array([[0.0, 1.0]]))).round(4).tolist()
+        [[0.2491, 0.7509]]
+        """
+        logs = log_softmax(scores, axis=1)
+        lifted = np.log(np.maximum(-np.expm1(np.minimum(logs, 0.0)) / self.cap, 1.0))
+        return np.asarray(log_softmax(logs + lifted, axis=1))
+
+
+AnyLoss: TypeAlias = Loss | Softmax
+"""A loss of one score of a record, or of one for every class."""
+
+
+@dataclass(frozen=True)
+class SoftmaxRisk:
+    """The mean softmax loss over each silo's records plus `(mu/2) ||W||^2`; labels are the classes' numbers 0..C-1.
+
+    >>> silos = Silos.from_parts([np.eye(2)], [np.array([0.0, 2.0])], row_norm=1.0)
+    >>> risk = SoftmaxRisk(silos, Softmax(3), mu=0.1)
+    >>> risk.dimension, risk.value(np.zeros((1, 6, 1))).round(4).tolist()
+    (6, [[1.0986]])
+    """
+
+    silos: Silos
+    loss: Softmax
+    mu: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the labels against the loss."""
+        checks.non_negative("mu", self.mu)
+        if not np.isin(self.silos.labels, np.arange(self.loss.n_classes)).all():
+            raise InputError(f"Labels must be the numbers 0 to {self.loss.n_classes - 1} of the classes.")
+
+    @cached_property
+    def labels(self) -> NDArray[np.intp]:
+        """The records' classes (n,)."""
+        return self.silos.labels.astype(np.intp)
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents N."""
+        return self.silos.n_agents
+
+    @property
+    def dimension(self) -> int:
+        """Numbers of a model: C d."""
+        return self.loss.n_classes * self.silos.dimension
+
+    @property
+    def sizes(self) -> Ints:
+        """Records per agent, n_i, or persons where rows have weights."""
+        return self.silos.sizes
+
+    @property
+    def constants(self) -> Constants:
+        """Constants from the loss and the public row norm alone."""
+        return self.loss.constants(self.silos.row_norm, self.mu)
+
+    @property
+    def has_people(self) -> bool:
+        """Whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of persons."""
+        return self.silos.people is not None
+
+    @property
+    def has_nominal_sizes(self) -> bool:
+        """Whether sums are divided by nominal numbers, so that a record more or less changes nothing else."""
+        return self.silos.nominal is not None
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i)."""
+        out = np.empty((self.n_agents, w.shape[2]))
+        for i in range(self.n_agents):
+            part = self.part(i)
+            values = self.loss.value(self.scores(part, w[i if len(w) > 1 else 0]), self.labels[part])
+            out[i] = self.weighted(values, part).sum(axis=-1) / self.sizes[i]
+        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i)."""
+        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
+        for i in range(self.n_agents):
+            part = self.part(i)
+            pulls = self.loss.residual(self.scores(part, w[i if len(w) > 1 else 0]), self.labels[part])
+            out[i] = self.pulled(part, self.weighted(pulls, part)) / self.sizes[i]
+        return out + self.mu * w
+
+    def scores(self, part: slice, w: Floats) -> Floats:
+        """Return the scores (C, R, n) of a part's records by models (C d, R)."""
+        classes, (_, replicas) = self.loss.n_classes, w.shape
+        columns = w.reshape(classes, -1, replicas).transpose(1, 0, 2).reshape(-1, classes * replicas)
+        found = np.ascontiguousarray(np.asarray(self.silos.features[part] @ columns).T)
+        return found.reshape(classes, replicas, -1)
+
+    def pulled(self, part: slice, pulls: Floats) -> Floats:
+        """Return `sum_m (pull_m outer a_m)` over a part's records, (C d, R), for pulls (C, R, n)."""
+        classes, replicas, number = pulls.shape
+        columns = np.asarray(self.silos.features[part].T @ pulls.reshape(classes * replicas, number).T)
+        return columns.reshape(-1, classes, replicas).transpose(1, 0, 2).reshape(self.dimension, replicas)
+
+    def weighted(self, values: Floats, part: slice) -> Floats:
+        """Return one value or pull for each row of a part (the last axis), times what the row counts."""
+        weights = self.silos.weights
+        return values if weights is None else values * weights[part]
+
+    def part(self, agent: int) -> slice:
+        """Return where an agent's rows are."""
+        return slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
+
+    def take(self, agents: Ints) -> "SoftmaxRisk":
+        """Return the functions of `agents` only."""
+        return SoftmaxRisk(self.silos.take(agents), self.loss, self.mu)

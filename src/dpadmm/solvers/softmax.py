@@ -1,0 +1,157 @@
+"""Local solves of softmax risks: Newton's method, its directions by conjugate gradients, column by column.
+
+The Hessian of a record's loss in its scores is `h'' u u' + |h'| (diag q - q q')`, `u = e_y - q` (see
+`problems.softmax`), so that a product with it costs as much as a gradient. A step is taken if it shortens the
+gradient; if no part of it does (the cap has kinks), a gradient step of length 1/L takes its place, which always does:
+the solver reaches its tolerance whatever the records are.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm import checks
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.solvers.solution import Solution, Subproblem, over_blocks, require_converged
+
+_MOST_STEPS = 1000
+_MOST_PRODUCTS = 250  # of conjugate gradients, in one step
+_HALVINGS = 12
+_SHORTER = 1e-4  # of a step's length, by which it must shorten the gradient
+
+
+@dataclass
+class SoftmaxSolver:
+    """Solve the subproblems of a softmax risk."""
+
+    risk: SoftmaxRisk
+    weights: Floats
+    tolerance: float
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.positive("tolerance", self.tolerance)
+        checks.count("threads", self.threads)
+
+    def solve(self, subproblem: Subproblem) -> Solution:
+        """Solve for every agent and replica."""
+        seats, (number, _, replicas) = subproblem.seats(), subproblem.lin.shape
+        out = np.empty_like(subproblem.lin) if subproblem.out is None else subproblem.out
+        norms, passes = np.empty((number, replicas)), np.zeros(number)
+
+        def work(first: int, last: int) -> None:
+            for row in range(first, last):
+                for column in range(replicas):
+                    place = (row, slice(None), column)
+                    one = _Column(
+                        self.risk,
+                        int(seats[row]),
+                        float(self.weights[seats[row]]),
+                        subproblem.lin[place],
+                        subproblem.centre[place],
+                        float(subproblem.pull[row]),
+                    )
+                    out[place], norms[row, column], used = one.solve(subproblem.start[place], self.tolerance)
+                    passes[row] = max(passes[row], used)
+
+        over_blocks(work, number, 1, self.threads)
+        return require_converged(Solution(out, norms, passes), self.tolerance, subproblem)
+
+
+class _Bend(NamedTuple):
+    """What the Hessian at a point is made of: |h'|, h'' (n,), and q (C, n)."""
+
+    slopes: Floats
+    curvatures: Floats
+    others: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """`w f(x) + lin'x + (pull/2) ||x - centre||^2` of one agent and one replica."""
+
+    risk: SoftmaxRisk
+    agent: int
+    weight: float
+    lin: Floats
+    centre: Floats
+    pull: float
+
+    @property
+    def part(self) -> slice:
+        return self.risk.part(self.agent)
+
+    @property
+    def labels(self) -> NDArray[np.intp]:
+        return self.risk.labels[self.part]
+
+    def solve(self, start: Floats, tolerance: float) -> tuple[Floats, float, int]:
+        """Return the minimiser, the norm of the gradient there, and how many passes over the data that took."""
+        x, g = start.copy(), self.gradient(start)
+        size, passes = float(np.linalg.norm(g)), 1
+        longest = 1.0 / (self.weight * self.risk.constants.smoothness + self.pull)
+        for _ in range(_MOST_STEPS):
+            if size <= tolerance:
+                break
+            direction, products = self.direction(x, g, min(0.1, math.sqrt(size)) * size)
+            passes += products
+            for halving in range(_HALVINGS):
+                part = 0.5**halving
+                after = x + part * direction
+                now = self.gradient(after)
+                passes += 1
+                if np.linalg.norm(now) <= (1 - _SHORTER * part) * size:
+                    break
+            else:
+                after = x - longest * g
+                now = self.gradient(after)
+            x, g, size = after, now, float(np.linalg.norm(now))
+        return x, size, passes
+
+    def gradient(self, x: Floats) -> Floats:
+        """Return the gradient of the subproblem."""
+        pulls = self.risk.loss.residual(self.risk.scores(self.part, x[:, None]), self.labels)
+        own = self._summed(pulls[:, 0]) + self.risk.mu * x
+        return self.weight * own + self.lin + self.pull * (x - self.centre)
+
+    def direction(self, x: Floats, g: Floats, enough: float) -> tuple[Floats, int]:
+        """Return the step that brings the gradient's linear model below `enough`, by conjugate gradients."""
+        bend = self.bend(x)
+        step, rest = np.zeros_like(g), -g
+        along, square = rest.copy(), float(rest @ rest)
+        for number in range(1, _MOST_PRODUCTS + 1):
+            product = self.product(bend, along)
+            move = square / float(along @ product)
+            step += move * along
+            rest -= move * product
+            before, square = square, float(rest @ rest)
+            if math.sqrt(square) <= enough:
+                return step, number
+            along = rest + (square / before) * along
+        return step, _MOST_PRODUCTS
+
+    def bend(self, x: Floats) -> _Bend:
+        """Return what the Hessian at x is made of."""
+        loss = self.risk.loss
+        margin, others = loss.margins(self.risk.scores(self.part, x[:, None]), self.labels)
+        inner = loss.of_margin
+        return _Bend(-inner.slope(margin[0]), inner.curvature(margin[0]), others[:, 0])
+
+    def product(self, bend: _Bend, v: Floats) -> Floats:
+        """Return the Hessian times v."""
+        t, place = self.risk.scores(self.part, v[:, None])[:, 0], (self.labels, np.arange(len(self.labels)))
+        mean = (bend.others * t).sum(axis=0)
+        rise = bend.curvatures * (t[place] - mean)
+        pulls = bend.others * (bend.slopes * (t - mean) - rise)
+        pulls[place] += rise
+        return self.weight * (self._summed(pulls) + self.risk.mu * v) + self.pull * v
+
+    def _summed(self, pulls: Floats) -> Floats:
+        """Return the mean over records of `pull outer row`, as one vector (C d,)."""
+        total = self.risk.pulled(self.part, self.risk.weighted(pulls[:, None], self.part))[:, 0]
+        return total / self.risk.sizes[self.agent]
