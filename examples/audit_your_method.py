@@ -1,8 +1,8 @@
 """Attack a method of your own: here P-ADMM with a small change that looks harmless and is not.
 
-Each agent goes on from its own noise-free model instead of the one it broadcast. The messages still carry the same
-noise, but they now depend on a hidden state, and the certificate is about another algorithm. Thousands of runs in two
-neighbouring worlds show it: the attacker gets more than the certified epsilon.
+Each agent continues from its own noise-free model instead of the one it broadcast. The messages still carry the same
+noise, but they now depend on a hidden state, and the certificate covers another algorithm. Thousands of runs on two
+neighbouring data sets show it: the attacker's epsilon exceeds the certified one.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class MyADMM(PADMM):
     """P-ADMM that trusts its own noise-free model (`guess`) more than its broadcast (`x`)."""
 
     def local_step(self, k: int, agents: Any, state: GraphState, inbox: Any, noise: Any) -> tuple[GraphState, Any]:
-        """As in P-ADMM, but for the third argument of the minimiser."""
+        """As in P-ADMM, except for the third argument of the minimiser."""
         x = penalised_minimiser(self.eta, agents, state.guess, inbox, lin=state.a, start=state.guess)
         message = noise.perturb(MESSAGE, k, agents.index, x)
         return GraphState(x=message, a=state.a, guess=x), message

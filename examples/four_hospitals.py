@@ -1,7 +1,7 @@
 """Four hospitals, one model: what trust and epsilon buy.
 
-The same model is trained for two observers: an eavesdropper who hears every message (each hospital adds noise of its
-own), and the public, who sees what a trusted coordinator publishes (one noise for all). Many runs are compared, so
+The same model is trained against two observers: an eavesdropper who hears every message (each hospital adds its own
+noise), and the public, who sees what a trusted coordinator publishes (one noise for all). Many runs are compared, so
 their noise is simulated; the first fit is a real release. Accuracy may be shown because the data set is published.
 """
 
@@ -35,7 +35,7 @@ def model(epsilon: float, view: str = "eavesdropper", seed: int | None = None) -
 
 
 def simulated_accuracies(view: str, epsilon: float, runs: int) -> np.ndarray:
-    """Return the accuracies of runs with seeded noise: no releases, and not to be taken for such."""
+    """Return the accuracies of runs with seeded noise, which are not releases."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulatedNoiseWarning)
         warnings.simplefilter("ignore", HopelessPlanWarning)  # the planner warns at the smallest budgets

@@ -1,7 +1,7 @@
 """Silos that differ: one clinic sees mostly the sick, another mostly the healthy.
 
-A method that averages what each silo learned alone suffers; one whose silos agree round by round hardly does. Noise is
-simulated with the same seeds for all, since methods are compared here and nothing is released.
+A method that averages what each silo learned alone suffers; one that seeks consensus in every round hardly does. Noise
+is simulated with the same seeds for all, since methods are compared here and nothing is released.
 """
 
 import warnings
@@ -25,7 +25,7 @@ def silo_of(parts: list[np.ndarray], n_records: int) -> np.ndarray:
 
 
 def main(n_records: int = 12_000, runs: int = 5, epsilon: float = 1.0) -> dict[tuple[str, str], float]:
-    """Compare on even and on skewed silos; returns mean accuracies on fresh records by (deal, method)."""
+    """Compare methods on even and skewed silos; returns mean accuracies on fresh records by (partition, method)."""
     rng = np.random.default_rng(3)
     planted = logistic_table(2 * n_records, 8, rng=rng).data
     X, y = planted.features[:n_records], planted.labels[:n_records]

@@ -1,7 +1,8 @@
-"""Regression with an l1 penalty: which of the features matter, from silos with a few wild targets.
+"""Regression with an l1 penalty: which of the features matter, from silos with a few outlying targets.
 
-Squared loss has no bounded influence, so no noise could hide a record; the Huber loss bounds it, and wild targets stop
-mattering too. The l1 penalty needs a proximal step, which methods through a coordinator have: the planner picks one.
+With squared loss a record's influence is unbounded, so no noise could protect it. The Huber loss bounds it, and also
+limits the effect of outliers. The l1 penalty needs a proximal step, which methods with a coordinator have: the planner
+picks one.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ def table(n_records: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 
 
 def main(n_records: int = 12_000, epsilon: float = 2.0) -> PrivateLinearRegression:
-    """Fit, and show which coefficients stand out."""
+    """Fit the model and print the largest coefficients."""
     X, y = table(n_records, np.random.default_rng(1))
     silo = np.arange(n_records) % 3
     lasso = PrivateLinearRegression(

@@ -1,7 +1,7 @@
-"""One budget for all that is ever learned from a data set: two models, one score, and a refusal.
+"""One budget for everything that is ever learned from a data set: two models, one score, and a refusal.
 
-The ledger is created once, by whoever holds the data, with the most that may ever be spent. Each fit is recorded before
-its noise is drawn; what would pass the budget is refused, and nothing is computed.
+The holder of the data creates the ledger once, with the total that may ever be spent. Each fit is recorded before its
+noise is drawn; a fit that would exceed the budget is refused, and nothing is computed.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ DELTA = 1e-6
 
 
 def main(n_records: int = 5_000) -> LedgerStatement:
-    """Spend a budget of 1.5 step by step; returns what the ledger says at the end."""
+    """Spend a budget of 1.5 step by step; returns the ledger's final statement."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n_records, 5))
     y = np.where(X @ (3, -2, 1, 0, 0) + 0.5 * rng.standard_normal(n_records) > 0, "yes", "no")
@@ -39,7 +39,7 @@ def main(n_records: int = 5_000) -> LedgerStatement:
 
 
 def tell(what: str, book: Ledger) -> None:
-    """Say what is spent so far."""
+    """Print what is spent so far."""
     print(f"{what}: {book.statement().spent_epsilon:.3f} of 1.5 spent")
 
 

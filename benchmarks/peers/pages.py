@@ -22,52 +22,53 @@ CAUSED = "breast"
 
 INTRO = f"""# Side by side with peers
 
-What a user gets from dpadmm's defaults (a schema with public bounds, epsilon, delta, nothing else), and from what they
-could pick instead, on the same rows, splits and budgets. Made by `make bench-peers`; nothing of ours was tuned on it.
+For users who choose a tool: what dpadmm's defaults reach (a schema with public bounds, epsilon, delta, nothing else)
+beside other tools on the same rows, splits and budgets. Made by `make bench-peers`; nothing of ours was tuned on it.
 
 How to read it:
 
-* Figures are means over the runs with standard errors of the noise, on records that were not trained on. delta is
+* Figures are means over the runs, with standard errors of the noise, on held-out records. delta is
   {DELTA:g}. *Guarantee* says what epsilon means in a row.
-* *Default*: settings stated before any data were seen. **† Tuned: the best of a grid by held-out loss, chosen with the
+* *Default*: settings fixed before any data were seen. **† Tuned: the best of a grid by held-out loss, chosen on the
   data and not paid for. No private user can do that: it is an upper bound on the peer, not an alternative.**
-* Replace-one everywhere, except in the table that says add-remove. Opacus accounts for one record more or less; a
+* Neighbours are replace-one, except in the table that says add-remove. Opacus accounts for one record more or less; a
   replaced record is two such steps, so its noise is calibrated for (eps/2, delta/(1 + exp(eps/2))). In the add-remove
-  table it has its own accounting, and dpadmm is asked for add-remove too.
-* Peers' rows: numbers to -1..1 by their public bounds, categories as indicators, the norm that follows stated to the
-  peer. In the tables *on our encoding* peers get what dpadmm encodes by, a noisy column profile, for a tenth of the
-  same epsilon (and half of delta); where counts would drown in noise, dpadmm's public default, for nothing.
-* diffprivlib is pure: stronger than (eps, delta). Its formula for the curvature takes the norm of the rows where the
-  proof it cites needs the square, so for norms above 1 we could not confirm its epsilon; it is shown as it is. Where
-  epsilon just exceeds what the curvature costs, hardly any is left for the noise, which is then far larger than at a
-  smaller epsilon: its defaults on Adult at eps 1 on our encoding.
+  table Opacus uses its own accounting, and dpadmm uses add-remove too.
+* Peers' rows: numbers are scaled to -1..1 by their public bounds, categories become indicators, and the peer is told
+  the resulting norm. In the tables *on our encoding* peers use dpadmm's encoding: by a noisy column profile, for a
+  tenth of the same epsilon (and half of delta), or, where counts would drown in noise, by dpadmm's public default, at
+  no cost.
+* diffprivlib is pure: stronger than (eps, delta). Its formula for the curvature uses the norm of the rows where the
+  proof it cites needs the square, so for norms above 1 we could not confirm its epsilon; it is shown as it is. If
+  epsilon just exceeds the cost of the curvature, hardly any is left for the noise, which is then far larger than at a
+  smaller epsilon: see its defaults on Adult at eps 1 on our encoding.
 * Opacus, default: SGD on one linear layer, learning rate 0.5, 10 epochs, batches of 256, clipping at 1. Tuned: learning
   rate and epochs, with batches of 4,096; clipping, whose bias shows at large epsilon, is tuned in DP-GD alone.
 * Objective perturbation (Kifer, Smith, Thakurta 2012), DP-GD and the inexact ADMM are our own code, with noise for
   replace-one. The ADMM is that of APPFL's authors: the update of IIADMM and its Laplace noise on what silos send, with
   the package's penalty 100, clipping 1 and 10 rounds as defaults; tuned, also with Gaussian noise. APPFL 1.12.0 itself
-  is not run: it brings about 150 packages, counts epsilon per round only, and clips a silo's mean gradient, so that its
-  noise does not fall with the number of records. Here every record is clipped, and the rounds are composed.
-* scikit-learn, pooled: not private, all records in one place, standardised, its default penalty. It is no limit: rows
-  that are clipped and shortened, as dpadmm's are, may suit heavy tails and held-out records better.
+  is not run: it needs about 150 packages, counts epsilon per round only, and clips a silo's mean gradient, so its noise
+  does not fall with the number of records. Here every record is clipped, and the rounds are composed.
+* scikit-learn, pooled: not private, all records in one place, standardised, with its default penalty. It is not an
+  upper limit: rows that are clipped, as dpadmm's are, may suit heavy tails and held-out records better.
 """
 
 CAUSE = """
 ### Why ours is behind on breast cancer
 
-Its scores point the right way (AUC 0.992 at eps 1) and are too short. Were the scores of our own released models
+Its scores rank the records well (AUC 0.992 at eps 1) but are too small. If the scores of our own released models were
 doubled, which no private user could know to do, held-out log-loss would fall from 0.217, 0.176 and 0.111 to 0.156,
-0.114 and 0.080 at eps 0.5, 1 and 5: between the best default and the best tuned peer on our encoding. What shortens
-them is the ridge that noisy gradients have in place of stopping early. On heart disease, a table of about as many
-records, it is right as it is: doubled scores would take 0.449 to 0.602 at eps 1. No public fact tells the two apart,
-and the planner's synthetic worlds do not either: with the columns of breast cancer all of them have less signal than
-it has, yet with those of heart disease they would allow longer scores than serve it.
+0.114 and 0.080 at eps 0.5, 1 and 5: between the best default and the best tuned peer on our encoding. What shrinks them
+is the ridge penalty that noisy gradients use instead of early stopping. On heart disease, a table with about as many
+records, the penalty is right: doubled scores would raise 0.449 to 0.602 at eps 1. No public fact distinguishes the two,
+and neither does the planner's synthetic data: with the columns of breast cancer it always has less signal than the real
+data, yet with those of heart disease it would allow larger scores than are good.
 
-Weaker ridges were tried and not taken. A smaller least ridge (that of scikit-learn's C = 1 on standardised columns
+Weaker ridge penalties were tried and rejected. A smaller minimum (that of scikit-learn's C = 1 on standardised columns
 rather than on rows of norm 1) takes breast cancer at eps 5 from 0.111 to 0.101, but Adult against an eavesdropper at
-eps 5 from 0.325 to 0.336, and breast cancer there at eps 1 from 0.281 to 0.344. What would help is to measure the
-length of the scores, one number, for a part of the budget. Figures of this section: 10 runs (Adult: 5) with other
-noise than the tables', from the seeds 50000 on. All five sets were looked at for it, and nothing of ours was changed.
+eps 5 from 0.325 to 0.336, and breast cancer there at eps 1 from 0.281 to 0.344. It would help to measure the scale of
+the scores, one number, for a part of the budget. Figures of this section: 10 runs (Adult: 5) with noise other than in
+the tables, from seed 50000 on. All five data sets were examined for it, and nothing of ours was changed.
 """
 
 VIEWS = {
@@ -77,12 +78,12 @@ VIEWS = {
     View.EAVESDROPPER: "Nobody trusted: an eavesdropper sees every message",
 }
 NOTES = {
-    View.TRUSTED: "Who receives the model must learn nothing about a record; who trains sees them all.",
-    View.ADD_REMOVE: "As before, but one record more or less, and the number of records is secret: dpadmm is told a "
-    "round number instead. The two relations are not comparable; this one needs about half the noise.",
-    View.AGGREGATE: "Silos send sums under masks with shares of one noise; coordinator and one colluding silo see "
-    "nothing but sums. No peer here offers this.",
-    View.EAVESDROPPER: "Every silo hides its own records in whatever it sends.",
+    View.TRUSTED: "The recipient of the model must learn nothing about a record; the party that trains sees them all.",
+    View.ADD_REMOVE: "As before, but neighbours differ by one record more or less, and the number of records is secret: "
+    "dpadmm is given a round number instead. The two relations are not comparable; this one needs about half the noise.",
+    View.AGGREGATE: "Silos send masked messages with shares of one noise; coordinator and one colluding silo see only sums. "
+    "No peer here offers this.",
+    View.EAVESDROPPER: "Every silo protects its own records in everything it sends.",
 }
 
 
@@ -151,10 +152,9 @@ def costs(board: Board) -> list[str]:
     """Return what a fit takes."""
     return [
         "", "## Seconds and memory", "",
-        "Seconds by the clock, seconds of processor time, and the most memory that the process has held: medians over "
-        "the budgets. Of a budget's first fit, with the planning or the calibration of its noise, without importing "
-        "packages; one thread. The clock counts what else the machine was doing. Tuned: the fit alone, without the "
-        "search.",
+        "Wall-clock seconds, CPU seconds, and the peak memory of the process: medians over the budgets, for the first "
+        "fit at a budget, with planning or calibration of its noise, without importing packages, on one thread. "
+        "Wall-clock time includes other work of the machine. Tuned: the fit alone, without the search.",
         "", *cost_table(board),
     ]  # fmt: skip
 
@@ -163,7 +163,7 @@ def choices(board: Board) -> list[str]:
     """Return what was chosen with the data."""
     return [
         "", "## Settings chosen with the data", "",
-        "\\* the first or last value of a scale that was tried: others may do better.", "", *choice_table(board),
+        "\\* the first or last value that was tried: others may do better.", "", *choice_table(board),
     ]  # fmt: skip
 
 

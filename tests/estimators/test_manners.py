@@ -223,7 +223,7 @@ def test_several_classes_share_one_budget(table, options):
 def test_which_classes_are_one_model(table):
     """Softmax is the rule; a method that is not certified for it falls back, or is refused where softmax is asked."""
     X, y = table[0], np.digitize(table[0][:, 0], (-0.3, 0.3))
-    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, row_norm=1.0, random_state=0, algorithm="dp-gd")
+    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, row_norm=1.0, random_state=0, method="dp-gd")
     with pytest.warns(SimulatedNoiseWarning):
         assert model.fit(X, y).privacy_.problems == 3
     with pytest.raises(InputError, match="not certified for softmax"):

@@ -26,8 +26,8 @@ def scoreboard(tables: Sequence[Table], cost: str) -> str:
     lines = [
         "# Scoreboard",
         "",
-        "What each method reaches at the same budget. Each table says what the budget means there, which unit is "
-        f"hidden, and from whom. Made by `dpadmm reproduce scoreboard`: {cost}.",
+        "For readers who compare methods: what each method reaches at the same budget. Each table says what the "
+        f"budget means there, which unit is protected, and from whom. Made by `dpadmm reproduce scoreboard`: {cost}.",
         "",
         *readme_block(table).splitlines(),
         "",
