@@ -438,7 +438,7 @@ ALGORITHMS = (
         "engines/private.py",
         "if hidden.unit is not Unit.RECORD and units != {hidden.unit}:",
         "if hidden.unit is Unit.FUNCTION and units != {hidden.unit}:",
-        ("test_front.py", "-k", "nobody"),
+        ("front/test_arrays.py", "-k", "nobody"),
         "the statement still says records, and an audit attacks what is stated",
     ),
     Mutant(
