@@ -170,7 +170,7 @@ def _worthwhile_share(task: Task, method: type[Method], problems: int) -> float:
     if share == 0 or task.profile.share is not None:
         return share
     with_profile, without = (_first(task, method, problems, part) for part in (share, 0.0))
-    return share if with_profile.lost <= _NEARLY * without.lost else 0.0
+    return share if with_profile.lost <= max(_NEARLY * without.lost, without.lost + _SLIGHT) else 0.0
 
 
 def _first(task: Task, method: type[Method], problems: int, share: float) -> SimulatedCandidate:

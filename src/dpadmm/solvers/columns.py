@@ -14,14 +14,14 @@ _NONE, _NO_INDICES, _NO_ROWS = np.empty(0), np.empty(0, dtype=np.int32), np.empt
 
 
 @dataclass(frozen=True)
-class KeptPairs:
+class LastSolve:
     """Where an agent's last solve ended, and the loss's part of the gradient there, both (d, R) and never changed."""
 
     point: Floats
     slope: Floats
 
     @classmethod
-    def nothing(cls) -> "KeptPairs":
+    def nothing(cls) -> "LastSolve":
         """Return what equals no start."""
         return cls(np.empty((0, 0)), np.empty((0, 0)))
 

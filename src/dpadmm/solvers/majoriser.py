@@ -22,7 +22,7 @@ from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.rows import row_block, scaled_rows
-from dpadmm.solvers.columns import Kept, SingleColumns
+from dpadmm.solvers.columns import LastSolve, SingleColumns
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.newton_kernel import newton_steps
@@ -74,7 +74,7 @@ class MajoriserSolver:
         nothing = Spectrum(np.empty((0, 0)), np.empty(0))
         self._safe = [nothing] * self.risk.n_agents
         self._fast = [nothing] * self.risk.n_agents
-        self._last = [Kept.nothing()] * self.risk.n_agents
+        self._last = [LastSolve.nothing()] * self.risk.n_agents
         self._singles = SingleColumns(self.risk, self._scales)
         over_blocks(self._decompose, self.risk.n_agents, 1, self._threads(1))
 
@@ -157,7 +157,7 @@ class MajoriserSolver:
         columns.store()
         steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
         if self.risk.silos.is_sparse and steps == 0 and start.shape[1] > 1:  # Newton's points come without their slopes
-            self._last[agent] = Kept(columns.point, columns.point_slope)
+            self._last[agent] = LastSolve(columns.point, columns.point_slope)
         return columns.point, columns.norm, passes + steps
 
     def _is_small(self, agent: int) -> bool:
@@ -174,7 +174,7 @@ class MajoriserSolver:
         if not found.norm <= self.tolerance:
             return None
         point = found.point[:, None]
-        self._last[agent] = Kept(point.copy(), found.slope[:, None])
+        self._last[agent] = LastSolve(point.copy(), found.slope[:, None])
         return point, np.array([found.norm]), found.passes
 
     def _newton(self, agent: int, sigma: float, constant: Floats, start: Floats) -> tuple[Floats, Floats, int] | None:

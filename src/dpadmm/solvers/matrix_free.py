@@ -14,7 +14,7 @@ from dpadmm import checks
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.rows import row_block
-from dpadmm.solvers.columns import Kept, SingleColumns
+from dpadmm.solvers.columns import LastSolve, SingleColumns
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.solution import Solution, Subproblem, over_blocks, require_converged
@@ -43,7 +43,7 @@ class MatrixFreeSolver:
         checks.count("max_passes", self.max_passes)
         self._scales = self.weights / self.risk.sizes
         self._columns = SingleColumns(self.risk, self._scales)
-        self._last = [Kept.nothing()] * self.risk.n_agents
+        self._last = [LastSolve.nothing()] * self.risk.n_agents
         nothing = Metric(np.empty((0, 0)), np.empty(0), np.empty(0))
         self._metrics = [nothing] * self.risk.n_agents
         over_blocks(self._measure, self.risk.n_agents, 1, self.threads)
@@ -95,7 +95,7 @@ class MatrixFreeSolver:
                 slopes[:, r], passes = self._columns.slope(agent, x), passes + steps
             point[:, r] = x
             slowest = max(slowest, passes)
-        self._last[agent] = Kept(point.copy(), slopes)
+        self._last[agent] = LastSolve(point.copy(), slopes)
         return slowest
 
     def _finish(self, agent: int, sigma: float, constant: Floats, x: Floats, most: int) -> tuple[Floats, float, int]:

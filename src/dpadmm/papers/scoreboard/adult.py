@@ -142,9 +142,7 @@ FIGURE = Figure(
         "categories and the view, nothing else. Nothing is tuned on the data. Each run buys a profile of its own "
         "within the same epsilon, where the planner finds it worth its price. The planner may also hold the pull of a "
         "record below 1, vary the noise over the rounds, average more of them and add a small ridge, which the other "
-        "rows do not: it can be ahead of them all, and of the non-private model, which is bound to the other profile. "
-        f"Against an eavesdropper at eps {EPSILONS[-1]:g} it buys none, as its simulations see no gain, and falls "
-        "behind.",
+        "rows do not: it can be ahead of them all, and of the non-private model, which is bound to the other profile.",
         "The numbers of a method that are not named are fixed: ten inner steps of ps-admm, about as long as is "
         "certified, growth of penalties, rho of linearised-admm. Noise is constant over the rounds. ps-admm's rounds "
         "are dear, so that 64 are the most; the smaller its rho the better here, down to nothing.",
