@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 _WANTED = "a path, a DataFrame, or one of them for each silo, in a list or by name"
 
 
-class Source(Protocol):
+class TableSource(Protocol):
     """Tables of one or several silos."""
 
     @property
@@ -65,7 +65,7 @@ class Frames:
         return {name: SiloTable(part.drop(columns=split_by), where) for name, part in parts.items()}
 
 
-def source_of(data: Any) -> Source:
+def source_of(data: Any) -> TableSource:
     """Return the tables that were given; refuse what is none, saying nothing of what is in it."""
     names: tuple[str, ...] | None = None
     if isinstance(data, Mapping):
