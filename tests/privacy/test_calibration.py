@@ -126,6 +126,8 @@ def test_objective_rate_is_the_largest_admissible(epsilon, bound, jacobian, free
 def test_objective_rounds_spend_exactly():
     certificates = [replace(BASE, bound=0.04, log_jacobian=0.01 * k, jacobian_free_rate=8.0) for k in range(1, 4)]
     rates = calibrate_objective(PureTarget(0.9), certificates, [1.0, 1.0, 2.0])
+    halves = calibrate_objective(PureTarget(0.9), certificates, [1.0, 1.0, 2.0], silos_per_person=2)
+    assert sum(map(objective_epsilon, certificates, halves)) == pytest.approx(0.45, rel=1e-9)  # in each of two silos
     assert rates[2] == pytest.approx(0.45 / 0.04)  # above the free rate
     assert rates[0] == pytest.approx((0.225 - 0.01) / 0.04)  # below it
     releases = [

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from dpadmm.privacy.curves import GaussianCurve, PureCurve, delta_of_epsilon
 from dpadmm.privacy.records import SampledStep, Scheme
-from dpadmm.privacy.sampled import compose_losses
+from dpadmm.privacy.sampled import _as_one_gaussian, compose_losses
 
 X = np.linspace(-40, 40, 400_001)
 
@@ -166,3 +166,11 @@ def test_far_too_little_noise_falls_back_to_one_gaussian():
     assert curve.m == pytest.approx(math.sqrt(0.25 + 4 * m * m + 100 * 2e4**2))
     for eps in np.linspace(0, 1, 11):
         assert PureCurve(1.0).delta(eps) <= delta_of_epsilon(m, eps) + 1e-15
+
+
+def test_the_crude_bound_counts_pure_releases_too():
+    """Where no grid fits, everything is taken for one Gaussian: never less than what the pure ones alone cost."""
+    crude = _as_one_gaussian(0.0, {1.0: 2}, {})
+    for delta in (1e-8, 1e-4, 1e-2):
+        assert crude.epsilon(delta) >= PureCurve(2.0).epsilon(delta)
+    assert _as_one_gaussian(0.5, {1.0: 2}, {}).m > crude.m

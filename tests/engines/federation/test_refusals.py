@@ -99,6 +99,9 @@ def test_a_schema_of_the_same_shape_is_another_schema(worlds, tmp_path):
     world = worlds.make(tmp_path, approves=False)
     with pytest.raises(Refusal, match="another schema"):
         world.first.approve(replace(world.agreement, schema="0" * len(world.agreement.schema)))
+    for change in ({"row_norm": 0.5 * world.agreement.row_norm}, {"dimension": world.agreement.dimension + 1}):
+        with pytest.raises(Refusal, match="another schema"):  # noise is planned for rows of the terms' norm
+            world.first.approve(replace(world.agreement, **change))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.engines.federation.columns import encoding_of, released_profile
+from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import Refusal
@@ -84,6 +85,12 @@ def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
         assert "nominally 135" in model.statement
         told.append((model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], "")))
     assert told[0] == told[1]
+
+
+def test_a_silos_entry_tells_its_size_only_where_that_is_public(worlds, tmp_path):
+    assert SiloEntry.of(make(worlds, tmp_path / "secret", approves=False).first).records is None
+    public = worlds.make(tmp_path / "public", approves=False)
+    assert SiloEntry.of(public.first).records == public.first.records
 
 
 def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(worlds, tmp_path):

@@ -13,6 +13,7 @@ from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
+from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 
@@ -111,3 +112,14 @@ def test_terms_that_do_not_fit_are_refused(world, change, words):
 def test_every_method_of_the_issue_is_there():
     star = {"consensus", "consensus-gaussian", "ps-admm", "fp-federated", "fp-coordinator"}
     assert star | {"p-admm", "r-admm", "dvp", "m-admm", "fp-walk"} <= set(federated())
+
+
+def test_the_mark_of_a_plan_is_about_every_release(worlds, tmp_path):
+    """Versions that compute other noise in any round, for any silo, must not work together."""
+    terms = agreed_run(worlds.make(tmp_path, approves=False).agreement)
+    marks = {terms.mark}
+    for place, row in terms.plan.releases.items():
+        for agent, release in row.items():
+            changed = {**terms.plan.releases, place: {**row, agent: release.louder(0.5)}}
+            marks.add(replace(terms, plan=NoisePlan(changed)).mark)
+    assert len(marks) == 1 + len(list(terms.plan))
