@@ -1,5 +1,6 @@
 """Report and planner in a real browser: no complaint, no request outside, readable on a phone, in the dark, printed."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -121,22 +122,21 @@ def test_the_planner_answers_sliders_and_keys(browser, opened, planned, tmp_path
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("h1").inner_text() == "</script><b>A plan</b>"
     assert page.locator("#epsilon-shown").inner_text() == "1"
-    before = page.locator("#words").inner_text()
-    assert "2 silos of 250 records" in before
+    assert "2 silos of 250 records" in page.locator("#words").inner_text()
     page.locator("#epsilon").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("#epsilon-shown").inner_text() == "30"
     assert page.locator("#epsilon").get_attribute("aria-valuetext") == "30"
     assert page.locator("tr.on th").inner_text() == "30"
-    after = page.locator("#words").inner_text()
-    assert after != before
+    data = json.loads(page.locator("#data").text_content())
+    assert f"expect accuracy {data['settings']['2 250']['cells'][2]['mean']:.3f}" in page.locator("#words").inner_text()
     page.keyboard.press("Tab")
     page.keyboard.press("End")
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     said = page.locator("#words").inner_text()
     assert "4 silos of 2,000 records" in said
-    assert said != after
+    assert f"expect accuracy {data['settings']['4 2000']['cells'][2]['mean']:.3f}" in said
     dot = page.locator("circle.chosen").get_attribute("cy")
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
