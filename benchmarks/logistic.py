@@ -95,6 +95,10 @@ def rows() -> list[Row]:
         name = f"logistic, 50 replicas, {threads} thread{'s' * (threads > 1)} ({passes:.1f} passes)"
         reference = "SciPy L-BFGS-B per agent and replica"
         table.append(Row(name, fast, "ms/round/replica", reference, loop, loop / fast, target))
+    loop = scipy_loop(task, 1, time.thread_time)
+    fast, passes = ours(task, 1, 1, time.thread_time)
+    name = f"logistic, one replica, 1 thread ({passes:.1f} passes)"
+    table.append(Row(name, fast, "ms/round", "SciPy L-BFGS-B per agent", loop, loop / fast, 8.0))
     base = None
     for replicas in (1, 4, 16, 64):
         fast, _ = ours(task, replicas, 1, time.thread_time)

@@ -15,6 +15,7 @@ import dpadmm
 import evaluation
 import experiment
 import federation
+import growth
 import joining
 import logistic
 import masks
@@ -37,6 +38,7 @@ PARTS = {
     "screening": screening,
     "starts": starts,
     "evaluation": evaluation,
+    "growth": growth,
 }
 
 
@@ -57,6 +59,7 @@ def main(wanted: list[str]) -> None:
         theirs = "" if row.reference_value is None else f"{row.reference_value:.3g}"
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         target = "" if row.target is None else f">= {row.target:g}"
+        target = target if row.most is None else f"<= {row.most:g}"
         table.add_row(row.name, f"{row.value:.3g} {row.unit}", row.reference, theirs, ratio, target)
     console.print(table)
     out = Path(__file__).parent / "results" / "latest.json"

@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """A measured figure beside its reference, both taken in this run; ratio > 1 means ours is better."""
+    """A measured figure beside its reference, both taken in this run; ratio > 1 means ours is better.
+
+    target: what the ratio is wanted to reach. most: what the figure itself is wanted to stay below.
+    """
 
     name: str
     value: float
@@ -16,6 +19,7 @@ class Row:
     reference_value: float | None = None
     ratio: float | None = None
     target: float | None = None
+    most: float | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Return the row for JSON."""

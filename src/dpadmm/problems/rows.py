@@ -58,8 +58,10 @@ def row_block(rows: Matrix, part: slice) -> Matrix:
         return rows.with_stored(row_block(rows.stored, part))
     places = rows.indptr[part.start : part.stop + 1]
     stored = slice(int(places[0]), int(places[-1]))
-    shape = (part.stop - part.start, rows.shape[1])
-    return sparse.csr_array((rows.data[stored], rows.indices[stored], places - places[0]), shape=shape)
+    block = sparse.csr_array((part.stop - part.start, rows.shape[1]))
+    # Given to the constructor, they would be copied: it takes a view of much larger arrays for waste.
+    block.data, block.indices, block.indptr = rows.data[stored], rows.indices[stored], places - places[0]
+    return block
 
 
 def gram(rows: Matrix, weights: Floats | None = None) -> Floats:
