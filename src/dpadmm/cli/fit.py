@@ -61,6 +61,7 @@ def fit(
     neighbours: options.NeighboursWord = None,
     nominal_records: options.NominalRecords = None,
     loss: options.LossWord = "auto",
+    multi_class: options.MultiClassWord = "auto",
     method: options.MethodWord = "auto",
     topology: options.TopologyWord = "auto",
     alpha: options.Alpha = None,
@@ -102,6 +103,7 @@ def fit(
                 ledger, unit_of(unit, person), view, records_per_person, silos_per_person, colluders, neighbours
             ),
             loss=loss,
+            multi_class=multi_class,
             method=method,
             topology=topology,
             alpha=alpha,

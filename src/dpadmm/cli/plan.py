@@ -48,6 +48,7 @@ def plan(
     neighbours: options.NeighboursWord = None,
     nominal_records: options.NominalRecords = None,
     loss: options.LossWord = "auto",
+    multi_class: options.MultiClassWord = "auto",
     method: options.MethodWord = "auto",
     topology: options.TopologyWord = "auto",
     alpha: options.Alpha = None,
@@ -85,6 +86,7 @@ def plan(
                 None, unit_of(unit, person), view, records_per_person, silos_per_person, colluders, neighbours
             ),
             loss=loss,
+            multi_class=multi_class,
             method=method,
             topology=topology,
             alpha=alpha,
@@ -114,10 +116,10 @@ def plan(
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
             counts = _counted(tables, person, words)
-        task = _task(words, counts, dimension, schema, is_real=predict == "number")
+        task, problems = _task(words, counts, dimension, schema, is_real=predict == "number")
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("--prevalence", prevalence))
-        _show(task, words, plot, has_curve=curve or plot is not None, is_json=json)
+        _show(task, words, problems, plot, has_curve=curve or plot is not None, is_json=json)
 
 
 def _check_plot(plot: Path, force: bool) -> None:
@@ -130,14 +132,15 @@ def _check_plot(plot: Path, force: bool) -> None:
 
 def _task(
     words: "TaskWords", counts: tuple[int, ...], dimension: int | None, schema: Path | None, *, is_real: bool
-) -> "Task":
+) -> "tuple[Task, int]":
     if (dimension is None) is (schema is None):
         raise InputError("Give the number of encoded features as --dimension D, or --schema FILE, and not both.")
     if schema is None:
-        return words.plain_task(counts, dimension or 0, is_real=is_real)
+        return words.plain_task(counts, dimension or 0, is_real=is_real), 1
     from dpadmm.datasets.schema import Schema
 
-    return words.task(counts, Schema.load(schema))
+    known = Schema.load(schema)
+    return words.task(counts, known), words.problems(known)
 
 
 def _stated(sizes: str, nominal: int | None) -> tuple[int, ...]:
@@ -168,16 +171,19 @@ def _counts(sizes: str) -> tuple[int, ...]:
         raise InputError(f"--sizes takes whole numbers with commas, such as 228,171,113; got {sizes!r}.") from error
 
 
-def _show(task: "Task", words: "TaskWords", plot: Path | None, *, has_curve: bool, is_json: bool) -> None:
+def _show(
+    task: "Task", words: "TaskWords", problems: int, plot: Path | None, *, has_curve: bool, is_json: bool
+) -> None:
     from dpadmm.cli.terminal import print_json, print_line
     from dpadmm.planning.planner import plan as make_plan
     from dpadmm.planning.planner import utility_curve
     from dpadmm.reporting.utility_plot import epsilons_around
 
-    made = make_plan(task, method=words.method_name())
+    method = words.method_name()
+    made = make_plan(task, method=method, problems=problems)
     points: tuple[UtilityPoint, ...] = ()
     if has_curve:
-        points = utility_curve(task, epsilons_around(task.target.epsilon), method=words.method_name())
+        points = utility_curve(task, epsilons_around(task.target.epsilon), method, problems)
     if plot is not None:
         from dpadmm.reporting.utility_plot import draw_utility
 

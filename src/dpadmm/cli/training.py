@@ -16,6 +16,7 @@ from dpadmm.datasets.tables import SiloTable, screen_cells
 from dpadmm.engines.bought import BoughtProfile, bought_profile
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.wishes import (
+    is_softmax,
     method_name,
     network_of,
     nominal_number,
@@ -34,6 +35,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import Spending
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
@@ -76,6 +78,7 @@ class TaskWords:
     l1_ratio: float = 0.0
     profile: ProfileRule = AUTO
     nominal_records: int | None = None
+    multi_class: str = "auto"
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
@@ -91,11 +94,24 @@ class TaskWords:
 
     def task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
         """Return the task for silos of these sizes with tables of this schema."""
+        plain = self.plain_task(sizes, schema.dimension, is_real=schema.label.is_real)
+        classes = len(schema.label.classes)
         return replace(
-            self.plain_task(sizes, schema.dimension, is_real=schema.label.is_real),
+            plain,
+            loss=plain.loss if self.problems(schema) > 1 or classes < 3 else Softmax(classes),
             row_norm=schema.row_norm,
             table=TableShape.of(ProfileForm(schema.columns)),
         )
+
+    def problems(self, schema: Schema) -> int:
+        """Return how many problems share the budget: one for each class where these are not one softmax model."""
+        classes = len(schema.label.classes)
+        if classes < 3:
+            return 1
+        if self.loss == "svm" and self.multi_class == "softmax":
+            raise InputError("--multi-class softmax is for --loss logistic; svm has a model for each class.")
+        is_one = self.loss != "svm" and is_softmax(self.multi_class, self.method, classes)
+        return 1 if is_one else classes
 
     def plain_task(self, sizes: tuple[int, ...], dimension: int, *, is_real: bool) -> Task:
         """Return the task for rows of norm 1 about which no more is known; `is_real`: the target is a number."""
@@ -135,7 +151,7 @@ def loss_of(word: str, *, is_real: bool) -> Loss:
     losses: dict[str, Loss] = {"logistic": Logistic(), "svm": SmoothedHinge(), "huber": Huber(0.5)}
     chosen = ("huber" if is_real else "logistic") if word == "auto" else word
     if (chosen == "huber") is not is_real:
-        kind, fitting = ("a number", "huber") if is_real else ("two classes", "logistic or svm")
+        kind, fitting = ("a number", "huber") if is_real else ("classes", "logistic or svm")
         raise InputError(f"--loss {chosen} does not fit: the schema's label has {kind}. Use {fitting}.")
     return losses[chosen]
 
@@ -237,7 +253,7 @@ def _is_utf8(text: str) -> bool:
 
 def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
     """Plan from public facts: the schema's width and norm, the sizes and the options."""
-    return make_plan(words.task(sizes, schema), method=words.method_name())
+    return make_plan(words.task(sizes, schema), method=words.method_name(), problems=words.problems(schema))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +304,9 @@ class Training:
 
     def _prepared(self) -> Prepared:
         names = public_names(list(self.tables), self.words.protection.unit)
-        return prepare(self.schema, self.tables, self.screening, names, self.words.nominal_records, self.persons)
+        made = prepare(self.schema, self.tables, self.screening, names, self.words.nominal_records, self.persons)
+        problems = self.words.problems(self.schema)
+        return made if problems == 1 else replace(made, rows=made.rows.against_rest(problems))
 
     def _check_words(self) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""

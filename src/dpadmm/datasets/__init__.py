@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dpadmm.datasets.adult_synthetic import adult_like, adult_like_frame
     from dpadmm.datasets.breast_cancer import load_breast_cancer
     from dpadmm.datasets.cells import Screened
-    from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
+    from dpadmm.datasets.columns import BinaryLabel, Categorical, ClassLabel, Numeric, RealLabel, ThresholdLabel
     from dpadmm.datasets.control import ControlProblem, random_control
     from dpadmm.datasets.dataset import Dataset
     from dpadmm.datasets.generators import Planted, label_skewed_silos, logistic_table, sparse_regression
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BinaryLabel",
     "Categorical",
+    "ClassLabel",
     "ControlProblem",
     "Dataset",
     "EmptyCells",
@@ -52,6 +53,7 @@ __all__ = [
 _ROOMS = {
     "BinaryLabel": "columns",
     "Categorical": "columns",
+    "ClassLabel": "columns",
     "ControlProblem": "control",
     "Dataset": "dataset",
     "EmptyCells": "schema",
