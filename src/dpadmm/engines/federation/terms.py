@@ -294,6 +294,8 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
             f"{agreement.method} takes the settings {', '.join(sorted(known))}; "
             f"unknown: {sorted(given - set(known))}, missing: {sorted(lacking)}."
         )
+    if agreement.classes and not method.about.takes_softmax:
+        raise InputError(f"{agreement.method} is not certified for softmax models of several classes (C13).")
     if method.about.is_pure != (agreement.delta == 0):
         need = "delta = 0 (its noise is Laplace)" if method.about.is_pure else "a delta above 0 (its noise is Gaussian)"
         raise InputError(f"{agreement.method} needs {need}, got delta = {agreement.delta!r}.")
