@@ -39,7 +39,7 @@ def test_fit_predict_and_evaluate(cli, place, tmp_path):
     assert found["stage"] == model.predict(table).tolist()
     assert (model.predict(table) == table["stage"]).mean() > 0.5
     assert {"probability of early", "probability of middle", "probability of late"} <= set(found)
-    said = cli.run("evaluate", str(out), "--public", str(place / "north.csv"), "--declare", "published")
+    said = cli.run("evaluate", str(out), str(place / "north.csv"), "--public", "a test", "--declare", "published")
     assert said.exit_code == 0, said.output
     refused = cli.run("predict", str(out), str(place / "north.csv"), "--threshold", "0.4")
     assert refused.exit_code != 0
