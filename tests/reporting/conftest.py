@@ -16,7 +16,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.facts import Claim, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.planner_page import Axes, planner_page, settings
+from dpadmm.reporting.planner_page import Axes, Planner, planner_page, settings
 
 
 def curve(name: str, values: np.ndarray) -> RoundCurve:
@@ -104,7 +104,7 @@ def planned() -> str:
 
     task = task_of((300, 200))
     axes = replace(Axes.around(task), epsilons=(0.3, 1.0, 30.0), silos=(2, 4), records=(250, 2000))
-    found = tuple(settings(axes, task_of, "output-perturbation", lambda: None))
+    found = tuple(settings(axes, Planner(task_of, "output-perturbation"), lambda: None))
     return planner_page(axes, found, task, "</script><b>A plan</b>")
 
 

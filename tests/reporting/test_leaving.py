@@ -19,6 +19,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.rows import dense
+from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
@@ -201,7 +202,7 @@ def read():
     (source,) = [
         each for each in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "def parts" in each
     ]
-    assert len(source.splitlines()) <= 45
+    assert len(source.splitlines()) <= 50
     space: dict[str, object] = {}
     exec(compile(source, str(PAGE), "exec"), space)
     return space["predict"]
@@ -222,9 +223,26 @@ def test_the_reader_of_the_page_predicts_the_same(base, read, kind):
             agree(found, model.predict_proba(rows, **policies))
 
 
+def together(model, cap):
+    """The same model with its classes trained as one."""
+    return replace(model, loss=loss_words(Softmax(len(model.schema.label.classes), cap)))
+
+
+@pytest.mark.parametrize("cap", [1.0, 0.7])
+def test_the_pipeline_of_a_softmax_model_predicts_the_same(base, cap):
+    model, X = together(of_array(base, "logistic", (3, 5, 8)), cap), np.random.default_rng(3).normal(0, 3, (200, 3))
+    pipeline = model.to_sklearn()
+    assert (pipeline.predict(X) == model.predict(X)).all()
+    agree(pipeline.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(InputError, match="export the model as JSON"):
+        together(model, 0.4).to_sklearn()
+
+
 @pytest.mark.parametrize("classes", [("a", "b"), (3, 5, 8)])
 def test_the_reader_knows_arrays_and_more_classes(base, read, classes):
-    for model in (of_array(base, "capped", classes), of_array(base, "capped", classes, has_bounds=False)):
+    made = [of_array(base, "capped", classes), of_array(base, "capped", classes, has_bounds=False)]
+    made += [together(made[0], cap) for cap in (1.0, 0.7, 0.2) if len(classes) > 2]
+    for model in made:
         X = np.random.default_rng(3).normal(0, 3, (50, 3))
         plain = json.loads(model.to_plain_json())
         names = [each["name"] for each in plain["columns"]]

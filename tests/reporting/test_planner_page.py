@@ -13,7 +13,7 @@ from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Huber, Logistic
-from dpadmm.reporting.planner_page import Axes, planner_page, settings
+from dpadmm.reporting.planner_page import Axes, Planner, planner_page, settings
 
 
 def data_of(page: str) -> dict:
@@ -55,7 +55,7 @@ def test_what_cannot_be_planned_is_left_out():
 
     axes = Axes(sizes=(200,) * 3, epsilon=1.0, epsilons=(1.0,), silos=(1, 3), records=(200,))
     ticks = []
-    found = tuple(settings(axes, task_of, "noisy-gradients", lambda: ticks.append(1)))
+    found = tuple(settings(axes, Planner(task_of, "noisy-gradients"), lambda: ticks.append(1)))
     assert [(each.silos, each.records) for each in found] == [(3, 200)]
     assert len(ticks) == axes.number == 2
     assert data_of(planner_page(axes, found, task_of(axes.sizes), "t"))["own"] == [0, 0, 0]
@@ -68,6 +68,6 @@ def test_a_number_is_scored_by_r2():
         return Task(sizes=sizes, dimension=3, loss=Huber(0.5), target=Target(1.0, 1e-5))
 
     axes = Axes(sizes=(900,), epsilon=1.0, epsilons=(1.0,), silos=(1,), records=(900,))
-    found = tuple(settings(axes, task_of, "output-perturbation", lambda: None))
+    found = tuple(settings(axes, Planner(task_of, "output-perturbation"), lambda: None))
     data = data_of(planner_page(axes, found, task_of(axes.sizes), "t"))
     assert (data["score"], data["simplest"]) == ("R²", "always the mean")

@@ -72,7 +72,7 @@ def test_a_threshold_of_two_classes(model):
 
 @pytest.mark.parametrize("cap", [1.0, 0.7])
 def test_classes_of_one_softmax_model(model, tmp_path, cap):
-    """Files, probabilities by the link, statement, and the exports of `docs/leaving.md`."""
+    """Files, probabilities by the link, and the statement."""
     weights = np.array([[1.0, 0.0, 0.1], [-1.0, 2.0, 0.0], [0.0, -2.0, 0.3]]) * 3
     words = loss_words(Softmax(3, cap))
     made = replace(plain(model, BOUNDED, PlainLabel(name="ward", classes=(3, 5, 8)), weights), loss=words)
@@ -83,11 +83,6 @@ def test_classes_of_one_softmax_model(model, tmp_path, cap):
         np.testing.assert_allclose(again.predict_proba(ROWS), expected, rtol=1e-12)
         assert again.predict(ROWS).tolist() == np.array([3, 5, 8])[p.argmax(axis=1)].tolist()
     assert "Classes     3 in one model (softmax)" in made.statement
-    pipeline = made.to_sklearn()
-    np.testing.assert_allclose(pipeline.predict_proba(ROWS), expected, rtol=1e-9)
-    assert pipeline.predict(ROWS).tolist() == made.predict(ROWS).tolist()
-    link = json.loads(made.to_plain_json())["link"]
-    assert link == ({"kind": "softmax"} if cap == 1 else {"kind": "capped softmax", "cap": cap})
     with pytest.raises(InputError, match="second of two classes"):
         made.predict(ROWS, threshold=0.4)
 

@@ -109,7 +109,15 @@ SchemaFile = Annotated[
 ]
 LossWord = Annotated[
     Literal["auto", "logistic", "svm", "huber"],
-    typer.Option(help="auto: logistic for two classes, huber for a number.", rich_help_panel=_MODEL),
+    typer.Option(help="auto: logistic for classes, huber for a number.", rich_help_panel=_MODEL),
+]
+MultiClassWord = Annotated[
+    Literal["auto", "softmax", "one-vs-rest"],
+    typer.Option(
+        "--multi-class",
+        help="More than two classes: one softmax model, or one for each class. auto: softmax where it is certified.",
+        rich_help_panel=_MODEL,
+    ),
 ]
 MethodWord = Annotated[
     str, typer.Option("--method", help="auto, or a name from `dpadmm algorithms`.", rich_help_panel=_MODEL)

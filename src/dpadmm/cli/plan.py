@@ -1,6 +1,5 @@
 """`dpadmm plan`: what would be run and what to expect, from public facts, before any data are touched."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from dpadmm.front.asked import TaskWords
     from dpadmm.planning.planner import UtilityPoint
     from dpadmm.planning.task import Task
+    from dpadmm.reporting.planner_page import Planner
 
 
 @options.reads_tables
@@ -47,6 +47,7 @@ def plan(
     neighbours: options.NeighboursWord = None,
     nominal_records: options.NominalRecords = None,
     loss: options.LossWord = "auto",
+    multi_class: options.MultiClassWord = "auto",
     method: options.MethodWord = "auto",
     topology: options.TopologyWord = "auto",
     alpha: options.Alpha = None,
@@ -80,6 +81,7 @@ def plan(
         from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
         from dpadmm.planning.task import ProfileRule
+        from dpadmm.reporting.planner_page import Planner
 
         words = TaskWords(
             epsilon=epsilon,
@@ -95,6 +97,7 @@ def plan(
                 has_persons=person is not None,
             ),
             loss=loss,
+            multi_class=multi_class,
             method=method,
             topology=topology,
             alpha=alpha,
@@ -131,11 +134,11 @@ def plan(
             task = task_of(words, sizes, dimension, known, is_real=predict == "number")
             return task if prevalence is None else replace(task, prevalence=prevalence)
 
-        task = made(counts)
+        task, problems = made(counts), words.problems(known)
         if page is not None:
-            _write_page(page, task, made, words.method_name(), is_quiet=json)
+            _write_page(page, task, Planner(made, words.method_name(), problems), is_quiet=json)
         has_curve = plot is not None or (curve and page is None)
-        _show(task, words, Outputs(plot, page), has_curve=has_curve, is_json=json)
+        _show(task, words, problems, Outputs(plot, page), has_curve=has_curve, is_json=json)
 
 
 def _check_place(name: str, place: Path, suffixes: tuple[str, ...], force: bool) -> None:
@@ -160,9 +163,7 @@ def _counts(sizes: str) -> tuple[int, ...]:
         raise InputError(f"--sizes takes whole numbers with commas, such as 228,171,113; got {sizes!r}.") from error
 
 
-def _write_page(
-    page: Path, task: "Task", task_of: "Callable[[tuple[int, ...]], Task]", method: str | None, *, is_quiet: bool
-) -> None:
+def _write_page(page: Path, task: "Task", planner: "Planner", *, is_quiet: bool) -> None:
     """Make all plans of the page, then write it: whoever interrupts has no page, and nothing half done."""
     from dpadmm.engines.local import progress_bar
     from dpadmm.reporting.files import write_file
@@ -170,7 +171,7 @@ def _write_page(
 
     axes = Axes.around(task)
     with progress_bar("planning", axes.number, is_wanted=not is_quiet) as tick:
-        found = tuple(settings(axes, task_of, method, tick))
+        found = tuple(settings(axes, planner, tick))
     title = f"A private model over {task.n_silos} silo{'s' * (task.n_silos > 1)}"
     write_file(page, planner_page(axes, found, task, title).encode())
 
@@ -183,16 +184,17 @@ class Outputs:
     page: Path | None
 
 
-def _show(task: "Task", words: "TaskWords", written: Outputs, *, has_curve: bool, is_json: bool) -> None:
+def _show(task: "Task", words: "TaskWords", problems: int, written: Outputs, *, has_curve: bool, is_json: bool) -> None:
     from dpadmm.cli.terminal import print_json, print_line
     from dpadmm.planning.planner import plan as make_plan
     from dpadmm.planning.planner import utility_curve
     from dpadmm.reporting.utility_plot import epsilons_around
 
-    made = make_plan(task, method=words.method_name())
+    method = words.method_name()
+    made = make_plan(task, method=method, problems=problems)
     points: tuple[UtilityPoint, ...] = ()
     if has_curve:
-        points = utility_curve(task, epsilons_around(task.target.epsilon), method=words.method_name())
+        points = utility_curve(task, epsilons_around(task.target.epsilon), method, problems)
     if written.plot is not None:
         from dpadmm.reporting.utility_plot import draw_utility
 

@@ -6,6 +6,7 @@ from dpadmm.datasets.random_quadratics import random_quadratics as random_quadra
 _HOMES = {
     "BinaryLabel": "columns",
     "Categorical": "columns",
+    "ClassLabel": "columns",
     "ColumnCounts": "profile",
     "ColumnStatistics": "column_statistics",
     "ControlProblem": "control",

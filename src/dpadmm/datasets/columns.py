@@ -88,12 +88,12 @@ class Label(Protocol):
 
     @property
     def classes(self) -> tuple[Category | float, ...]:
-        """What is predicted for -1 and for +1, in words; nothing for a number."""
+        """What is predicted for -1 and for +1, or for 0, 1, 2 and so on, in words; nothing for a number."""
         ...
 
     @property
     def is_real(self) -> bool:
-        """Whether the label is a number to predict, not one of two classes."""
+        """Whether the label is a number to predict, not one of several classes."""
         ...
 
     def read(self, cells: "pd.Series") -> Cells:
@@ -281,6 +281,42 @@ class BinaryLabel:
     def describe(self) -> str:
         """Say the two lists."""
         return f"{self.name}: +1 for {list(self.positive)!r}, -1 for {list(self.negative)!r}"
+
+
+@dataclass(frozen=True)
+class ClassLabel:
+    """One of three classes or more, listed in public: the number of the class, from 0.
+
+    >>> import pandas as pd
+    >>> ClassLabel("ward", ("A", "B", "C")).read(pd.Series(["C", "A"])).values.tolist()
+    [2.0, 0.0]
+    """
+
+    name: str
+    classes: tuple[Category, ...]
+    kind: ClassVar[str] = "classes"
+    is_real: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse fewer than three classes, or equal ones."""
+        _check_name("A label", self)
+        object.__setattr__(self, "classes", _checked_categories(self.name, self.classes))
+        if len(self.classes) < 3:
+            raise InputError(f"{self.name!r}: list three classes or more; for two there is the kind 'binary'.")
+
+    @property
+    def allowed(self) -> str:
+        """The classes."""
+        return ", ".join(map(repr, self.classes))
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Return the number of the class per row."""
+        found = listed_cells(cells, self.classes)
+        return replace(found, values=np.maximum(found.codes, 0).astype(np.float64))
+
+    def describe(self) -> str:
+        """Say the classes."""
+        return f"{self.name}: one of {self.allowed}"
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class SchemaDraft:
         """Return the schema, with what is publicly known about each column and the label, by name.
 
         A pair (lower, upper) for a number, a list of categories, and for a label with two classes what is yes and what
-        is no. Columns that are not named are left out.
+        is no; for more than two, the list of them. Columns that are not named are left out.
 
         >>> draft = draft_of(pd.DataFrame({"age": [41, 50], "town": ["A", "B"], "sick": ["yes", "no"]}), "sick")
         >>> print(draft.filled({"age": (0, 120), "sick": ("yes", "no")}).describe())
@@ -119,6 +119,8 @@ def _filled(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
     values = list(known) if isinstance(known, Sequence) and not isinstance(known, str) else [known]
     if part["kind"] == "categorical":
         return {**part, "categories": values}
+    if part["kind"] == "binary" and len(values) > 2:
+        return {"kind": "classes", "name": part["name"], "classes": values}
     keys = ("positive", "negative") if part["kind"] == "binary" else ("lower", "upper")
     if len(values) != 2:
         raise InputError(f"{part['name']!r} needs a pair ({', '.join(keys)}), got {len(values)} value(s).")

@@ -131,6 +131,12 @@ class RawSilos:
         assert reach is not None
         return self.encoder.encoding(reach, profile)
 
+    def against_rest(self, n_classes: int) -> "RawSilos":
+        """Return the same rows with a problem of -1/+1 for each class, from one of their classes' numbers."""
+        (codes,) = self.labels
+        signs = [[np.where(each == number, 1.0, -1.0) for each in codes] for number in range(n_classes)]
+        return replace(self, labels=signs)
+
     def silos(self, encoding: RowEncoding) -> list[Silos]:
         """Return the encoded rows of all silos, with the labels of each problem."""
         features = [part.rows(encoding) for part in self.parts]

@@ -14,6 +14,7 @@ from dpadmm.checks import nearest, shown
 from dpadmm.datasets.columns import (
     BinaryLabel,
     Categorical,
+    ClassLabel,
     Column,
     Label,
     Numeric,
@@ -48,6 +49,7 @@ ASKED = {
 _COLUMNS: dict[str, Callable[..., Column]] = {Numeric.kind: Numeric, Categorical.kind: Categorical}
 _LABELS: dict[str, Callable[..., Label]] = {
     BinaryLabel.kind: BinaryLabel,
+    ClassLabel.kind: ClassLabel,
     ThresholdLabel.kind: ThresholdLabel,
     RealLabel.kind: RealLabel,
 }
@@ -70,7 +72,7 @@ class Schema:
     Parameters
     ----------
     columns: one or more `Numeric` or `Categorical` columns, with distinct names.
-    label: `BinaryLabel`, `ThresholdLabel` or `RealLabel`; not one of the columns.
+    label: `BinaryLabel`, `ClassLabel`, `ThresholdLabel` or `RealLabel`; not one of the columns.
     row_norm: the bound > 0 on the Euclidean norm of an encoded row.
     constant: None (no intercept feature) or a value in (0, row_norm).
 

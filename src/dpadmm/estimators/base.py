@@ -169,7 +169,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _check_label(self, schema: Schema, loss: Loss) -> None:
         """Refuse a schema whose label is not what this estimator predicts."""
         if schema.label.is_real is not (loss.target is LabelKind.REALS):
-            kinds = ("one of two classes", "a number")
+            kinds = ("one of two classes" if len(schema.label.classes) < 3 else "one of several classes", "a number")
             raise InputError(
                 f"{type(self).__name__} predicts {kinds[not schema.label.is_real]}, but the schema's label "
                 f"{schema.label.name!r} is {kinds[schema.label.is_real]}. Use another estimator, or another label."

@@ -1,6 +1,5 @@
 """Private classifiers: logistic regression and a linear support vector machine."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from dpadmm.estimators.data import (
     StatedColumns,
     TrainingRows,
     class_list,
-    one_hot_signs,
+    encoded_classes,
+    one_vs_rest,
     own_words,
     training_data,
     with_class_weights,
@@ -45,23 +45,21 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             check_classification_targets(labels)
         classes, is_given = class_list(self.classes, labels)
         notes = [_CLASSES_GIVEN if is_given else _CLASSES_READ]
-        targets = self._targets(labels, classes)
-        if len(targets) > 1:
-            notes.append(f"{len(targets)} one-vs-rest problems read every record; the figure is for all of them")
         label = PlainLabel(classes=tuple(classes.tolist()))
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
-        return TrainingRows.of_array(stated, table, labels, targets, owners, notes, classes)
+        return TrainingRows.of_array(stated, table, labels, [encoded_classes(labels, classes)], owners, notes, classes)
 
     def _wishes(self, *, has_persons: bool) -> Wishes:
         class_weights_of(self.class_weight, self.method)
         return super()._wishes(has_persons=has_persons)
 
     def _counted(self, rows: TrainingRows) -> TrainingRows:
-        return with_class_weights(rows, class_weights_of(self.class_weight, self.method))
+        rows = with_class_weights(rows, class_weights_of(self.class_weight, self.method))
+        return rows if len(rows.classes) == 2 or self._is_one_model(len(rows.classes)) else one_vs_rest(rows)
 
-    def _targets(self, labels: NDArray[Any], classes: NDArray[Any]) -> Sequence[Floats]:
-        """Return encoded labels, one vector for each problem that is solved."""
-        return one_hot_signs(labels, classes)
+    def _is_one_model(self, n_classes: int) -> bool:
+        """Return whether more than two classes are trained together."""
+        return False
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
@@ -232,10 +230,12 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     def _loss(self) -> Loss:
         return Logistic() if self.slope_cap is None else CappedLogistic(checks.open_unit("slope_cap", self.slope_cap))
 
-    def _targets(self, labels: NDArray[Any], classes: NDArray[Any]) -> Sequence[Floats]:
-        if is_softmax(self.multi_class, self.method, len(classes)):
-            return [np.searchsorted(classes, labels).astype(np.float64)]
-        return super()._targets(labels, classes)
+    def _wishes(self, *, has_persons: bool) -> Wishes:
+        self._is_one_model(2)  # refuses words and methods that do not fit
+        return super()._wishes(has_persons=has_persons)
+
+    def _is_one_model(self, n_classes: int) -> bool:
+        return is_softmax(self.multi_class, self.method, n_classes)
 
     def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
         if len(rows.classes) == 2 or len(rows.raw.labels) > 1:

@@ -260,10 +260,17 @@ def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     return known, True
 
 
-def one_hot_signs(y: NDArray[Any], classes: NDArray[Any]) -> Sequence[NDArray[np.float64]]:
-    """Return labels -1/+1, one vector per problem: one for two classes, else one per class against the rest."""
-    positive = classes[1:] if len(classes) == 2 else classes
-    return [np.where(y == label, 1.0, -1.0) for label in positive]
+def encoded_classes(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
+    """Return labels -1/+1 for two classes, the classes' numbers for more; `classes` are sorted."""
+    codes = np.searchsorted(classes, y).astype(np.float64)
+    return 2 * codes - 1 if len(classes) == 2 else codes
+
+
+def one_vs_rest(rows: TrainingRows) -> TrainingRows:
+    """Return the rows with a problem for each class, whose costs add up."""
+    number = len(rows.classes)
+    note = f"{number} one-vs-rest problems read every record; the figure is for all of them"
+    return replace(rows, raw=rows.raw.against_rest(number), notes=(*rows.notes, note))
 
 
 def with_class_weights(rows: TrainingRows, class_weight: Mapping[Any, float] | None) -> TrainingRows:
@@ -275,11 +282,7 @@ def with_class_weights(rows: TrainingRows, class_weight: Mapping[Any, float] | N
         raise InputError(f"class_weight names classes that there are not; the classes are {shown(classes)}.")
     numbers = np.array([class_weight.get(each, 1.0) for each in classes], dtype=np.float64)
     shares = numbers / numbers.max()
-    labels = rows.raw.labels
-    if len(labels) > 1:
-        codes = [np.argmax(each, axis=0) for each in zip(*labels, strict=True)]
-    else:
-        codes = [(each > 0 if len(classes) == 2 else each).astype(np.intp) for each in labels[0]]
+    codes = [(each > 0 if len(classes) == 2 else each).astype(np.intp) for each in rows.raw.labels[0]]
     words = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, numbers, strict=True))
     note = f"records count by their class ({words}); these weights are public and were not read off the data"
     raw = replace(rows.raw, class_weights=[shares[each] for each in codes])

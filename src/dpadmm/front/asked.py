@@ -11,12 +11,21 @@ from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import SiloTable, lacks
 from dpadmm.errors import InputError
-from dpadmm.estimators.wishes import method_name, network_of, nominal_number, penalty_of, protection_from, unit_of
+from dpadmm.estimators.wishes import (
+    is_softmax,
+    method_name,
+    network_of,
+    nominal_number,
+    penalty_of,
+    protection_from,
+    unit_of,
+)
 from dpadmm.estimators.wishes import protection_of as kept_in
 from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.softmax import Softmax
 
 _LOSSES: dict[str, Loss] = {"logistic": Logistic(), "svm": SmoothedHinge(), "huber": Huber(0.5)}
 
@@ -35,6 +44,7 @@ class TaskWords:
     l1_ratio: float = 0.0
     profile: ProfileRule = AUTO
     nominal_records: int | None = None
+    multi_class: str = "auto"
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
@@ -61,11 +71,26 @@ class TaskWords:
 
     def task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
         """Return the task for silos of these sizes with tables of this schema."""
+        plain = self.plain_task(sizes, schema.dimension, is_real=schema.label.is_real)
+        classes = len(schema.label.classes)
         return replace(
-            self.plain_task(sizes, schema.dimension, is_real=schema.label.is_real),
+            plain,
+            loss=plain.loss if self.problems(schema) > 1 or classes < 3 else Softmax(classes),
             row_norm=schema.row_norm,
             table=TableShape.of(ProfileForm(schema.columns)),
         )
+
+    def problems(self, schema: Schema | None) -> int:
+        """Return how many problems share the budget: one for each class where these are not one softmax model."""
+        classes = 0 if schema is None else len(schema.label.classes)
+        if classes < 3:
+            return 1
+        if self.loss == "svm" and self.multi_class == "softmax":
+            raise InputError(
+                f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm has a model for each class."
+            )
+        is_one = self.loss != "svm" and is_softmax(self.multi_class, self.method, classes)
+        return 1 if is_one else classes
 
     def plain_task(self, sizes: tuple[int, ...], dimension: int, *, is_real: bool) -> Task:
         """Return the task for rows of norm 1 about which no more is known; `is_real`: the target is a number."""
@@ -104,7 +129,7 @@ def loss_of(word: str, *, is_real: bool) -> Loss:
     """Return the loss that a word names, if it fits the target."""
     chosen = ("huber" if is_real else "logistic") if word == "auto" else word
     if (chosen == "huber") is not is_real:
-        kind, fitting = ("a number", "huber") if is_real else ("two classes", "logistic or svm")
+        kind, fitting = ("a number", "huber") if is_real else ("classes", "logistic or svm")
         raise InputError(f"{setting('loss', chosen)} does not fit: the schema's label has {kind}. Use {fitting}.")
     return _LOSSES[chosen]
 

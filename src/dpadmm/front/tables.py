@@ -76,6 +76,7 @@ def fit(
     neighbours: str | None = None,
     nominal_records: int | None = None,
     loss: str = "auto",
+    multi_class: str = "auto",
     method: str = "auto",
     topology: str = "auto",
     alpha: float | None = None,
@@ -146,6 +147,7 @@ def fit(
                 has_persons=person is not None,
             ),
             loss=loss,
+            multi_class=multi_class,
             method=method,
             topology=topology,
             alpha=alpha,
@@ -182,6 +184,8 @@ def fit(
                 random_state=seed,
             )
             model.set_params(**{"target_bounds": target_bounds} if number else {"classes": classes})
+            if loss in ("auto", "logistic") and not number:
+                model.set_params(multi_class=multi_class)
             return _array_model(model, (data, target, split_by, person), place, page, force=force, anyway=anyway)
         training = Training(
             schema=public_schema(schema, target, is_real=loss == "huber"),
@@ -222,6 +226,7 @@ def plan(
     neighbours: str | None = None,
     nominal_records: int | None = None,
     loss: str = "auto",
+    multi_class: str = "auto",
     method: str = "auto",
     topology: str = "auto",
     alpha: float | None = None,
@@ -250,6 +255,7 @@ def plan(
             delta=delta,
             protection=protection_of(None, unit, view, *people, has_persons=person is not None),
             loss=loss,
+            multi_class=multi_class,
             method=method,
             topology=topology,
             alpha=alpha,
@@ -273,7 +279,7 @@ def plan(
         task = task_of(words, counts, dimension, known, is_real=is_real)
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("prevalence", prevalence))
-        return make_plan(task, method=words.method_name())
+        return make_plan(task, method=words.method_name(), problems=words.problems(known))
 
 
 def load(path: str | os.PathLike[str]) -> ReleasedModel:

@@ -17,8 +17,8 @@ from dpadmm.front.asked import TaskWords, check_person, persons_of
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan, carry_out
+from dpadmm.planning.planner import UtilityPoint
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import Task
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import Unit
 from dpadmm.reporting.budgets import budgets_around
@@ -125,7 +125,7 @@ def _is_utf8(text: str) -> bool:
 
 def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
     """Plan from public facts: the schema's width and norm, the sizes and the options."""
-    return make_plan(words.task(sizes, schema), method=words.method_name())
+    return make_plan(words.task(sizes, schema), method=words.method_name(), problems=words.problems(schema))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +193,9 @@ class Training:
             return replace(prepared, bought=bought)
 
     def _prepared(self, tables: Mapping[str, SiloTable], names: Sequence[str], persons: Persons | None) -> Prepared:
-        return prepare(self.schema, tables, self.screening, names, self.words.nominal_records, persons)
+        made = prepare(self.schema, tables, self.screening, names, self.words.nominal_records, persons)
+        problems = self.words.problems(self.schema)
+        return made if problems == 1 else replace(made, rows=made.rows.against_rest(problems))
 
     def _check_texts(self, tables: Mapping[str, SiloTable]) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
@@ -225,7 +227,7 @@ class Training:
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         plan.whole_plan(self.seed is None)  # noise that cannot be drawn is refused before a ledger is made for it
         rows, bought, unread = prepared.rows, prepared.bought, None
-        budgets = () if self.report is None else budgets_around(self._task(rows), self.words.method_name())
+        budgets = () if self.report is None else self._budgets(rows)
         with self.books.open(prepared.data, self.words.delta, self.words.protection) as ledger:
             outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)
             try:
@@ -241,5 +243,6 @@ class Training:
             model.report(self.report, name=name, budgets=budgets, **asdict(self.about))
         return Trained(model, place, unread)
 
-    def _task(self, rows: RawSilos) -> Task:
-        return self.words.task(rows.sizes, self.schema)
+    def _budgets(self, rows: RawSilos) -> tuple[UtilityPoint, ...]:
+        task = self.words.task(rows.sizes, self.schema)
+        return budgets_around(task, self.words.method_name(), self.words.problems(self.schema))

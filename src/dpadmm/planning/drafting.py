@@ -15,6 +15,7 @@ from dpadmm.planning.task import TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.softmax import AnyLoss, Softmax
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def draft(
     task = Task(
         sizes=sizes,
         dimension=schema.dimension,
-        loss=Huber(0.5) if schema.label.is_real else Logistic(),
+        loss=_loss(schema),
         target=target,
         protection=protection,
         row_norm=schema.row_norm,
@@ -61,6 +62,13 @@ def draft(
             )
     people = tuple(entry.participant(size) for entry, size in zip(entries, sizes, strict=True))
     return Draft(made, people, schema.digest)
+
+
+def _loss(schema: Schema) -> AnyLoss:
+    """Return what is fitted for the schema's label."""
+    if schema.label.is_real:
+        return Huber(0.5)
+    return Logistic() if len(schema.label.classes) == 2 else Softmax(len(schema.label.classes))
 
 
 def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:

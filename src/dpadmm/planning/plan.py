@@ -162,12 +162,10 @@ class Plan(Course):
         if self.times != 1 or task.protection.unit is not Unit.RECORD:
             raise InputError(
                 "A federation solves one problem and hides records, not persons with several rows: plan for two "
-                "classes and unit 'record'."
+                "classes, or softmax, and unit 'record'."
             )
         if task.profile.is_bought:
             raise InputError("A federation counts columns itself: plan without a profile that was released before.")
-        if isinstance(task.loss, Softmax):
-            raise InputError("A federation's terms have no words for more than two classes yet. Plan for two.")
         loss, slope_bound = loss_words(task.loss)
         l1, ridge = penalty_words(self.setting.problem.regulariser)
         agreement = Agreement(
@@ -180,7 +178,8 @@ class Plan(Course):
             participants=tuple(participants),
             coordinator=coordinator,
             schema=schema,
-            dimension=task.dimension,
+            dimension=task.n_classes * task.dimension,
+            classes=task.n_classes if isinstance(task.loss, Softmax) else 0,
             edges=() if self.network is None else tuple((int(i), int(j)) for i, j in self.network.edges),
             row_norm=task.row_norm,
             loss=loss,

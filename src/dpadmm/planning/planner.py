@@ -143,11 +143,13 @@ class UtilityPoint:
     is_hopeless: bool
 
 
-def utility_curve(task: Task, epsilons: Sequence[float], method: str | None = None) -> tuple[UtilityPoint, ...]:
-    """Return the forecast of the task at other budgets, delta unchanged."""
+def utility_curve(
+    task: Task, epsilons: Sequence[float], method: str | None = None, problems: int = 1
+) -> tuple[UtilityPoint, ...]:
+    """Return the forecast of the task at other budgets, delta unchanged; of one problem, where several share them."""
     points = []
     for epsilon in epsilons:
-        made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method)
+        made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method, problems=problems)
         points.append(UtilityPoint(float(epsilon), made.method, made.expected, made.is_hopeless))
     return tuple(points)
 

@@ -41,12 +41,12 @@ class OtherBudget:
     is_own: bool
 
 
-def budgets_around(task: Task, method: str | None = None) -> tuple[UtilityPoint, ...]:
+def budgets_around(task: Task, method: str | None = None, problems: int = 1) -> tuple[UtilityPoint, ...]:
     """Return what the planner expects of usual budgets and of the task's; one that it cannot plan for is left out."""
     found: list[UtilityPoint] = []
     for epsilon in epsilons_around(task.target.epsilon):
         with suppress(InputError):
-            found += utility_curve(task, (epsilon,), method)
+            found += utility_curve(task, (epsilon,), method, problems)
     return tuple(found)
 
 

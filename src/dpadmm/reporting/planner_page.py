@@ -11,7 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
 from dpadmm.errors import InputError
-from dpadmm.planning.planner import plan
+from dpadmm.planning.plan import Plan
+from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import LabelKind
@@ -94,34 +95,39 @@ class PlannedSilos:
     loss_simplest: float
 
 
-def settings(
-    axes: Axes, task_of: Callable[[tuple[int, ...]], Task], method: str | None, tick: Callable[[], None]
-) -> Iterator[PlannedSilos]:
-    """Make all plans; a setting for which none can be made is left out.
+@dataclass(frozen=True)
+class Planner:
+    """How plans for other sizes and budgets are made: as the one that was asked for.
 
-    task_of: returns the task for these sizes, with any budget. tick: called after each plan.
+    task_of: returns the task for these sizes, with any budget. problems: how many share it.
     """
+
+    task_of: Callable[[tuple[int, ...]], Task]
+    method: str | None = None
+    problems: int = 1
+
+    def plan(self, sizes: tuple[int, ...], epsilon: float) -> Plan:
+        """Return the plan for silos of these sizes."""
+        task = self.task_of(sizes)
+        wanted = replace(task, target=Target(epsilon, task.target.delta))
+        return make_plan(wanted, method=self.method, problems=self.problems)
+
+
+def settings(axes: Axes, planner: Planner, tick: Callable[[], None]) -> Iterator[PlannedSilos]:
+    """Make all plans; a setting for which none can be made is left out. tick: called after each plan."""
     for silos in axes.silos:
         for records in axes.records:
-            found = _setting(axes, silos, records, task_of, method, tick)
+            found = _setting(axes, silos, records, planner, tick)
             if found is not None:
                 yield found
 
 
-def _setting(
-    axes: Axes,
-    silos: int,
-    records: int,
-    task_of: Callable[[tuple[int, ...]], Task],
-    method: str | None,
-    tick: Callable[[], None],
-) -> PlannedSilos | None:
+def _setting(axes: Axes, silos: int, records: int, planner: Planner, tick: Callable[[], None]) -> PlannedSilos | None:
     cells: list[Cell | None] = []
     expected = None
     for epsilon in axes.epsilons:
         try:
-            task = task_of(axes.sizes_of(silos, records))
-            made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method)
+            made = planner.plan(axes.sizes_of(silos, records), epsilon)
         except InputError:  # no such silos, or no method for them
             cells.append(None)
         else:

@@ -52,11 +52,15 @@ class RowScores(Protocol):
 
 @dataclass(frozen=True)
 class SchemaRows:
-    """Rows of a table with a schema; labels are -1 or +1, or a number in [-1, 1]."""
+    """Rows of a table with a schema; labels are -1 or +1, the number of a class, or a number in [-1, 1]."""
 
     schema: Schema
     encoding: RowEncoding
-    problems: ClassVar[int] = 1
+
+    @property
+    def problems(self) -> int:
+        """One, or one per class if there are more than two."""
+        return len(self.schema.label.classes) if len(self.schema.label.classes) > 2 else 1
 
     def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
         """Encode by the schema."""
@@ -73,19 +77,22 @@ class SchemaRows:
 
     def scores(self, weights: Floats, features: Matrix) -> Floats:
         """Return features times weights."""
-        return np.asarray(features @ weights[0])[:, None]
+        return np.asarray(features @ weights.T)
 
     def answers(self, scores: Floats) -> NDArray[Any]:
         """Return a number within the label's bounds, or the first word of the class."""
         label = self.schema.label
         if isinstance(label, RealLabel):
             return label.decode(scores[:, 0])
-        return np.array(label.classes, dtype=object)[(scores[:, 0] > 0).astype(np.intp)]
+        which = scores.argmax(axis=1) if self.problems > 1 else (scores[:, 0] > 0).astype(np.intp)
+        return np.array(label.classes, dtype=object)[which]
 
     def encoded_answers(self, scores: Floats) -> Floats:
-        """Return -1 or +1, or a number in [-1, 1]."""
+        """Return -1 or +1, the number of the class, or a number in [-1, 1]."""
         if self.schema.label.is_real:
             return np.clip(scores[:, 0], -1.0, 1.0)
+        if self.problems > 1:
+            return scores.argmax(axis=1).astype(np.float64)
         return np.where(scores[:, 0] > 0, 1.0, -1.0)
 
 

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.datasets.columns import ClassLabel
 from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.engines.federation.outcome import outcome_of
+from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.terms import agreed_run, loss_of
 from dpadmm.errors import InputError
 from dpadmm.networks import path
@@ -20,6 +22,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, Box, ElasticNet, Ridge
+from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.federation import federation_model
 
 SIZES = (60, 40, 50)
@@ -44,6 +47,68 @@ def planned(method=None, rounds=6, **facts):
 
 def terms_of(made, **choices):
     return made.terms("planned", PEOPLE, "a" * 64, "b" * 64, **choices)
+
+
+@pytest.fixture
+def three_classes(worlds, monkeypatch):
+    """Worlds whose label is one of three classes."""
+    usual = worlds.tables
+
+    def tables(sizes):
+        made = usual(sizes)
+        return {
+            name: table.assign(y=np.array(["low", "mid", "high"])[np.digitize(table["y"], (-0.8, 0.8))])
+            for name, table in made.items()
+        }
+
+    monkeypatch.setattr(worlds, "tables", tables)
+    label = ClassLabel("y", ("low", "mid", "high"))
+    monkeypatch.setattr(worlds, "SCHEMA", replace(worlds.SCHEMA, label=label))
+    return worlds
+
+
+@pytest.mark.parametrize(
+    ("method", "protection"), [("p-admm", Protection()), ("noisy-gradients", PUBLIC), ("noisy-gradients", MASKED)]
+)
+def test_softmax_over_several_classes(three_classes, tmp_path, method, protection):
+    world = three_classes.make(
+        tmp_path, method, approves=False, **(three_classes.MASKED if protection is MASKED else {})
+    )
+    made, known = planned(method, loss=Softmax(3), protection=protection), world.agreement
+    people = (known.participants, known.coordinator, known.schema)
+    terms = made.terms("planned", *people, noise=NoiseOrigin.TEST, seed=5)
+    assert (terms.loss, terms.classes, terms.dimension) == ("softmax", 3, 9)
+    assert loss_of(Agreement.from_json(terms.as_json())) == made.task.loss
+    for dimension in (3, 9):
+        other = replace(terms, loss="logistic", classes=0, slope_bound=1.0, dimension=dimension)
+        with pytest.raises(Refusal, match="another schema"):
+            world.approve(other)
+    world.approve(terms)
+    coordinator = world.coordinator(terms)
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    here = carry_out(made, three_classes.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
+    np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12)
+    model = federation_model(outcome, three_classes.SCHEMA)
+    table = next(iter(three_classes.tables((30,)).values()))
+    assert model.predict_proba(table).shape == (30, 3)
+    assert set(model.predict(table)) <= {"low", "mid", "high"}
+    assert model.softmax == made.task.loss
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"loss": "logistic"}, "classes are for the loss softmax"),
+        ({"classes": 0}, "classes are for the loss softmax"),
+        ({"dimension": 10}, "multiple of the 3 classes"),
+        ({"method": "dvp", "settings": (("eta", 0.1),), "delta": 0.0}, "not certified for softmax"),
+    ],
+)
+def test_terms_that_softmax_does_not_fit(change, match):
+    terms = terms_of(planned("p-admm", loss=Softmax(3)))
+    with pytest.raises(InputError, match=match):
+        agreed_run(replace(terms, **change))
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ _ADDED = {
     "n_counts": 0,
     "aggregation": "plain",
     "colluders": None,
+    "classes": 0,
 }
 """Terms that the first version did not have; left out of the text at these values, so that older digests stay."""
 
@@ -88,11 +89,14 @@ class Agreement:
     rounds, epsilon, delta: what is spent at most; delta 0 for the methods with pure epsilon.
     participants: at least two silos, in the order of their numbers. edges: pairs of numbers (graph methods).
     loss, mu, weighting, ridge, l1: the problem `sum w_i f_i + g`; loss by name.
-    slope_bound: greatest slope of the loss, where it can be chosen (huber's threshold, capped-logistic's cap).
+    slope_bound: greatest slope of the loss, where it can be chosen (huber's threshold, the cap of capped-logistic and
+        softmax).
     tail_power: how the noise grows in the second half of the rounds (`noise.Tail`); 0 leaves it to the method.
     relation: replace-one, or add-or-remove: the participants' records are then nominal numbers, and no silo tells how
         many it holds.
     schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies.
+    classes: of a softmax model, each with as many coefficients as rows have features, so that `dimension` counts those
+        of all classes; 0 for other losses.
     reach: the radius to which rows are shortened, in units of a usual row (`Schema.encoding`); 0 encodes plainly by
         bounds and categories (`Schema.by_bounds`).
     profile_share: part of the squared budget m^2 that is spent on noisy counts of the columns in round 0, by which rows
@@ -147,6 +151,7 @@ class Agreement:
     n_counts: int = 0
     aggregation: Aggregation = Aggregation.PLAIN
     colluders: int | None = None
+    classes: int = 0
 
     def __post_init__(self) -> None:
         """Check every number on its own; whether they fit together is for `terms.agreed_run`."""
@@ -175,6 +180,8 @@ class Agreement:
             raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {self.schema!r}.")
         self._check_profile()
         self._check_masks()
+        if self.classes and (self.classes < 2 or self.dimension % self.classes):
+            raise InputError(f"dimension must be a multiple of the {self.classes} classes, got {self.dimension}.")
 
     @property
     def is_masked(self) -> bool:

@@ -181,8 +181,12 @@ class Records:
 
         self.check_number(agreement, agent)
         name, schema = agreement.participants[agent].name, self.schema
-        facts = agreement.schema, agreement.dimension, agreement.row_norm
-        if facts != (schema.digest, schema.dimension, schema.row_norm):
+        facts, classes = (agreement.schema, agreement.dimension, agreement.row_norm), len(schema.label.classes)
+        vectors = classes if classes > 2 else 1
+        if (
+            facts != (schema.digest, vectors * schema.dimension, schema.row_norm)
+            or max(agreement.classes, 1) != vectors
+        ):
             raise Refusal(f"The terms are about another schema than that of {name}.")
         counted = profile_terms(schema) if agreement.profile_share else {}
         if any(getattr(agreement, term) != number for term, number in counted.items()):

@@ -8,7 +8,7 @@ from dpadmm.engines.federation.inbox import checked_vector
 from dpadmm.engines.federation.silo_files import Records
 from dpadmm.engines.federation.terms import AgreedRun, loss_of
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import batch_kernels, kernels  # noqa: F401 - loaded before a round is paid for, not in its midst
 from dpadmm.solvers.solution import one_blas_thread, prepare_release
@@ -23,7 +23,7 @@ def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) 
     features = records.features(encoding)
     nominal = None if agreement.has_public_sizes else [agreement.participants[agent].records]
     silos = Silos.from_parts([features], [records.labels], records.schema.row_norm, [name], nominal)
-    functions, weights = EmpiricalRisk(silos, loss_of(agreement), agreement.mu), terms.problem.weights[[agent]]
+    functions, weights = risk_of(silos, loss_of(agreement), agreement.mu), terms.problem.weights[[agent]]
     return Agents(
         functions=functions,
         weights=weights,

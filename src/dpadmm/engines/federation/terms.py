@@ -35,6 +35,7 @@ from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import L1, ElasticNet, NoRegulariser, Regulariser, Ridge
+from dpadmm.problems.softmax import AnyLoss, Softmax
 
 LOSSES: dict[str, type[Any]] = {
     "logistic": Logistic,
@@ -43,6 +44,9 @@ LOSSES: dict[str, type[Any]] = {
     "capped-logistic": CappedLogistic,
 }
 """The losses that terms can name."""
+
+SOFTMAX = "softmax"
+"""The loss of terms with `classes`."""
 
 _CHOSEN_SLOPE = (Huber, CappedLogistic)  # their only number is the slope bound
 
@@ -292,6 +296,8 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
             f"{agreement.method} takes the settings {', '.join(sorted(known))}; "
             f"unknown: {sorted(given - set(known))}, missing: {sorted(lacking)}."
         )
+    if agreement.classes and not method.about.takes_softmax:
+        raise InputError(f"{agreement.method} is not certified for softmax models of several classes (C13).")
     if method.about.is_pure != (agreement.delta == 0):
         need = "delta = 0 (its noise is Laplace)" if method.about.is_pure else "a delta above 0 (its noise is Gaussian)"
         raise InputError(f"{agreement.method} needs {need}, got delta = {agreement.delta!r}.")
@@ -305,24 +311,34 @@ def _public_problem(agreement: Agreement) -> Problem:
     """Return the problem as far as it is agreed: sizes and constants, no values."""
     sizes = np.array([participant.records for participant in agreement.participants], dtype=np.int64)
     functions = PublicFunctions.of_loss(
-        sizes, agreement.dimension, loss_of(agreement), agreement.row_norm, agreement.mu
+        sizes,
+        agreement.dimension // max(agreement.classes, 1),
+        loss_of(agreement),
+        agreement.row_norm,
+        agreement.mu,
     )
     return Problem.of(functions, _weighting(agreement), _penalty(agreement))
 
 
-def loss_of(agreement: Agreement) -> Loss:
+def loss_of(agreement: Agreement) -> AnyLoss:
     """Return the loss that the terms name."""
+    if (agreement.loss == SOFTMAX) is not (agreement.classes > 0):
+        raise InputError(f"classes are for the loss {SOFTMAX}, which needs them; got {agreement.loss!r}.")
+    if agreement.loss == SOFTMAX:
+        return Softmax(agreement.classes, agreement.slope_bound)
     if agreement.loss not in LOSSES:
-        meant = nearest(agreement.loss, LOSSES)
-        raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {agreement.loss!r}.{meant}")
+        meant = nearest(agreement.loss, (*LOSSES, SOFTMAX))
+        raise InputError(f"loss must be one of {', '.join(LOSSES)} or {SOFTMAX}, got {agreement.loss!r}.{meant}")
     loss = _loss(LOSSES[agreement.loss], agreement.slope_bound)
     if loss.slope_bound != agreement.slope_bound:
         raise InputError(f"{agreement.loss} has slopes up to {loss.slope_bound:g}; got {agreement.slope_bound!r}.")
     return loss
 
 
-def loss_words(loss: Loss) -> tuple[str, float]:
+def loss_words(loss: AnyLoss) -> tuple[str, float]:
     """Return the terms `loss` and `slope_bound` that stand for this loss."""
+    if isinstance(loss, Softmax):
+        return SOFTMAX, loss.cap
     for name, kind in LOSSES.items():
         if kind is type(loss) and _loss(kind, loss.slope_bound) == loss:
             return name, loss.slope_bound

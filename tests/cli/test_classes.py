@@ -1,0 +1,70 @@
+"""Tables of more than two classes through the commands: one softmax model, or one for each class."""
+
+import json
+
+import pandas as pd
+import pytest
+from tests.cli.conftest import STUDY_SCHEMA, study_tables
+
+from dpadmm.datasets.schema import Schema
+from dpadmm.reporting.model import ReleasedModel
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Two tables of three classes, and their schema."""
+    folder = tmp_path_factory.mktemp("classes")
+    for name, table in study_tables().items():
+        stage = pd.cut(table["age"], (0, 45, 65, 120), labels=["early", "middle", "late"])
+        table.drop(columns="sick").assign(stage=stage).to_csv(folder / f"{name}.csv", index=False)
+    label = {"kind": "classes", "name": "stage", "classes": ["early", "middle", "late"]}
+    (folder / "schema.json").write_text(json.dumps(STUDY_SCHEMA | {"label": label}))
+    return folder
+
+
+def words(place, *others):
+    files = [str(place / name) for name in ("north.csv", "south.csv")]
+    return (*files, "--schema", str(place / "schema.json"), "--epsilon", "20", "--delta", "1e-5", *others)
+
+
+def test_fit_predict_and_evaluate(cli, place, tmp_path):
+    out = tmp_path / "model.json"
+    cli.ask("fit", *words(place, "--view", "aggregate", "--colluders", "0", "--out", str(out)))
+    model = ReleasedModel.load(out)
+    assert model.softmax.n_classes == 3
+    assert "C13" in model.statement
+    assert model.guarantee.epsilon <= 20 * (1 + 1e-9)
+    table = pd.read_csv(place / "north.csv")
+    found = cli.ask("predict", str(out), str(place / "north.csv"))["predictions"]
+    assert found["stage"] == model.predict(table).tolist()
+    assert (model.predict(table) == table["stage"]).mean() > 0.5
+    assert {"probability of early", "probability of middle", "probability of late"} <= set(found)
+    said = cli.run("evaluate", str(out), str(place / "north.csv"), "--public", "a test", "--declare", "published")
+    assert said.exit_code == 0, said.output
+    refused = cli.run("predict", str(out), str(place / "north.csv"), "--threshold", "0.4")
+    assert refused.exit_code != 0
+    assert "second of two classes" in refused.output
+
+
+def test_a_model_for_each_class(cli, place, tmp_path):
+    out = tmp_path / "model.json"
+    cli.ask("fit", *words(place, "--simulate", "1", "--loss", "svm", "--out", str(out)))
+    model = ReleasedModel.load(out)
+    assert model.softmax is None
+    assert "3 one-vs-rest problems" in model.statement
+    one, several = (
+        cli.ask("plan", *words(place, "--no-curve", *more)) for more in ((), ("--multi-class", "one-vs-rest"))
+    )
+    assert one["task"]["loss"].startswith("Softmax(n_classes=3")
+    assert several["task"]["loss"].startswith(("Logistic", "CappedLogistic"))
+    assert several["task"]["epsilon"] < one["task"]["epsilon"]
+    refused = cli.run(
+        "fit", *words(place, "--loss", "svm", "--multi-class", "softmax", "--out", str(tmp_path / "x.json"))
+    )
+    assert "is for --loss logistic" in refused.output
+
+
+def test_a_schema_of_classes(place):
+    schema = Schema.load(place / "schema.json")
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema.label.describe() == "stage: one of 'early', 'middle', 'late'"
