@@ -79,10 +79,11 @@ VIEWS = {
 }
 NOTES = {
     View.TRUSTED: "The recipient of the model must learn nothing about a record; the party that trains sees them all.",
-    View.ADD_REMOVE: "As before, but neighbours differ by one record more or less, and the number of records is secret: "
-    "dpadmm is given a round number instead. The two relations are not comparable; this one needs about half the noise.",
-    View.AGGREGATE: "Silos send masked messages with shares of one noise; coordinator and one colluding silo see only sums. "
-    "No peer here offers this.",
+    View.ADD_REMOVE: "As before, but neighbours differ by one record more or less, and the number of records is "
+    "secret: dpadmm is given a round number instead. The two relations are not comparable; this one needs about half "
+    "the noise.",
+    View.AGGREGATE: "Silos send masked messages with shares of one noise; coordinator and one colluding silo see only "
+    "sums. No peer here offers this.",
     View.EAVESDROPPER: "Every silo protects its own records in everything it sends.",
 }
 
