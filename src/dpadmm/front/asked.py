@@ -87,7 +87,8 @@ class TaskWords:
             return 1
         if self.loss == "svm" and self.multi_class == "softmax":
             raise InputError(
-                f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm has a model for each class."
+                f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm has a model for each "
+                "class."
             )
         is_one = self.loss != "svm" and is_softmax(self.multi_class, self.method, classes)
         return 1 if is_one else classes
