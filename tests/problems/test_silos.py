@@ -42,6 +42,8 @@ class TestStacking:
             features, y = silos.part(i)
             np.testing.assert_array_equal(dense(features), parts[i])
             np.testing.assert_array_equal(y, labels[i])
+            stored = (features, silos.features) if kind is np.asarray else (features.data, silos.features.data)
+            assert np.shares_memory(*stored)  # a copy for every look would be most of the time where d is large
 
     def test_storage_is_what_the_kernels_need(self, kind):
         parts, labels = tables()

@@ -37,6 +37,22 @@ def scaled(tile, scale, record, place, number, out):
     lanes.add_scaled(tile, scale, record, place, number, out)
 
 
+@njit
+def product(tile, left, right, number):
+    return lanes.dot(tile, left, right, number)
+
+
+@pytest.mark.parametrize("tile", WIDTHS, ids=len)
+def test_dot(tile):
+    """Partial sums, joined by halves; what lies behind the last number is left out."""
+    rng = np.random.default_rng(4)
+    left, right = rng.normal(size=70), rng.normal(size=70)
+    left[64:] = np.nan
+    for number in (0, 16, 64):
+        found = product(tile, left, right, number)
+        np.testing.assert_allclose(found, left[:number] @ right[:number], rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("tile", WIDTHS, ids=len)
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_rows(tile, kind):
@@ -87,7 +103,7 @@ def test_a_column_has_the_same_bits_in_any_batch(loss):
     task = (rows.indptr, rows.indices, rows.data, rng.normal(size=90), rng.uniform(0.2, 1.0, 90), 3, 88)
     form, w = loss.form, rng.normal(size=(13, 50))
     whole = kernels.csr_slope_sum(*task, w, form.numbers, form.is_logistic)
-    for chosen in ([7], [49], range(4), range(30, 35), range(3, 12), range(17, 0, -1), rng.permutation(50)):
+    for chosen in ([7], [49], [0], range(4), range(30, 35), range(3, 12), range(17, 0, -1), rng.permutation(50)):
         part = kernels.csr_slope_sum(*task, np.ascontiguousarray(w[:, chosen]), form.numbers, form.is_logistic)
         np.testing.assert_array_equal(part, whole[:, chosen])
 

@@ -38,7 +38,7 @@ _FAST_PASSES = 60
 # Hard columns take a few dozen Newton steps; many more mean that the tolerance lies below the rounding.
 _NEWTON_STEPS = 200
 # The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
-_REFERENCE_PULL = 1e-3
+_REFERENCE_PULL = 2e-3
 _REFERENCE_PASSES = 12
 # Entries that an agent reads in a pass: below, the work is mostly Python's own, and threads only wait for each other.
 _WORTH_A_THREAD = 50_000

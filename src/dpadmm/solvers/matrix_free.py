@@ -22,7 +22,7 @@ from dpadmm.solvers.solution import Solution, Subproblem, over_blocks, require_c
 _FAST_PASSES = 400
 _NEWTON_STEPS = 200
 # The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
-_REFERENCE_PULL = 1e-3
+_REFERENCE_PULL = 2e-3
 _REFERENCE_PASSES = 12
 
 
