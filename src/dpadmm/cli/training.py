@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -14,8 +15,10 @@ from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, screen_cells
 from dpadmm.engines.bought import BoughtProfile, bought_profile
-from dpadmm.errors import InputError, LedgerError
+from dpadmm.errors import InputError, LedgerError, raise_alone
+from dpadmm.estimators.data import counted_by_class
 from dpadmm.estimators.wishes import (
+    class_weights_of,
     is_softmax,
     method_name,
     network_of,
@@ -79,6 +82,7 @@ class TaskWords:
     profile: ProfileRule = AUTO
     nominal_records: int | None = None
     multi_class: str = "auto"
+    class_weight: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
@@ -102,6 +106,21 @@ class TaskWords:
             row_norm=schema.row_norm,
             table=TableShape.of(ProfileForm(schema.columns)),
         )
+
+    def class_weights(self, schema: Schema) -> dict[Any, float] | None:
+        """Return the weight of each class of the schema's label that the options name, None if they name none."""
+        if not self.class_weight:
+            return None
+        known = {str(each): each for each in schema.label.classes}
+        found = {}
+        for word in self.class_weight:
+            name, _, number = word.rpartition("=")
+            try:
+                found[known[name.strip()]] = float(number)
+            except (KeyError, ValueError):
+                listed = ", ".join(known) or "none, since the label is a number"
+                raise_alone(InputError(f"--class-weight takes CLASS=NUMBER, got {word!r}; classes are {listed}."))
+        return class_weights_of(found, self.method)
 
     def problems(self, schema: Schema) -> int:
         """Return how many problems share the budget: one for each class where these are not one softmax model."""
@@ -160,12 +179,13 @@ def loss_of(word: str, *, is_real: bool) -> Loss:
 class Prepared:
     """The silos' rows as they were read, and notes about awkward cells for the data's holder alone.
 
-    bought: the profile of these rows that an earlier run released, None without one.
+    bought: the profile of these rows that an earlier run released, None without one. assumed: for the statement.
     """
 
     rows: RawSilos
     notes: tuple[str, ...]
     bought: BoughtProfile | None = None
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +325,10 @@ class Training:
     def _prepared(self) -> Prepared:
         names = public_names(list(self.tables), self.words.protection.unit)
         made = prepare(self.schema, self.tables, self.screening, names, self.words.nominal_records, self.persons)
-        problems = self.words.problems(self.schema)
+        problems, weights = self.words.problems(self.schema), self.words.class_weights(self.schema)
+        if weights is not None:
+            rows, note = counted_by_class(made.rows, self.schema.label.classes, weights)
+            made = replace(made, rows=rows, assumed=(note,))
         return made if problems == 1 else replace(made, rows=made.rows.against_rest(problems))
 
     def _check_words(self) -> None:
@@ -347,5 +370,6 @@ class Training:
             rows, bought = prepared.rows, prepared.bought
             outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)
             spending = None if ledger is None else self._spending(ledger)
-        model = released_model(outcome, self.schema, prepared.rows.names or (), self.title, spending)
+        names = prepared.rows.names or ()
+        model = released_model(outcome, self.schema, names, self.title, spending, prepared.assumed)
         return model, model.save(self.out)
