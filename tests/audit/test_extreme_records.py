@@ -18,14 +18,16 @@ from dpadmm.privacy.protection import View
 from dpadmm.privacy.records import CoordinateLaplaceRelease
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.softmax import SoftmaxRisk
 
+RISKS = (EmpiricalRisk, SoftmaxRisk)
 SIZES = (0.0, 5e-324, 1e-160, 1e-8, 1.0)
 ENGINE = LocalEngine(tolerance=TOLERANCE, threads=1, recording=Recording(every=0), progress=False, is_release=True)
 
 
 def can_be_released(subject):
     """Methods on records, with weights as users have them; coordinate Laplace noise is refused."""
-    if not isinstance(subject, MethodSubject) or not isinstance(subject.worlds[0].functions, EmpiricalRisk):
+    if not isinstance(subject, MethodSubject) or not isinstance(subject.worlds[0].functions, RISKS):
         return False
     if subject.worlds[0].weights.max() > 1:
         return False
@@ -39,7 +41,7 @@ SUBJECTS = [subject for subject in all_subjects() if can_be_released(subject)]
 def extreme(problem):
     """Yield problems with the same public facts: rows along one axis of one size, equal or opposite, and a mixture."""
     risk = problem.functions
-    n, d, number = len(risk.silos.labels), risk.dimension, np.arange(len(risk.silos.labels))
+    n, d, number = len(risk.silos.labels), risk.silos.dimension, np.arange(len(risk.silos.labels))
     sizes = (*(np.full(n, size) for size in SIZES), np.array(SIZES)[number % len(SIZES)])
     for size in sizes:
         for sign in (np.ones(n), np.where(number % 2, 1.0, -1.0)):

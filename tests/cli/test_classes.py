@@ -18,7 +18,7 @@ def place(tmp_path_factory):
         stage = pd.cut(table["age"], (0, 45, 65, 120), labels=["early", "middle", "late"])
         table.drop(columns="sick").assign(stage=stage).to_csv(folder / f"{name}.csv", index=False)
     label = {"kind": "classes", "name": "stage", "classes": ["early", "middle", "late"]}
-    (folder / "schema.json").write_text(json.dumps(STUDY_SCHEMA | {"label": label}))
+    (folder / "schema.json").write_text(json.dumps(STUDY_SCHEMA | {"label": label, "row_norm": 1.0, "constant": 0.3}))
     return folder
 
 
@@ -48,8 +48,13 @@ def test_fit_predict_and_evaluate(cli, place, tmp_path):
 
 def test_a_model_for_each_class(cli, place, tmp_path):
     out = tmp_path / "model.json"
-    cli.ask("fit", *words(place, "--simulate", "1", "--loss", "svm", "--out", str(out)))
+    weighted = ("--class-weight", "late=0.01", "--class-weight", "early=2")
+    cli.ask("fit", *words(place, "--simulate", "1", "--multi-class", "one-vs-rest", *weighted, "--out", str(out)))
     model = ReleasedModel.load(out)
+    assert "early: 2, middle: 1, late: 0.01" in model.statement
+    assert (model.predict(pd.read_csv(place / "north.csv")) == "late").mean() < 0.1
+    wrong = cli.run("fit", *words(place, "--class-weight", "later=2", "--out", str(tmp_path / "y.json")))
+    assert "classes are early, middle, late" in " ".join(wrong.output.split())
     assert model.softmax is None
     assert "3 one-vs-rest problems" in model.statement
     one, several = (

@@ -89,7 +89,7 @@ def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
         ("--method magic", "must be 'auto' or one of"),
         ("--loss huber", "Use logistic or svm"),
         ("--prevalence 1.5", "--prevalence must"),
-        ("--prevalence 0.2 --predict number", "a number to predict has none"),
+        ("--prevalence 0.2 --predict number", "a number to predict, have none"),
     ],
 )
 def test_what_is_refused(cli, study, words, message):

@@ -85,7 +85,7 @@ def test_no_share_is_no_prevalence(wrong):
 
 
 def test_numbers_have_no_prevalence():
-    with pytest.raises(InputError, match="a number to predict has none"):
+    with pytest.raises(InputError, match="a number to predict, have none"):
         replace(TASK, loss=Huber(0.5), prevalence=0.3)
 
 

@@ -67,6 +67,7 @@ def fit(
     nominal_records: options.NominalRecords = None,
     loss: options.LossWord = "auto",
     multi_class: options.MultiClassWord = "auto",
+    class_weight: options.ClassWeights = None,
     method: options.MethodWord = "auto",
     topology: options.TopologyWord = "auto",
     alpha: options.Alpha = None,
@@ -118,6 +119,7 @@ def fit(
             ),
             loss=loss,
             multi_class=multi_class,
+            class_weight=_weights(class_weight),
             method=method,
             topology=topology,
             alpha=alpha,
@@ -153,6 +155,17 @@ def fit(
                 err=True,
             )
         _show(training, _run(training, tables, is_json=json), is_json=json)
+
+
+def _weights(words: list[str] | None) -> dict[str, float] | None:
+    found: dict[str, float] = {}
+    for word in words or ():
+        name, _, number = word.rpartition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise InputError(f"--class-weight takes CLASS=NUMBER, such as late=2; got {word!r}.") from None
+    return found or None
 
 
 def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:

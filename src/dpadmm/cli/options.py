@@ -119,6 +119,15 @@ MultiClassWord = Annotated[
         rich_help_panel=_MODEL,
     ),
 ]
+ClassWeights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class-weight",
+        metavar="CLASS=WEIGHT",
+        help="Count records of this class by a public weight, 1 if not named; may be repeated.",
+        rich_help_panel=_MODEL,
+    ),
+]
 MethodWord = Annotated[
     str, typer.Option("--method", help="auto, or a name from `dpadmm algorithms`.", rich_help_panel=_MODEL)
 ]

@@ -26,7 +26,7 @@ def init(
     written: "TableFormat",
     out: Annotated[Path | None, typer.Option(help="File to write; else the draft is printed.")] = None,
     predict: Annotated[
-        Literal["classes", "number"], typer.Option(help="What the target is: one of two classes, or a number.")
+        Literal["classes", "number"], typer.Option(help="What the target is: one of several classes, or a number.")
     ] = "classes",
     leave_out: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column not to learn from; may be repeated.")

@@ -277,16 +277,20 @@ def with_class_weights(rows: TrainingRows, class_weight: Mapping[Any, float] | N
     """Return rows of which each counts as much as its class, the heaviest 1; `class_weight` was checked."""
     if class_weight is None:
         return rows
-    classes = rows.classes.tolist()
+    raw, note = counted_by_class(rows.raw, rows.classes.tolist(), class_weight)
+    return replace(rows, raw=raw, notes=(*rows.notes, note))
+
+
+def counted_by_class(raw: RawSilos, classes: Sequence[Any], class_weight: Mapping[Any, float]) -> tuple[RawSilos, str]:
+    """Return rows of which each counts as much as its class, the heaviest 1, and what a statement says of it."""
     if not set(class_weight) <= set(classes):
         raise InputError(f"class_weight names classes that there are not; the classes are {shown(classes)}.")
     numbers = np.array([class_weight.get(each, 1.0) for each in classes], dtype=np.float64)
     shares = numbers / numbers.max()
-    codes = [(each > 0 if len(classes) == 2 else each).astype(np.intp) for each in rows.raw.labels[0]]
+    codes = [(each > 0 if len(classes) == 2 else each).astype(np.intp) for each in raw.labels[0]]
     words = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, numbers, strict=True))
     note = f"records count by their class ({words}); these weights are public and were not read off the data"
-    raw = replace(rows.raw, class_weights=[shares[each] for each in codes])
-    return replace(rows, raw=raw, notes=(*rows.notes, note))
+    return replace(raw, class_weights=[shares[each] for each in codes]), note
 
 
 def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) -> tuple[SiloColumns, ...]:

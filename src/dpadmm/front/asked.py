@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
@@ -12,6 +13,7 @@ from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import SiloTable, lacks
 from dpadmm.errors import InputError
 from dpadmm.estimators.wishes import (
+    class_weights_of,
     is_softmax,
     method_name,
     network_of,
@@ -45,6 +47,7 @@ class TaskWords:
     profile: ProfileRule = AUTO
     nominal_records: int | None = None
     multi_class: str = "auto"
+    class_weight: Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
@@ -79,6 +82,21 @@ class TaskWords:
             row_norm=schema.row_norm,
             table=TableShape.of(ProfileForm(schema.columns)),
         )
+
+    def class_weights(self, schema: Schema) -> dict[Any, float] | None:
+        """Return the weights of classes of the schema's label by these, None if none is weighted."""
+        weights = class_weights_of(self.class_weight, self.method)
+        if weights is None:
+            return None
+        known = {str(each): each for each in schema.label.classes}
+        for name in weights:
+            if str(name) not in known:
+                listed = ", ".join(known) or "none, since the label is a number"
+                raise InputError(
+                    f"{setting('class_weight')} names {shown(name)}, which is no class of the schema: these are "
+                    f"{listed}.{nearest(str(name), known)}"
+                )
+        return {known[str(name)]: weight for name, weight in weights.items()}
 
     def problems(self, schema: Schema | None) -> int:
         """Return how many problems share the budget: one for each class where these are not one softmax model."""

@@ -77,6 +77,7 @@ def fit(
     nominal_records: int | None = None,
     loss: str = "auto",
     multi_class: str = "auto",
+    class_weight: Mapping[Any, float] | None = None,
     method: str = "auto",
     topology: str = "auto",
     alpha: float | None = None,
@@ -148,6 +149,7 @@ def fit(
             ),
             loss=loss,
             multi_class=multi_class,
+            class_weight=class_weight,
             method=method,
             topology=topology,
             alpha=alpha,
@@ -183,7 +185,8 @@ def fit(
                 budget=budget,
                 random_state=seed,
             )
-            model.set_params(**{"target_bounds": target_bounds} if number else {"classes": classes})
+            own = {"target_bounds": target_bounds} if number else {"classes": classes, "class_weight": class_weight}
+            model.set_params(**own)
             if loss in ("auto", "logistic") and not number:
                 model.set_params(multi_class=multi_class)
             return _array_model(model, (data, target, split_by, person), place, page, force=force, anyway=anyway)

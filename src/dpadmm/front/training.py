@@ -12,6 +12,7 @@ from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, check_split, screen_cells
 from dpadmm.engines.bought import BoughtProfile, bought_profile
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.estimators.data import counted_by_class
 from dpadmm.estimators.wishes import Books, with_public_sizes
 from dpadmm.front.asked import TaskWords, check_person, persons_of
 from dpadmm.noise.secure import SecureSampler
@@ -57,13 +58,14 @@ class Prepared:
     """The silos' rows as they were read, and notes about awkward cells for the data's holder alone.
 
     bought: the profile of these rows that an earlier run released, None without one. data: the tables as a ledger knows
-    them, where one is kept.
+    them, where one is kept. assumed: for the statement.
     """
 
     rows: RawSilos
     notes: tuple[str, ...]
     bought: BoughtProfile | None = None
     data: tuple[SiloColumns, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,7 @@ class Training:
         check_split(self.split_by, self.schema.columns, self.schema.label)
         check_person(self.person, self.keep, self.words.protection, self.schema, self.split_by)
         check_outputs(self.out, self.report, may_replace=self.may_replace)
+        self.words.class_weights(self.schema)
         if self.report is None and self.about != NOT_STATED:
             names = ", ".join(setting(name) for name in ("purpose", "controller", "contact"))
             raise InputError(f"{names} are shown in the report. Give {setting('report')} too.")
@@ -194,7 +197,10 @@ class Training:
 
     def _prepared(self, tables: Mapping[str, SiloTable], names: Sequence[str], persons: Persons | None) -> Prepared:
         made = prepare(self.schema, tables, self.screening, names, self.words.nominal_records, persons)
-        problems = self.words.problems(self.schema)
+        problems, weights = self.words.problems(self.schema), self.words.class_weights(self.schema)
+        if weights is not None:
+            rows, note = counted_by_class(made.rows, self.schema.label.classes, weights)
+            made = replace(made, rows=rows, assumed=(note,))
         return made if problems == 1 else replace(made, rows=made.rows.against_rest(problems))
 
     def _check_texts(self, tables: Mapping[str, SiloTable]) -> None:
@@ -236,7 +242,7 @@ class Training:
                 spending, unread = None, problem
         names = rows.names or ()
         title = self.title if self.title is not None else f"{self.schema.label.name} from {len(names)} silo(s)"
-        model = released_model(outcome, self.schema, names, title, spending)
+        model = released_model(outcome, self.schema, names, title, spending, prepared.assumed)
         place = None if self.out is None else model.save(self.out)
         if self.report is not None:
             name = None if place is None else place.name

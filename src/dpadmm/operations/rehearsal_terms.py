@@ -13,6 +13,7 @@ from dpadmm.datasets.table_format import TableFormat
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges
 from dpadmm.engines.federation.columns import profile_terms
 from dpadmm.engines.federation.policy import Policy
+from dpadmm.engines.federation.terms import SOFTMAX
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def p_admm_terms(
     reach, profile_share: how rows are encoded, see `Agreement`.
     """
 
+    classes = len(schema.label.classes) if len(schema.label.classes) > 2 else 0
+
     def build(people: Sequence[Participant], coordinator: str, digest: str) -> Agreement:
         return Agreement(
             run=run,
@@ -93,7 +96,7 @@ def p_admm_terms(
             participants=tuple(people),
             coordinator=coordinator,
             schema=digest,
-            dimension=schema.dimension,
+            dimension=max(classes, 1) * schema.dimension,
             row_norm=schema.row_norm,
             edges=tuple(named_edges("ring", len(people))),
             mu=mu,
@@ -101,6 +104,8 @@ def p_admm_terms(
             seed=7,
             reach=reach,
             profile_share=profile_share,
+            classes=classes,
+            loss=SOFTMAX if classes else "logistic",
             **(profile_terms(schema) if profile_share else {}),
         )
 

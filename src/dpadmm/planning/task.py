@@ -154,7 +154,9 @@ class Task:
         if self.prevalence is not None:
             checks.open_unit("prevalence", self.prevalence)
             if self.loss.target is not LabelKind.SIGNS:
-                raise InputError("prevalence is the share of one of two classes; a number to predict has none.")
+                raise InputError(
+                    "prevalence is the share of one of two classes; several, or a number to predict, have none."
+                )
 
     def _check_types(self) -> None:
         if not isinstance(self.target, Target):
