@@ -54,7 +54,7 @@ def test_a_model_for_each_class(cli, place, tmp_path):
     assert "early: 2, middle: 1, late: 0.01" in model.statement
     assert (model.predict(pd.read_csv(place / "north.csv")) == "late").mean() < 0.1
     wrong = cli.run("fit", *words(place, "--class-weight", "later=2", "--out", str(tmp_path / "y.json")))
-    assert "classes are early, middle, late" in " ".join(wrong.output.split())
+    assert "these are early, middle, late. Did you mean" in " ".join(wrong.output.split())
     assert model.softmax is None
     assert "3 one-vs-rest problems" in model.statement
     one, several = (

@@ -51,7 +51,7 @@ def test_the_page_is_written_whole_or_not_at_all(cli, tmp_path, monkeypatch):
     place = tmp_path / "page.html"
     words = (*WORDS, "--method", "output-perturbation", "--page", str(place))
     with monkeypatch.context() as broken:
-        broken.setattr("dpadmm.reporting.planner_page.plan", raise_interrupt)
+        broken.setattr("dpadmm.reporting.planner_page.make_plan", raise_interrupt)
         assert cli.run(*words).exit_code != 0
     assert list(tmp_path.iterdir()) == []
     said = cli.ask(*words)
