@@ -121,6 +121,20 @@ def test_the_optimum_of_random_problems(seed, n, d, store, loss, log_pull):
     assert np.linalg.norm(ours.point[0, :, 0] - found.x) <= gap / convexity
 
 
+@pytest.mark.parametrize("is_overwritten", [False, True])
+def test_a_warm_solve_is_the_fresh_one(is_overwritten):
+    """To the last bit, with a pass less; the answer may be its owner's scratch, and is then another point."""
+    functions = risk(Logistic(), (40, 25), 30, is_sparse=True)
+    warm, fresh = (MatrixFreeSolver(functions, np.ones(2), 1e-10) for _ in range(2))
+    point = warm.solve(subproblem(functions)).point
+    if is_overwritten:
+        point *= 1.5
+    sub = subproblem(functions, seed=2)
+    ours, plain = (each.solve(Subproblem(sub.lin, sub.centre, sub.pull, point)) for each in (warm, fresh))
+    np.testing.assert_array_equal(ours.point, plain.point)
+    np.testing.assert_array_equal(plain.passes - ours.passes, 0 if is_overwritten else 1)
+
+
 @pytest.mark.parametrize("store", STORES)
 def test_newton_finishes_what_is_left(monkeypatch, store):
     """By conjugate gradients, to the same point, and what is kept belongs to it."""

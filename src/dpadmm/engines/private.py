@@ -399,7 +399,7 @@ def _apart(sampler: Sampler, number: int) -> Sampler:
 
 def _load_kernels() -> None:
     """Load the compiled kernels now: if they cannot be loaded, that must show before a ledger is charged."""
-    from dpadmm.solvers import batch_kernels, kernels  # noqa: F401
+    from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401
 
 
 def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:

@@ -10,7 +10,7 @@ from dpadmm.engines.federation.terms import AgreedRun, loss_of
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
-from dpadmm.solvers import batch_kernels, kernels  # noqa: F401 - loaded before a round is paid for, not in its midst
+from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401 - before a round is paid for, not in it
 from dpadmm.solvers.solution import one_blas_thread, prepare_release
 
 State = tuple[Floats, ...]
