@@ -95,12 +95,22 @@ def test_capped_logistic_agrees_with_scipy(table):
 def test_several_classes_agree_one_by_one(table):
     X = table[0]
     y = np.digitize(X[:, 0] + X[:, 1], (-0.4, 0.4))
-    model = PrivateLogisticRegression(**LOOSE, alpha=0.02).fit(X, y)
+    model = PrivateLogisticRegression(**LOOSE, alpha=0.02, multi_class="one-vs-rest").fit(X, y)
     rows = model.released_.encoding.encode(X)
     for k in range(3):
         coef, intercept = model.released_.encoding.decode(central(Logistic(), rows, np.where(y == k, 1.0, -1.0), 0.02))
         np.testing.assert_allclose(model.coef_[k], coef, atol=2e-3 * np.linalg.norm(coef))
         assert model.intercept_[k] == pytest.approx(intercept, abs=2e-3 * np.linalg.norm(coef))
+
+
+@pytest.mark.parametrize("view", ["eavesdropper", "public"])
+def test_several_classes_agree_with_a_multinomial_fit(table, view):
+    X = table[0]
+    y = np.digitize(X[:, 0] + X[:, 1], (-0.4, 0.4))
+    model = PrivateLogisticRegression(**LOOSE, alpha=0.02, view=view).fit(X, y, groups=np.arange(len(y)) % 2)
+    rows = model.released_.encoding.encode(X)
+    best = LogisticRegression(C=1 / (0.02 * len(y)), fit_intercept=False, tol=1e-10, max_iter=1000).fit(rows, y).coef_
+    np.testing.assert_allclose(model.released_.weights, best, atol=2e-3 * np.linalg.norm(best))
 
 
 def test_without_intercept_there_is_none(table):
