@@ -229,3 +229,12 @@ def test_as_many_as_asked_for(law, count):
     drawn = exact.draw(law, 5000.0, count)
     assert drawn.shape == (count,)
     assert drawn.dtype == np.int64
+
+
+@EACH
+def test_the_scale_is_taken_for_the_number_it_is(law, monkeypatch):
+    """Beside 2^10 a whole number less would be a thousandth of the noise, which no test of samples sees."""
+    scales, right = [], exact._accepted
+    monkeypatch.setattr(exact, "_accepted", lambda blocks, size: scales.append(blocks.scale) or right(blocks, size))
+    exact.draw(law, 1024.75, 3)
+    assert set(scales) == {1024.75}

@@ -185,6 +185,15 @@ def test_worst_person_in_several_silos():
     assert one == GaussianCurve(1.0)
 
 
+@pytest.mark.parametrize("makes", [(gaussian,), (spherical,), (gaussian, spherical)], ids=["squares", "pure", "mixed"])
+def test_what_reaches_everybody_counts_beside_all_silos_of_a_person(makes):
+    own = [[make(bound=0.2, agent=agent, silos_per_person=2) for make in makes] for agent in (-1, 0, 1, 2)]
+    worst, three = worst_person(sum(own, [])), compose(sum(own[:3], []))
+    assert worst.epsilon(1e-5) == pytest.approx(three.epsilon(1e-5), rel=1e-9)
+    beside, two = by_agent(own[0] + own[1])[0], compose(own[0] + own[1])
+    assert beside.epsilon(1e-5) == pytest.approx(two.epsilon(1e-5), rel=1e-9)
+
+
 def test_a_person_in_two_silos_that_release_the_same_mixture_pays_for_both():
     terms = {"silos_per_person": 2}
     alike = [kind(agent=i, **terms) for i in range(3) for kind in (gaussian, spherical)]
