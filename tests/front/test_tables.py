@@ -3,7 +3,9 @@
 import json
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,9 @@ import pytest
 import dpadmm
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
+from dpadmm.front import tables
 from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.reporting.files import encode
 from dpadmm.reporting.model import ReleasedModel
 
@@ -135,6 +139,28 @@ def test_an_array_is_fitted_as_by_the_estimators(place: Path) -> None:
     with pytest.raises(InputError, match=r"Nothing was spent.*anyway=True"):
         dpadmm.fit(X, y, bounds=(-1, 1), classes=(0, 1), ledger="l", budget=1.0, epsilon=1e-4, delta=1e-5)
     assert not Path("l").exists()
+
+
+def test_every_word_about_people_reaches_what_is_trained_or_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For arrays, tables and plans; a word that is lost on the way would protect people less than was asked for."""
+    seen: list[Any] = []
+    monkeypatch.setattr(tables, "_array_model", lambda *given, **words: seen.append(given))
+    monkeypatch.setattr(tables, "_trained", lambda training, read: seen.append(training.words.protection))
+    monkeypatch.setattr(tables, "make_plan", lambda task, **words: seen.append(task.protection))
+    people = {"unit": "record", "view": "aggregate", "colluders": 2, "records_per_person": 3, "silos_per_person": 4}
+    words = people | {"neighbours": "add-remove", "nominal_records": 70}
+    own = {"method": "noisy-gradients", "topology": "star", "alpha": 0.5, "l1_ratio": 0.25}
+    X, y = np.zeros((4, 1)), np.ones(4)
+    dpadmm.fit(X, y, bounds=(0, 1), classes=(0, 1), ledger="kept", budget=4.0, **words, **own, **COST)
+    dpadmm.fit(X, y, target_bounds=(0, 1), split_by=["a"] * 4, person=[1, 1, 2, 2], keep=1, seed=3, **COST)
+    (one, *_), (two, rows, *_) = seen
+    said = words | own | {"epsilon": 3.0, "delta": 1e-5, "ledger": Path("kept"), "budget": 4.0, "random_state": None}
+    assert {name: one.get_params()[name] for name in said} == said
+    assert (two.keep, two.random_state, rows) == (1, 3, (X, y, ["a"] * 4, [1, 1, 2, 2]))
+    dpadmm.fit(table(9, 0), "sick", schema=KNOWN, **words, **COST)
+    dpadmm.plan(sizes=(14,) * 5, dimension=3, **words, **COST)
+    hidden = Protection(view=View.AGGREGATE, colluders=2, records_per_person=3, silos_per_person=4)
+    assert seen[2:] == [replace(hidden, relation=Relation.ADD_OR_REMOVE)] * 2
 
 
 def test_an_estimator_makes_its_ledger_and_is_saved_reported_and_loaded(place: Path) -> None:

@@ -144,16 +144,17 @@ def test_a_tie_is_broken_by_further_bits(later, answer, monkeypatch):
 
 @EACH
 def test_the_tail_has_the_law_too(law):
-    """What is accepted beyond the blocks, in cells of equal probability given that it lies there."""
+    """What is accepted beyond the blocks: as often as the law says, and in cells of equal probability there."""
     scale = 1500.5
     blocks = exact._blocks(law, scale)
     start = blocks.tail << blocks.bits
     blocks = replace(blocks, height=int(mpmath.exp(exponent(law, start, scale)) / 32))  # accepts most often
     found = [k for k, is_accepted in (exact._from_tail(blocks) for _ in range(12_000)) if is_accepted]
-    assert len(found) > 100
     assert min(found) >= start
     k = np.arange(start, start + 40 * math.ceil(scale), dtype=np.longdouble)
     below = np.cumsum(np.exp(-((k / scale) ** 2) / 2 if law is exact.GAUSSIAN else -k / scale))
+    often = float(below[-1]) * blocks.height / 2**blocks.bits  # within blocks, k has height exp(-t) of a block's width
+    assert stats.binomtest(len(found), 12_000, often).pvalue > 1e-6
     ends = np.searchsorted(below / below[-1], np.arange(1, 10) / 10)
     chances = np.diff((below / below[-1])[ends], prepend=0, append=1).astype(float)
     counts = np.bincount(np.searchsorted(ends, np.array(found) - start), minlength=10)
@@ -228,3 +229,12 @@ def test_as_many_as_asked_for(law, count):
     drawn = exact.draw(law, 5000.0, count)
     assert drawn.shape == (count,)
     assert drawn.dtype == np.int64
+
+
+@EACH
+def test_the_scale_is_taken_for_the_number_it_is(law, monkeypatch):
+    """Beside 2^10 a whole number less would be a thousandth of the noise, which no test of samples sees."""
+    scales, right = [], exact._accepted
+    monkeypatch.setattr(exact, "_accepted", lambda blocks, size: scales.append(blocks.scale) or right(blocks, size))
+    exact.draw(law, 1024.75, 3)
+    assert set(scales) == {1024.75}

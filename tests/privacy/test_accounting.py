@@ -185,6 +185,16 @@ def test_worst_person_in_several_silos():
     assert one == GaussianCurve(1.0)
 
 
+@pytest.mark.parametrize("makes", [(gaussian,), (spherical,), (gaussian, spherical)], ids=["squares", "pure", "mixed"])
+def test_what_reaches_everybody_counts_beside_all_silos_of_a_person(makes):
+    def of(*agents):
+        return [make(bound=0.2, agent=agent, silos_per_person=2) for make in makes for agent in agents]
+
+    three, two = compose(of(-1, 0, 1)).epsilon(1e-5), compose(of(-1, 0)).epsilon(1e-5)
+    assert worst_person(of(-1, 0, 1, 2)).epsilon(1e-5) == pytest.approx(three, rel=1e-9)
+    assert by_agent(of(-1, 0, 1))[1].epsilon(1e-5) == pytest.approx(two, rel=1e-9)
+
+
 def test_a_person_in_two_silos_that_release_the_same_mixture_pays_for_both():
     terms = {"silos_per_person": 2}
     alike = [kind(agent=i, **terms) for i in range(3) for kind in (gaussian, spherical)]

@@ -298,6 +298,19 @@ def test_rows_that_count_less(store):
     np.testing.assert_allclose(ours.point, plain.point, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("store", STORES)
+def test_an_answer_that_its_owner_overwrites_is_another_start(store):
+    """A solver that looked into it would take the slope of the point that was there, with which this one is solved."""
+    rng = np.random.default_rng(0)
+    silos = Silos.from_parts([store(rng.normal(size=(30, 6)) / 4)], [rng.choice([-1.0, 1.0], 30)], 4.0)
+    functions = EmpiricalRisk(silos, Logistic(), 0.01)
+    sub, solver = subproblem(functions, replicas=1), MatrixFreeSolver(functions, np.ones(1), 1e-11)
+    start = solver.solve(sub).point
+    start += 0.5
+    again = Subproblem(sub.lin - 0.5 * (sub.pull[0] + 0.01), sub.centre, sub.pull, start)
+    assert residual_norms(functions, np.ones(1), again, solver.solve(again).point).max() <= 1.1e-11
+
+
 def test_an_empty_silo_is_solved():
     """Where numbers of records are nominal a silo may have none."""
     for store in (np.asarray, sparse.csr_array):

@@ -62,6 +62,7 @@ def test_known_entries_are_not_decoded_again_and_later_ones_are(closed, tools, d
 
 def test_what_is_reserved_is_counted_as_it_is_read_back(closed, tools, decoded):
     with Ledger.open(closed, compose=tools.compose) as ledger:
+        ledger.runs()  # figures that are drawn now are out of date with the next release
         tools.reserve(ledger, tools.gaussian(2), tools.pure(3, epsilon=0.02), run="second")
         tools.reserve(ledger, tools.gaussian(2), run="second")  # known, so it is not counted again
         decoded.clear()
@@ -99,6 +100,16 @@ def test_an_account_that_was_interrupted_is_not_remembered(closed, tools, monkey
         with pytest.raises(ZeroDivisionError):
             tools.reserve(ledger, tools.gaussian(6), run="third")  # committed, and half counted
     assert said(closed, tools) == said(closed, tools, is_remembered=False)
+
+
+def test_what_was_recorded_and_not_counted_is_counted_by_the_same_ledger_later(closed, tools, monkeypatch):
+    with Ledger.open(closed, compose=tools.compose) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(history, "share_of", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                tools.reserve(ledger, tools.gaussian(6), run="third")
+        counted = ledger.statement(), ledger.runs()
+    assert counted == said(closed, tools, is_remembered=False)
 
 
 def test_two_open_ledgers_never_share_an_account(closed, tools):
