@@ -82,7 +82,7 @@ class Copy:
         if done.returncode == 0:
             return None
         words = {"attack": "REFUTED", "sensitivity": "values before noise move", "scale": "every release has the noise"}
-        words |= {"independence": "tell nothing about each other", "sampling": "every record is in every batch"}
+        words |= {"independence": "noise is independent across", "sampling": "every record is in every batch"}
         words["rounding"] = "rounded to the grid"
         said = " ".join(done.stdout.split())
         return ", ".join(name for name, sign in words.items() if sign in said)

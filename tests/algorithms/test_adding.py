@@ -188,7 +188,7 @@ def test_names_are_unique_and_only_methods_are_methods(monkeypatch):
 
     for stranger, words in (
         (Twin, "Two methods are called 'p-admm'"),
-        (int, "int is no method"),
+        (int, "int is not a method"),
         (Bare, "frozen dataclass"),
     ):
         monkeypatch.setattr(registry, "METHODS", (PADMM, stranger))

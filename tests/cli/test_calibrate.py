@@ -59,7 +59,7 @@ def test_jacobian_free_branch_is_taken_when_it_pays(cli):
     assert poor == pytest.approx([(0.005 - jacobian) * 500] * 10, rel=1e-9)
     result = cli.run(*words, "--epsilon", "0.001")
     assert result.exit_code == 2
-    assert "does not pay for the Jacobian" in result.stderr
+    assert "does not cover the Jacobian" in result.stderr
 
 
 CLAIMED = ["p-admm", "dvp", "m-admm", "r-admm", "consensus", "ps-admm", "fp-centralised", "fp-federated", "fp-walk"]

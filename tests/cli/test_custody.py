@@ -101,7 +101,7 @@ def test_a_run_under_way_must_be_given_up_by_name(cli, place, terms):
     words = ("silo", "new-data", "north", "--data", later_table(place, "40,3,1"))
     refused = cli.run(*words)
     assert refused.exit_code == 2
-    assert "1 run(s) are not finished: 'trial'" in refused.stderr
+    assert "Unfinished runs: 'trial'" in refused.stderr
     assert "Ended for good: 'trial'." in cli.run(*words, "--abandon").stdout
 
 
@@ -113,11 +113,11 @@ def test_a_silo_that_serves_is_left_alone(cli, place, terms, words):
     with sole(SiloFiles(place / "north").lock, "test"):
         refused = cli.run("silo", *words)
     assert refused.exit_code == 2
-    assert "This silo is running already" in refused.stderr
+    assert "This silo is already running" in refused.stderr
     assert (place / "north" / "silo.key").read_bytes() == before
     for other in ("coordinator", "nowhere"):
         refused = cli.run("silo", words[0], other, *words[2:])
-        assert (refused.exit_code, "Give one that `dpadmm silo init` has made" in refused.stderr) == (2, True)
+        assert (refused.exit_code, "Give a directory made by `dpadmm silo init`" in refused.stderr) == (2, True)
     assert not (place / "nowhere").exists()
 
 
@@ -153,7 +153,7 @@ def test_a_key_may_be_forgotten_and_runs_given_up(cli, place, terms):
 def test_a_coordinators_new_key(cli, place, terms):
     files = CoordinatorFiles(place / "coordinator")
     with sole(files.lock, "test"):
-        assert "running already" in cli.run("coordinator", "rotate-key", "coordinator").stderr
+        assert "already running" in cli.run("coordinator", "rotate-key", "coordinator").stderr
     files.open_run(terms).close()
     assert "not finished: 'trial'" in cli.run("coordinator", "rotate-key", "coordinator").stderr
     done = cli.run("coordinator", "rotate-key", "coordinator", "--abandon")
@@ -163,7 +163,7 @@ def test_a_coordinators_new_key(cli, place, terms):
     stopped = cli.run("federate", "federation.toml", "--coordinator", "coordinator", "--schema", "schema.json")
     assert stopped.exit_code == 2
     assert "The coordinator's key has changed" in stopped.stderr
-    assert "Give one that `dpadmm coordinator init`" in cli.run("coordinator", "rotate-key", "north").stderr
+    assert "Give a directory made by `dpadmm coordinator init`" in cli.run("coordinator", "rotate-key", "north").stderr
 
 
 def test_approve_tells_what_other_approved_runs_would_still_cost(cli, place, terms):
@@ -183,7 +183,7 @@ def test_approve_refuses_at_once_what_the_budget_does_not_allow(cli, place, term
     write_federation(place / "federation.toml", replace(terms, epsilon=2.5))
     refused = approve(cli, "--peer", "south=" + fingerprint(terms.participants[1].key))  # it would ask, without --yes
     assert refused.exit_code == 2
-    assert "2 is left; the 3 release(s) asked for cost 2.5 alone" in refused.stderr
+    assert "2 is left; the 3 requested releases would cost 2.5 alone" in refused.stderr
     assert "Approve these terms?" not in refused.output
     assert not Silo(place / "north").agreements()
 

@@ -232,7 +232,7 @@ def test_a_silo_with_a_budget_against_others_approves_no_sums(cli, place):
     approved = cli.run("silo", "approve", "east", "federation.toml", "--yes", *peers)
     assert approved.exit_code == 2
     assert "against the eavesdropper" in approved.stderr
-    assert "make the silo with --view aggregate" in approved.stderr
+    assert "create the silo with --view aggregate" in approved.stderr
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_silo_with_a_budget_against_others_approves_no_sums(cli, place):
     [
         (("--view", "public"), "must be eavesdropper or aggregate"),
         (("--colluders", "1"), "is for --view aggregate"),
-        (("--view", "aggregate", "--trust-coordinator"), "choose one of the two"),
+        (("--view", "aggregate", "--trust-coordinator"), "choose either --trust-coordinator or the view aggregate"),
         (("--view", "aggregate", "--colluders", "-1"), "colluders"),
     ],
 )
@@ -278,7 +278,7 @@ def test_terms_are_drafted_from_entries_and_approved_by_their_silos(cli, place):
 
 def test_drafts_that_cannot_be_made_leave_nothing(cli, place):
     init(cli, "north")
-    assert "silo.entry is no entry of a silo" in drafted(cli).stderr
+    assert "silo.entry is not a silo's entry" in drafted(cli).stderr
     init(cli, "south")
     assert "--out" in drafted(cli, "--out", "schema.json").stderr
     assert "epsilon" in drafted(cli, "--epsilon", "-1").stderr

@@ -63,7 +63,7 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     whom = "every person's up to 40 records in each of up to 2 silos (replace-one)"
     assert f"Protects {whom} from the eavesdropper" in said
     assert "Tables simulated in one place: all tables were on one machine" in said
-    assert "Covers the model, from the rows as they were handed over; not steps fitted" in said
+    assert "Covers the model, starting from the rows as provided; not earlier steps fitted" in said
     assert "trivial" not in said
     assert "no ledger: nothing remembers what these data have spent" in said
     assert "above the majority class there" in said

@@ -163,7 +163,7 @@ def test_a_log_is_never_written_behind_the_table(federation, cli):
     before = Path("north.csv").read_bytes()
     result = cli.run("silo", "run", "north", "--coordinator", "127.0.0.1:9", "--log", "north.csv")
     assert result.exit_code == 2
-    assert "north.csv is there already, and is no log of this program" in result.stderr
+    assert "north.csv already exists and is not a log of this program" in result.stderr
     assert Path("north.csv").read_bytes() == before
 
 

@@ -122,8 +122,8 @@ def test_where_sums_are_seen_the_plan_says_the_shares_and_what_they_add_up_to(cl
     [
         ("--view aggregate", "needs at least 3 silos, got 2"),
         ("--view aggregate --colluders -1", "colluders must"),
-        ("--colluders 1", "colluders are for the view 'aggregate'"),
-        ("--view aggregate --colluders 0 --topology path", "no masks can hide them"),
+        ("--colluders 1", "colluders apply only to the view 'aggregate'"),
+        ("--view aggregate --colluders 0 --topology path", "masks cannot hide them"),
     ],
 )
 def test_sums_that_hide_nobody_are_refused(cli, words, message):

@@ -44,7 +44,7 @@ def test_everybody_may_end_at_any_time_and_come_back(federation, programs):
     silo = {name: ("silo", "run", name, "--coordinator", f"127.0.0.1:{port}") for name in ("north", "south")}
     federate = ("federate", "federation.toml", "--coordinator", "coordinator")
     north = start(*silo["north"])
-    wait(north, "silo 'north' serves; approved: 'rehearsal'; coordinator at 127.0.0.1")
+    wait(north, "silo 'north' is running; approved: 'rehearsal'; coordinator at 127.0.0.1")
     wait(north, "the coordinator cannot be reached")
     served = start(*coordinator)
     wait(served, f"The coordinator of coordinator listens on 127.0.0.1, port {port}")
@@ -68,7 +68,7 @@ def test_everybody_may_end_at_any_time_and_come_back(federation, programs):
     for running, words in ((served, coordinator), (north, silo["north"])):
         again = programs.run(*words)
         assert again.returncode == 2
-        assert "is running already" in again.stderr
+        assert "is already running" in again.stderr
         assert running.is_alive
     done = programs.run(*federate, "--out", "model.json", "--schema", "schema.json")
     assert done.returncode == 0, done.stderr
@@ -86,7 +86,7 @@ def test_a_silo_waits_for_its_owners_approval(place, cli, programs):
     words = ("--data", "north.csv", "--schema", "schema.json", "--budget-epsilon", "2", "--delta", "1e-5")
     assert cli.run("silo", "init", "north", *words).exit_code == 0
     north = programs.start("silo", "run", "north", "--coordinator", NOWHERE)
-    programs.wait(north, "no terms are approved yet (`dpadmm silo approve`); waiting for some")
+    programs.wait(north, "no terms are approved yet (`dpadmm silo approve`); waiting")
     assert programs.end(north, signal.SIGINT) == 0
     programs.wait(north, "silo 'north' ends")
 
@@ -116,7 +116,7 @@ def test_one_process_serves_a_directory(federation, programs, name):
     with sole(Path(name) / "running.lock", "This test"):
         done = programs.run(*words)
     assert done.returncode == 2
-    assert f"is running already (it holds {name}/running.lock). End it first." in done.stderr
+    assert f"is already running (it holds {name}/running.lock). Stop it first." in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_silo_talks_to_nobody_but_the_coordinator_of_its_terms(federation, cli
     other = programs.start("coordinator", "run", "other", "--port", str(port))
     programs.wait(other, "listens on")
     north = programs.start("silo", "run", "north", "--coordinator", f"127.0.0.1:{port}")
-    programs.wait(north, "whoever answers there is not the coordinator of any approved terms")
+    programs.wait(north, "the server there is not the coordinator of any approved terms")
 
 
 class Passing(socketserver.StreamRequestHandler):
@@ -221,5 +221,5 @@ def test_a_rehearsal_that_is_ended_leaves_nothing_behind(programs, monkeypatch, 
     wait_until(lambda: not processes_in(folder), 30.0, "the silos to end")
     if how is signal.SIGTERM:
         assert code == 130
-        assert "asked to end; nothing of the rehearsal is left" in rehearsal.tail()
+        assert "asked to end; nothing of the rehearsal was kept" in rehearsal.tail()
         assert list(folder.iterdir()) == []

@@ -54,7 +54,7 @@ def test_the_ledger_remembers_the_colluders(cli, sums):
     for weaker in (("--view", "public"), ("--view", "aggregate", "--colluders", "0")):
         result = cli.run("fit", *words, "--out", str(folder / "no.json"), "--ledger", str(path), *weaker)
         assert result.exit_code == 2
-        assert "does not cover it" in result.stderr
+        assert "does not cover that" in result.stderr
 
 
 def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
@@ -72,7 +72,9 @@ def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
     with Ledger.open(path) as ledger:
         assert ledger.statement().spent_epsilon > before
     assert "needs at least 3 silos, got 2" in cli.run("evaluate", model, *files[:2], *asked).stderr
-    assert "colluders are for the view" in cli.run("evaluate", model, *files, *asked[:-2], "--colluders", "1").stderr
+    assert (
+        "colluders apply only to the view" in cli.run("evaluate", model, *files, *asked[:-2], "--colluders", "1").stderr
+    )
 
 
 def test_noise_that_cannot_be_drawn_is_refused_before_a_ledger_is_made(cli, sums):

@@ -72,8 +72,8 @@ def test_a_release_fails_by_public_numbers(problem):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"network": ring(3)}, "network has 3 agents and the problem 4"),
-        ({"network": ring(5)}, "network has 5 agents and the problem 4"),
+        ({"network": ring(3)}, "network has 3 agents but the problem has 4"),
+        ({"network": ring(5)}, "network has 5 agents but the problem has 4"),
         ({"network": None}, "PADMM needs a network"),
         ({"network": np.ones((4, 4))}, "must be a Network, got ndarray"),
         ({"target": (1.0, 1e-5)}, "must be a Target"),
@@ -228,12 +228,12 @@ class TestWhatACourseIsFor:
     )
     def test_other_sizes_or_constants_are_refused(self, protection, other):
         problem = Problem.of(EmpiricalRisk(self.silos(**other), Logistic()))
-        with pytest.raises(InputError, match="not the one that the noise is planned for"):
+        with pytest.raises(InputError, match="not the one for which the noise was planned"):
             run_course(self.course(protection), [problem], SecureSampler(), label="other")
 
     def test_other_weights_are_refused(self):
         problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()), Weighting.EQUAL)
-        with pytest.raises(InputError, match="not the one that the noise is planned for"):
+        with pytest.raises(InputError, match="not the one for which the noise was planned"):
             run_course(self.course(Protection(view=View.PUBLIC)), [problem], SecureSampler(), label="other")
 
     def test_less_curvature_is_refused_and_more_is_not(self):
@@ -245,7 +245,7 @@ class TestWhatACourseIsFor:
             problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu), regulariser=Ridge(ridge))
             assert problem.is_within(setting.problem) is not is_refused
             if is_refused:
-                with pytest.raises(InputError, match="not the one that the noise is planned for"):
+                with pytest.raises(InputError, match="not the one for which the noise was planned"):
                     run_course(course, [problem], SecureSampler(), label="flat")
 
     def test_another_loss_is_refused_even_if_its_constants_are_no_worse(self):
@@ -286,7 +286,7 @@ class TestWhatACourseIsFor:
         course = self.course(self.HIDDEN)
         assert course.most_records == MOST_PER_NOMINAL * 300
         sharp = replace(course, target=Target(1e6, 1e-5))
-        with pytest.raises(InputError, match=f"so little noise beside up to {MOST_PER_NOMINAL * 300} records"):
+        with pytest.raises(InputError, match=f"so little noise compared with up to {MOST_PER_NOMINAL * 300} records"):
             sharp.noise_plan()
         check_reach(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do
 

@@ -204,7 +204,7 @@ def test_a_ledger_that_cannot_keep_it_does_not_stop_what_is_paid_for(data, book,
         raise kind("The disk is full")
 
     monkeypatch.setattr(ConfirmedLedger, "keep_profile", full)
-    with pytest.warns(UserWarning, match="cannot be kept for later fits: The disk is full"):
+    with pytest.warns(UserWarning, match="could not be stored for later fits: The disk is full"):
         model = build(book).fit(X, y, groups)
     assert model.profile_ is not None
     assert state(book)[1] == 0

@@ -54,7 +54,7 @@ def test_a_fit_states_its_privacy(make):
     assert "epsilon 1 at delta 1e-05" in text
     assert "Protects    every person's up to 2 records (replace-one) from the eavesdropper" in text
     assert text.splitlines()[0] == (
-        "Covers      the model, from the rows as they were handed over; not steps fitted on these rows before, scores "
+        "Covers      the model, starting from the rows as provided; not earlier steps fitted on these rows, scores "
         "computed on them, or choices made by looking at them"
     )
     plain = said.as_json()

@@ -229,7 +229,7 @@ def test_models_of_this_package_need_no_declaration(records):
     model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)).fit(X, y)
     said = estimators.private_accuracy(model, X, y, epsilon=1.0).privacy
     assert not any("declared" in text for text in said.assumptions)
-    assert str(said).splitlines()[0].startswith("Covers      the accuracy, from the rows as they were handed over")
+    assert str(said).splitlines()[0].startswith("Covers      the accuracy, starting from the rows as provided")
 
 
 GROUPS = np.arange(200) % 5
@@ -277,7 +277,7 @@ def test_the_shares_of_a_metric_add_up_to_the_noise_that_is_stated(records):
         ({"view": "aggregate", "groups": GROUPS}, "give delta too"),
         ({"view": "aggregate", "delta": 1e-6}, "needs at least 3 silos, got 1"),
         ({"view": "aggregate", "delta": 1e-6, "groups": GROUPS, "colluders": 4}, "needs at least 6 silos, got 5"),
-        ({"delta": 1e-6, "groups": GROUPS, "colluders": 1}, "colluders are for the view 'aggregate'"),
+        ({"delta": 1e-6, "groups": GROUPS, "colluders": 1}, "colluders apply only to the view 'aggregate'"),
         ({"view": "public", "delta": 1e-6}, "must be 'eavesdropper' or 'aggregate'"),
         ({"view": "all"}, "view must be"),
     ],
@@ -293,7 +293,7 @@ def test_a_ledger_against_the_eavesdropper_refuses_a_metric_under_masks(records,
     X, y = records
     path = tmp_path / "all.ledger"
     Ledger.create(path, ledger_data(X, y, GROUPS), Budget(epsilon=3.0, delta=1e-6)).close()
-    with pytest.raises(InputError, match="does not cover it"):
+    with pytest.raises(InputError, match="does not cover that"):
         private_accuracy(Threshold(), X, y, 1.0, delta=1e-6, groups=GROUPS, view="aggregate", ledger=path)
     with Ledger.open(path) as ledger:
         assert ledger.statement().releases == 0

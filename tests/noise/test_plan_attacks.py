@@ -169,7 +169,7 @@ class TestSecureNoiseIsDrawnOnce:
     def test_all_that_is_promised_must_be_drawn(self):
         _, hook = self.hook(SecureSampler(), count=2)
         hook.perturb(MESSAGE, 1, np.arange(2), np.zeros((2, 3, 1)))
-        with pytest.raises(InputError, match=r"promised 2 noisy value\(s\).*drew noise for 1"):
+        with pytest.raises(InputError, match=r"promised 2 noisy values.*drew noise for 1"):
             hook.check_drawn()
 
     def test_one_seeded_draw_among_secure_ones_makes_no_release(self):

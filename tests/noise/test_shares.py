@@ -197,7 +197,7 @@ class TestRefusals:
         release = the_release(plan_of())
         alone = {COORDINATOR: replace(release.share(0), agent=COORDINATOR)}
         hook = PlannedNoise(NoisePlan({(BROADCAST, 1): alone}), SimulatedSampler(1))
-        with pytest.raises(InputError, match="not shared out"):
+        with pytest.raises(InputError, match="not split"):
             hook.shares(BROADCAST, 1, np.arange(5), messages_of())
 
     def test_values_that_are_not_finite(self):

@@ -131,10 +131,10 @@ FAULTS = {
     "table": (changed_table, "The ledger belongs to other data"),
     "table ": (broken_table, "age"),
     "table  ": (lambda f: (f.rehearsal.place / "north.csv").unlink(), "north.csv"),
-    "schema": (other_schema, "run(s) rehearsal are about another schema"),
+    "schema": (other_schema, "rehearsal: the terms name a different schema"),
     "schema ": (lambda f: f.north.schema.write_text("{}"), "schema"),
     "ledger": (older_ledger, "it is an older copy"),
-    "ledger ": (older_state, "it is an older copy. Put the newest one back."),
+    "ledger ": (older_state, "that file is an older copy. Restore the newest one."),
     "ledger  ": (lost_key, "the table of keys does not match the entries"),
     "budget": (small_budget, "run 'rehearsal' does not fit"),
     "runs": (forbidden_method, "'rehearsal' would be refused: north does not allow the method"),
@@ -173,7 +173,7 @@ def test_files_of_another_user(federation, monkeypatch):
 def test_a_directory_of_another_user(federation):
     for path in (federation.north.directory, *federation.north.directory.iterdir()):
         os.chown(path, 65534, 65534)
-    assert "and this is root" in worst(examined(federation), "files")
+    assert "but this is root" in worst(examined(federation), "files")
 
 
 @pytest.mark.parametrize(("free", "health"), [(10_000, Health.PROBLEM), (50e6, Health.WARNING), (50e9, Health.OK)])
@@ -194,7 +194,7 @@ def test_a_directory_that_cannot_be_written(federation, monkeypatch):
 
 def test_who_serves(federation):
     with sole(federation.north.lock, "This test"):
-        assert worst(examined(federation), "serving") == "a process serves, but tells nothing of itself"
+        assert worst(examined(federation), "serving") == "a process serves it, but reports no status"
 
 
 @pytest.mark.parametrize(("told", "health"), [("yes", Health.OK), ("no", Health.WARNING), ("", None)])
@@ -212,7 +212,7 @@ def test_nobody_listens(federation):
 
 def test_a_name_that_nobody_knows(federation):
     checks = examined(federation, "nowhere.invalid:9092")
-    assert "nowhere.invalid has no address here" in worst(checks, "name")
+    assert "nowhere.invalid cannot be resolved here" in worst(checks, "name")
     assert not found(checks, "port")
 
 
@@ -237,7 +237,7 @@ def answering(say):
 def test_somebody_without_tls(federation):
     with answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as address:
         checks = examined(federation, address)
-    assert "speaks no TLS" in worst(checks, "TLS")
+    assert "does not speak TLS" in worst(checks, "TLS")
     assert [health for health, _ in found(checks, "port")] == [Health.OK]
 
 
@@ -247,7 +247,7 @@ def test_another_coordinator_or_a_proxy_that_opens_tls(federation, tmp_path):
     port = free_port()
     with coordinating(other, port):
         checks = examined(federation, f"127.0.0.1:{port}")
-    assert worst(checks, "TLS") == "whoever answers there is not the coordinator of any approved terms"
+    assert worst(checks, "TLS") == "the server there is not the coordinator of any approved terms"
 
 
 class Passing(socketserver.StreamRequestHandler):
@@ -295,12 +295,12 @@ def test_a_proxy_of_the_environment(federation, monkeypatch, kind):
             threading.Thread(target=proxy.serve_forever, daemon=True).start()
         monkeypatch.setenv("HTTPS_PROXY", f"http://user:word@127.0.0.1:{port}")
         checks = examined(federation, f"127.0.0.2:{far}")
-    assert found(checks, "proxy")[0] == (Health.OK, f"dials by 127.0.0.1, port {port}, as HTTPS_PROXY says")
+    assert found(checks, "proxy")[0] == (Health.OK, f"connects through 127.0.0.1, port {port}, as HTTPS_PROXY says")
     if kind is Passing:
         assert not has_problem(checks)
         assert "no open run with this silo's key yet" in found(checks, "HTTP")[0][1]
     elif kind is Refusing:
-        assert worst(checks, "proxy") == "it does not let this through: 403 Forbidden"
+        assert worst(checks, "proxy") == "it does not let the connection through: 403 Forbidden"
     else:
         assert worst(checks, "port") == f"nobody listens on 127.0.0.1, port {port}"
     assert "word" not in " ".join(each.line for each in checks if each.check in ("proxy", "port", "TLS", "HTTP"))
@@ -342,7 +342,7 @@ def test_the_right_coordinator_with_an_open_run(federation, waiting):
         checks = examined(federation, address)
     assert not has_problem(checks)
     assert found(checks, "HTTP") == [(Health.OK, "the coordinator answers, and has an open run with this silo")]
-    assert (Health.OK, "it is in step with the coordinator's") in found(checks, "clock")
+    assert (Health.OK, "it agrees with the coordinator's") in found(checks, "clock")
 
 
 def test_a_run_that_is_over_is_fine(federation, waiting):
@@ -379,8 +379,8 @@ class Later(datetime):
     ("days", "check", "words"),
     [
         (5, "HTTP", "by its clock this silo's certificate is not valid"),
-        (5, "clock", "this clock is 4 day(s) or more ahead of the coordinator's"),
-        (-1.5, "clock", "this clock is 1 day(s) or more behind the coordinator's"),
+        (5, "clock", "this clock is at least 4 days ahead of the coordinator's"),
+        (-1.5, "clock", "this clock is at least 1 day behind the coordinator's"),
     ],
 )
 def test_a_clock_that_is_days_off(federation, waiting, monkeypatch, days, check, words):
@@ -446,10 +446,10 @@ def test_a_coordinator_that_is_well(federation, waiting):
         checks = examine_coordinator(federation.rehearsal.coordinator.directory)
         assert [each.health for each in checks] == [Health.OK] * len(checks)
         port = address.rpartition(":")[2]
-        assert found(checks, "port") == [(Health.OK, f"127.0.0.1, port {port} is served by this coordinator's key")]
+        assert found(checks, "port") == [(Health.OK, f"127.0.0.1, port {port} answers with this coordinator's key")]
     checks = examine_coordinator(federation.rehearsal.coordinator.directory)
     assert not has_problem(checks)
-    assert worst(checks, "serving") == "nobody serves this directory now"
+    assert worst(checks, "serving") == "no process serves this directory now"
 
 
 def test_a_coordinator_with_a_damaged_run_and_an_open_key(federation):

@@ -43,7 +43,7 @@ def test_it_goes_on_with_its_own_file(log, tmp_path):
 def test_it_is_never_written_behind_anything_else(tmp_path, content):
     place = tmp_path / "patients.csv"
     place.write_bytes(content)
-    with pytest.raises(InputError, match="is no log of this program"):
+    with pytest.raises(InputError, match="is not a log of this program"):
         LogFile(place)
     assert place.read_bytes() == content
 
@@ -61,4 +61,4 @@ def test_a_full_disk_is_told_once_and_disturbs_nobody(log, capsys, monkeypatch):
     monkeypatch.setattr(logs.RotatingFileHandler, "shouldRollover", full)
     for _ in range(3):
         log.info("lost")
-    assert capsys.readouterr().err.count("cannot be written at present") == 1
+    assert capsys.readouterr().err.count("cannot be written at the moment") == 1

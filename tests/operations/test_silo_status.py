@@ -159,7 +159,7 @@ def test_after_a_crash_what_is_in_the_log_of_the_file_counts(federation, unchang
     with unchanged():
         assert silo_status(federation.north.directory).refusals[0].detail == "the last words"
     (federation.north.directory / "state.db-shm").unlink()
-    with unchanged(), pytest.raises(ResumeError, match="the index of its log is gone"):
+    with unchanged(), pytest.raises(ResumeError, match="the index of its log is missing"):
         silo_status(federation.north.directory)
 
 

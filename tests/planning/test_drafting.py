@@ -77,5 +77,5 @@ def test_entries_are_read_back_and_others_are_refused(tmp_path):
     text = (tmp_path / "a.entry").read_text()
     for wrong in ("", "name = 1", text.replace("cleveland", ""), text + "more = 1\n", text.replace("aggregate", "web")):
         (tmp_path / "b.entry").write_text(wrong)
-        with pytest.raises(InputError, match=r"b\.entry is no entry of a silo"):
+        with pytest.raises(InputError, match=r"b\.entry is not a silo's entry"):
             SiloEntry.load(tmp_path / "b.entry")

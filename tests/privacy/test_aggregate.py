@@ -115,5 +115,5 @@ class TestEarlierProfiles:
 
     @pytest.mark.parametrize("other", [masked(0), gaussian(View.COORDINATOR)])
     def test_views_of_which_neither_covers_the_other(self, other):
-        with pytest.raises(InputError, match="neither covers both"):
+        with pytest.raises(InputError, match="neither covers the other"):
             statement_with(plan_of(gaussian(View.PEER)), other)

@@ -133,7 +133,7 @@ class TestOperations:
 class TestRefusals:
     @pytest.mark.parametrize(("factors", "centre"), [(2, 2), (3, 3), (2, 3)])
     def test_shapes_that_do_not_fit(self, factors, centre):
-        with pytest.raises(InputError, match="one factor a row and one centre a column"):
+        with pytest.raises(InputError, match="one factor per row and one centre per column"):
             CentredRows(sparse.csr_array((3, 2)), np.ones(factors), np.ones(centre))
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -155,7 +155,7 @@ class TestRefusals:
     @pytest.mark.parametrize("index", [1, (slice(None), 0), np.ones((2, 2), dtype=bool)])
     def test_other_indices(self, index):
         rows = CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.zeros(2))
-        with pytest.raises(InputError, match="taken by a slice"):
+        with pytest.raises(InputError, match="selected by a slice"):
             rows[index]
 
     def test_arithmetic_of_arrays(self):

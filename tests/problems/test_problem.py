@@ -38,7 +38,7 @@ def split(rows, labels):
 
 @pytest.mark.parametrize("functions", [np.eye(2), EmpiricalRisk, None])
 def test_what_is_no_function_is_refused(functions):
-    with pytest.raises(InputError, match="made of the agents' functions"):
+    with pytest.raises(InputError, match="takes the agents' functions"):
         Problem.of(functions)
     silos = Silos.from_parts([np.eye(2)], [np.ones(2)], row_norm=1.0)
     with pytest.raises(InputError, match="got Silos"):

@@ -119,7 +119,7 @@ class TestBox(RegulariserContract):
             (0.0, [1.0, math.nan], "upper must be a number"),
             (math.inf, math.inf, "hold a finite point"),
             (-math.inf, -math.inf, "hold a finite point"),
-            ([0.0, 0.0], [1.0, 1.0, 1.0], "one length, got 2 and 3"),
+            ([0.0, 0.0], [1.0, 1.0, 1.0], "the same length, got 2 and 3"),
             ([], 1.0, "lower"),
             ([[0.0]], 1.0, "lower"),
         ],

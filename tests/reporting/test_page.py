@@ -104,7 +104,7 @@ def test_the_headline_counts_a_persons_records(model, facts, headline, unit):
     assert headline in said
     assert unit in said
     assert ("all of them together by any others" in said) == bool(facts)
-    assert "not steps fitted on these rows before" in said
+    assert "not earlier steps fitted on these rows" in said
 
 
 def test_where_records_are_added_or_removed_their_number_is_nominal(model):

@@ -224,7 +224,7 @@ def check_fit(algorithm: Algorithm[Any], problem: Problem, network: Network | No
         raise InputError(f"network must be a Network, got {type(network).__name__}; make one with Network(n, edges).")
     elif network.n_agents != problem.n_agents:
         raise InputError(
-            f"The network has {network.n_agents} agents and the problem {problem.n_agents}; they must agree."
+            f"The network has {network.n_agents} agents but the problem has {problem.n_agents}; the numbers must agree."
         )
     algorithm.check(problem, network)
 

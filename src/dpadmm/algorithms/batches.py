@@ -167,8 +167,8 @@ def _check_records(functions: LocalFunctions) -> None:
         raise InputError(f"{type(functions).__name__} has no records to draw batches from. Use an empirical risk.")
     if isinstance(functions, EmpiricalRisk) and functions.silos.weights is not None:
         raise InputError(
-            "Batches draw rows one by one, not persons with all their rows, and all count the same. Use "
-            "noisy-gradients or p-admm."
+            "Batches draw rows one by one with equal weights, not persons with all their rows. Use noisy-gradients or "
+            "p-admm."
         )
 
 
@@ -183,7 +183,9 @@ def _sums(
 ) -> Floats:
     if not isinstance(functions, EmpiricalRisk):
         _check_records(functions)
-        raise InputError(f"No rule to sum gradients of {type(functions).__name__}.")
+        raise InputError(
+            f"There is no rule for summing gradients of {type(functions).__name__}. Use an empirical risk."
+        )
     rows = functions.rows
     if not isinstance(rows, CentredRows):
         return _stored_sums(functions, rows, batches, when, index, v, base, clip)

@@ -34,7 +34,7 @@ class ConsensusADMM(Method):
     ----------
     rho: penalty to the consensus model z, > 0. The subproblem is `rho + w_i mu` strongly convex.
 
-    Guarantees: converges for every rho > 0. No privacy: the messages are bare.
+    Guarantees: converges for every rho > 0. No privacy: the messages carry no noise.
 
     The inbox is z; a round is: the agents' x and a steps, then the coordinator's z step, so the first z is the
     data-free prox of 0 and K rounds give z computed from the K-th models. (The paper counts the other way round: its K

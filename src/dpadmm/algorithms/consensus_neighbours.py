@@ -158,7 +158,7 @@ class LinearTermsDiffer:
         if not facts.is_quadratic:
             raise InputError(
                 "LinearTermsDiffer is proved for quadratic functions only (QuadraticAgents). Use FunctionsDiffer or "
-                "RecordsDiffer for other ones."
+                "RecordsDiffer for other functions."
             )
         return _functions(consensus_broadcast_quadratic, self.gradient_distance, rho, rounds, facts)
 
@@ -168,8 +168,8 @@ def _functions(
 ) -> tuple[Certificate, ...]:
     if facts.protection.records_per_person != 1 or facts.protection.silos_per_person != 1:
         raise InputError(
-            "What is protected is one agent's function, so records_per_person and silos_per_person say nothing; leave "
-            "them at 1."
+            "The protected unit is one agent's function, so records_per_person and silos_per_person do not apply; "
+            "leave them at 1."
         )
 
     def one_kind(weight: float, _: int) -> tuple[Certificate, ...]:

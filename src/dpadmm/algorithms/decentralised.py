@@ -26,11 +26,11 @@ class GraphMethod(Method):
     """The parts of the anatomy that do not depend on the method."""
 
     def check(self, problem: Problem, network: Network | None) -> None:
-        """The regulariser must be one that can be shared out among the agents."""
+        """The regulariser must be one that can be split among the agents."""
         if not is_ridge(problem.regulariser, problem.dimension):
             raise InputError(
-                f"{type(self).__name__} cannot share out {type(problem.regulariser).__name__}: an agent adds its part "
-                "of the regulariser to its penalty. Use ConsensusADMM, or a ridge regulariser."
+                f"{type(self).__name__} cannot split {type(problem.regulariser).__name__} among agents: each agent "
+                "adds its share of the regulariser to its penalty. Use ConsensusADMM, or a ridge regulariser."
             )
 
     def exchange(
@@ -56,7 +56,7 @@ class GraphMethod(Method):
 
     def dual_scale(self, agents: Agents) -> Floats:
         """Return what turns a movement of x_i into one of the gradient: the weight of the penalty."""
-        raise InputError(f"{type(self).__name__} has not said how heavy its penalty is.")
+        raise InputError(f"{type(self).__name__} does not define the weight of its penalty.")
 
 
 class GraphState(NamedTuple):
@@ -76,7 +76,7 @@ class DecentralisedADMM(GraphMethod):
     eta: penalty on each edge, > 0. The subproblem is `2 eta deg_i + w_i mu` strongly convex.
 
     Guarantees: converges for every eta > 0 and connected graph, linearly where the f_i are smooth and strongly
-    convex. No privacy: the messages are the bare minimisers.
+    convex. No privacy: the messages are the exact minimisers, without noise.
 
     Reference: Shi, Ling, Yuan, Wu, Yin, "On the linear convergence of the ADMM in decentralized consensus
     optimization" (2014); eqs. 8-11 of the P-ADMM paper.

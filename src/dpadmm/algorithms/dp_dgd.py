@@ -55,7 +55,7 @@ class DPDGD(GraphMethod):
 
     about: ClassVar[About] = About(
         name="dp-dgd",
-        summary="decentralised gradient steps and noise that both shrink",
+        summary="decentralised gradient descent with shrinking steps and noise",
         topology=Topology.GRAPH,
         certificate="C9",
         noise=(Family.COORDINATE,),
@@ -81,7 +81,9 @@ class DPDGD(GraphMethod):
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The regulariser is shared out by its gradient."""
-        refuse_all_but_ridge("DP-DGD", problem.regulariser, problem.dimension, "Use linearised ADMM for others.")
+        refuse_all_but_ridge(
+            "DP-DGD", problem.regulariser, problem.dimension, "Use linearised ADMM for other regularisers."
+        )
 
     def step_at(self, k: int) -> float:
         """Return c q^(k-1)."""

@@ -46,7 +46,7 @@ class DPProxSGD(GradientMethod):
 
     about: ClassVar[About] = About(
         name="dp-prox-sgd",
-        summary="as dp-sgd, with a proximal step for any regulariser",
+        summary="like dp-sgd, with a proximal step for any regulariser",
         topology=Topology.STAR,
         certificate="C9",
         noise=(Family.SAMPLED,),
@@ -149,6 +149,8 @@ def pooled(problem: Problem) -> Problem:
         raise InputError(f"{type(functions).__name__} has no records to pool. Use an empirical risk.")
     ratios = problem.weights / functions.sizes
     if not np.allclose(ratios, ratios[0], rtol=1e-9):
-        raise InputError("Pooled records weigh the same; the weights must be proportional to the silos' sizes.")
+        raise InputError(
+            "Pooled records all have the same weight, so the silos' weights must be proportional to their sizes."
+        )
     silos = replace(functions.silos, offsets=functions.silos.offsets[[0, -1]], names=("all records",))
     return Problem(replace(functions, silos=silos), np.array([problem.weights.sum()]), problem.regulariser)

@@ -100,7 +100,7 @@ class DVP(DecentralisedADMM):
 def check_smoothing(smoothing: float) -> None:
     """Refuse parts of epsilon outside [0, 1)."""
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
-        raise InputError(f"smoothing must be a part of epsilon, at least 0 and below 1, got {smoothing!r}.")
+        raise InputError(f"smoothing must be a fraction of epsilon, at least 0 and below 1, got {smoothing!r}.")
 
 
 def tilted_minimiser(

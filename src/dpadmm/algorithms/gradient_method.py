@@ -66,7 +66,7 @@ class GradientMethod(Method):
 
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
         """Return the part of `w_i grad f_i(x)` that needs noise, and the part that touches no data."""
-        raise InputError(f"{type(self).__name__} has not said how it takes a gradient.")
+        raise InputError(f"{type(self).__name__} does not define how it computes a gradient.")
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook

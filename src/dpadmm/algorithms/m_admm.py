@@ -46,7 +46,7 @@ class MADMM(GraphMethod):
 
     about: ClassVar[About] = About(
         name="m-admm",
-        summary="noise inside penalties that grow",
+        summary="noise inside growing penalties",
         topology=Topology.GRAPH,
         certificate="C2",
         noise=(Family.OBJECTIVE,),

@@ -75,7 +75,9 @@ class Setting:
     def graph(self) -> Neighbourhood:
         """The network, or an error where there is none."""
         if self.network is None:
-            raise InputError("The certificate needs the network: what an agent sends depends on its neighbours.")
+            raise InputError(
+                "The certificate needs the network, because what an agent sends depends on its neighbours. Pass one."
+            )
         return self.network
 
     def rows(self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None) -> tuple[Row, ...]:
@@ -119,7 +121,7 @@ def row_unit(protection: Protection) -> Unit:
 
 
 class Private(Protocol):
-    """A method that can say what it releases."""
+    """A method that declares what it releases."""
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """Return the private releases of a run, slot by slot."""
@@ -142,7 +144,7 @@ class About:
     name: what users call it. summary: one line. topology: who talks to whom.
     certificate: which theorem of docs/proofs protects it, "none" if nothing does.
     noise: the families of its noise, as it comes by default.
-    trusts_coordinator: whether silos send bare messages and the only noise is the coordinator's.
+    trusts_coordinator: whether silos send messages without noise and only the coordinator adds noise.
     is_sum: whether the coordinator reads the silos' messages through their sum alone, so that masks can hide the rest.
     hides_alone: whether one silo by itself adds the coordinator's noise, before anything leaves.
     is_curator: whether all data lie with one party, and only the last model leaves.
@@ -215,7 +217,7 @@ class About:
         if protection.unit not in self.units:
             return f"{self.name} is not certified for the unit {protection.unit.value}"
         if protection.unit is Unit.USER and not protection.relation.has_public_sizes:
-            return f"{self.name} is not certified for users that are added or removed"
+            return f"{self.name} is not certified for adding or removing users"
         return None
 
     @property
@@ -262,7 +264,7 @@ class Method:
 
         This is all the planner needs. Methods that do not say it take choices that no public fact settles.
         """
-        raise InputError(f"No plan can be made for {cls.about.name}: its settings are for the user to choose.")
+        raise InputError(f"No plan can be made for {cls.about.name}: choose its settings yourself.")
 
     @classmethod
     def is_plannable(cls) -> bool:
@@ -317,8 +319,8 @@ class Method:
         """Return the method as it runs where nobody sees more of the messages than their sum."""
         if not self.about.is_sum:
             raise InputError(
-                f"{self.about.name} reads messages one by one, so that no masks can hide them (C12). Take the view "
-                "'eavesdropper', or a method that reads their sum: leave topology and algorithm to the planner."
+                f"{self.about.name} reads messages one by one, so masks cannot hide them (C12). Use the view "
+                "'eavesdropper', or a method that reads only their sum: leave topology and algorithm to the planner."
             )
         return self
 
@@ -335,7 +337,7 @@ class Method:
         return self.about.topology is Topology.GRAPH
 
     def check(self, problem: Problem, network: Network | None) -> None:
-        """Every problem will do."""
+        """Every problem is accepted."""
 
     def tail_from(self, rounds: int) -> int:
         """The second half of the rounds."""
@@ -372,7 +374,7 @@ def by_name() -> dict[str, type[Method]]:
     for method in (*registry.METHODS, *map(_loaded, entry_points(group="dpadmm.methods"))):
         whose = f"{method.__module__}.{method.__qualname__}" if isinstance(method, type) else repr(method)
         if not (isinstance(method, type) and issubclass(method, Method) and hasattr(method, "about")):
-            raise InputError(f"{whose} is no method: it must inherit from Method and have an `about`.")
+            raise InputError(f"{whose} is not a method: it must inherit from Method and have an `about`.")
         if method.about.name in found:
             raise InputError(f"Two methods are called {method.about.name!r}; rename {whose}.")
         if "__dataclass_fields__" not in vars(method):

@@ -53,7 +53,7 @@ class NoisyGradients(Method):
 
     about: ClassVar[About] = About(
         name="noisy-gradients",
-        summary="noisy gradients of the sum, with momentum",
+        summary="gradient descent with momentum on noisy sums of gradients",
         topology=Topology.STAR,
         certificate="C9",
         noised="the sum of the silos' gradients",
@@ -66,7 +66,7 @@ class NoisyGradients(Method):
         takes_any_regulariser=True,
         longest_step=1.0,
         free=frozenset({"step", "momentum", "mu", "smoothness"}),
-        why="one noise on the sum of all gradients hides every record at once (C9)",
+        why="one noise vector on the sum of all gradients hides every record at once (C9)",
     )
     inbox_rows: ClassVar[int] = 2  # x and y
 

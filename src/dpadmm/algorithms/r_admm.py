@@ -132,7 +132,7 @@ class RADMM(BareRADMM):
 
     about: ClassVar[About] = About(
         name="r-admm",
-        summary="as dvp, but every even iteration recycles what is known",
+        summary="like dvp, but every even iteration reuses earlier messages",
         topology=Topology.GRAPH,
         certificate="C2",
         noise=(Family.OBJECTIVE,),

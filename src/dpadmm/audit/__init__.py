@@ -1,4 +1,4 @@
-"""Does the code keep its promise: attacks that distinguish neighbours, and checks of sensitivity, noise and samplers.
+"""Whether the code keeps its promises: attacks that distinguish neighbours, checks of sensitivity, noise and samplers.
 
 A `Subject` is what is attacked, `MethodSubject` a method; `audit_all` attacks and judges many, with lower bounds on the
 attacker's epsilon beside the certified one. See `docs/audit.md`.

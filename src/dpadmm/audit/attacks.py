@@ -58,8 +58,8 @@ class LikelihoodRatio:
     wire: what the viewer sees travel. penalty: of the subproblems, for noise inside objectives. revealed: for releases
     on random batches, the same method with every record in every batch, and the factor `n_i/l` between the two.
 
-    Traffic that differs between the worlds by more than 1e-6 counts as bare: problems must be scaled to about 1, and
-    solved to 1e-10.
+    Traffic that differs between the worlds by more than 1e-6 counts as noise-free: problems must be scaled to about 1,
+    and solved to 1e-10.
     """
 
     title: ClassVar[str] = "likelihood ratio"
@@ -87,7 +87,7 @@ class LikelihoodRatio:
             return run, replay(evidence.stage, away, run, home)
         algorithm, factor = self.revealed
         if not isinstance(evidence.stage, RunSetup):
-            raise InputError("Batches can be revealed of methods only; score other releases as they are.")
+            raise InputError("Only methods have batches that can be revealed; score other releases as they are.")
         stage = replace(evidence.stage, algorithm=algorithm)
         here, there = (_enlarged(replay(stage, world, run, home), evidence.plan, factor) for world in (home, away))
         return here, there

@@ -73,7 +73,7 @@ class AuditResult:
 
     @property
     def tightness(self) -> float:
-        """The audited part of the certified epsilon."""
+        """The audited lower bound on epsilon over the certified epsilon."""
         return self.estimate.epsilon_lower / self.certified_epsilon
 
 
@@ -194,7 +194,7 @@ class Case(NamedTuple):
     def family(self, factor: float) -> Curve:
         """Return the curve of the same releases with so many times the noise."""
         if self.plan is None:
-            raise InputError("A bound within a family needs the plan of the noise.")
+            raise InputError("A lower bound within a family of noise needs the noise plan.")
         louder = {at: {who: one.louder(factor) for who, one in row.items()} for at, row in self.plan.releases.items()}
         return NoisePlan(louder).statement().curve
 

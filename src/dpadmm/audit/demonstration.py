@@ -59,7 +59,7 @@ def quadratics_by_epsilon(epsilons: Sequence[float], runs: int = 20, rounds: int
     """Attack an agent's linear term c_j through noisy broadcasts (C3, Gaussian, functions c at distance 1).
 
     Six agents in three dimensions. Among quadratics adjacency speaks of linear terms only: so the attacker is given the
-    other five functions and B_j besides, and supposes of c_j that its entries are normal around 0.
+    other five functions and B_j as well, and assumes that the entries of c_j are normal around 0.
     """
     agents = random_quadratics(6, 3, rng=np.random.default_rng(3), slope_range=(-2.0, 2.0))
     problem = Problem.of(agents, Weighting.EQUAL)
@@ -101,7 +101,7 @@ def signed_records(problem: Problem, agent: int = _SECRET) -> Floats:
     """Return the records of a silo with their labels folded in, `y a` (n, d): what the gradients are made of."""
     functions = problem.functions
     if not isinstance(functions, EmpiricalRisk):
-        raise TypeError(f"Records are those of an EmpiricalRisk, got {type(functions).__name__}.")
+        raise TypeError(f"Records come from an EmpiricalRisk, got {type(functions).__name__}.")
     features, labels = functions.silos.part(agent)
     return dense(features) * labels[:, None]
 

@@ -35,11 +35,11 @@ _DIGITS = 9  # scores closer than 1e-9 of their range are one score: rounding mu
 
 
 class How(Enum):
-    """What a bound supposes of the mechanism."""
+    """What a bound assumes about the mechanism."""
 
-    CLOPPER_PEARSON = "Clopper-Pearson on both error rates; supposes nothing"
-    GDP = "advantage of the guesses; supposes that the trade-off curve is Gaussian"
-    FAMILY = "advantage of the guesses; supposes the trade-off curve of the same releases with some level of noise"
+    CLOPPER_PEARSON = "Clopper-Pearson on both error rates; assumes nothing"
+    GDP = "advantage of the guesses; assumes that the trade-off curve is Gaussian"
+    FAMILY = "advantage of the guesses; assumes the trade-off curve of the same releases at some noise level"
 
 
 class Guess(Enum):
@@ -80,7 +80,7 @@ class Estimate:
         return self.false_positives / self.runs
 
     def refutes(self, epsilon: float) -> bool:
-        """Say whether a promise of this epsilon (at the same delta) is refuted."""
+        """Return whether a promise of this epsilon (at the same delta) is refuted."""
         return self.epsilon_lower > epsilon
 
 
@@ -311,10 +311,10 @@ def _checked(scores_p: ArrayLike, scores_q: ArrayLike) -> tuple[Floats, Floats]:
     if p.ndim != 1 or q.ndim != 1 or min(p.size, q.size) < _FEWEST_RUNS:
         raise InputError(
             f"An estimate needs the scores of at least {_FEWEST_RUNS} runs in each world as flat lists, got shapes "
-            f"{p.shape} and {q.shape}. Make more runs."
+            f"{p.shape} and {q.shape}. Use more runs."
         )
     if np.isnan(p).any() or np.isnan(q).any():
-        raise InputError("Some scores are NaN, so they order nothing. Score every run with a number.")
+        raise InputError("Some scores are NaN, so runs cannot be ranked. Score every run with a number.")
     n = min(p.size, q.size)
     both = np.clip(np.concatenate([p[:n], q[:n]]), -1e150, 1e150)
     middle = np.quantile(both, (0.25, 0.75))

@@ -1,4 +1,4 @@
-"""Checks of transcripts: each looks for one kind of break and says how often it would cry wolf."""
+"""Checks of transcripts: each looks for one kind of violation and bounds its false-alarm rate."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -12,10 +12,10 @@ class Check(Enum):
 
     SENSITIVITY = "values before noise move no further than the certificate says, whatever was sent before"
     SCALE = "every release has the noise that is planned for it"
-    INDEPENDENCE = "noises of rounds, agents, releases, coordinates and runs tell nothing about each other"
-    SAMPLING = "every record is in every batch with the stated probability, whatever other batches hold"
-    MODEL = "the model is made of released messages alone"
-    ROUNDING = "values are rounded to the grid that is counted, and to no coarser one"
+    INDEPENDENCE = "noise is independent across rounds, agents, releases, coordinates and runs"
+    SAMPLING = "every record is in every batch with the stated probability, independently of other batches"
+    MODEL = "the model is computed from released messages alone"
+    ROUNDING = "values are rounded to the grid that the certificate counts, and to no coarser one"
 
 
 @dataclass(frozen=True)

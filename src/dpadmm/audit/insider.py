@@ -52,7 +52,7 @@ class Insider:
         for first, second in zip(in_p.events, in_q.events, strict=True):
             (release,) = evidence.plan.releases[first.slot, first.round].values()
             if not isinstance(release, SummedGaussianRelease):
-                raise InputError("Insiders attack sums under masks; these are others.")
+                raise InputError("Insiders attack sums under masks only; these releases are not such sums.")
             total += self._event(release, run, first, second)
         return total
 

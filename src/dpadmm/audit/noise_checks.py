@@ -96,7 +96,7 @@ def streams_of(transcript: Transcript, plan: NoisePlan) -> Iterator[Stream]:
 def _shares(event: Event, letters: Letters, release: SummedGaussianRelease, where: str) -> Iterator[Stream]:
     grid, silos = release.certificate.grid, event.silos
     if grid is None or silos is None:
-        raise InputError("A sum under masks has a grid, and what was added up.")
+        raise InputError("A sum under masks must have a grid and the values that were added up.")
     # Written out again: shares of all silos but the colluders must amount to what is counted (C12).
     honest = release.silos - release.certificate.colluders
     share = replace(release.share(0), noise_std=release.noise_std / math.sqrt(honest))

@@ -92,7 +92,7 @@ def follow(method: ConsensusADMM, others: Agents, broadcasts: Floats, weight: fl
     if len(others.index) != others.number - 1:
         raise InputError(f"others must be {others.number - 1} agents, all but one, got {len(others.index)}.")
     if not is_ridge(others.regulariser, others.dimension):
-        raise InputError(f"{type(others.regulariser).__name__} hides the mean; use no regulariser or a ridge.")
+        raise InputError(f"{type(others.regulariser).__name__} hides the mean; use a ridge or no regulariser.")
     checks.positive("weight", weight)
     checks.non_negative("noise_std", noise_std)
     n, unprox = others.number, 1 + others.regulariser.strong_convexity / (method.rho * others.number)
@@ -135,7 +135,7 @@ def most_probable_quadratic(trail: Trail, supposed: Supposition) -> QuadraticFun
     """
     d = trail.messages.shape[1]
     if trail.message_std <= 0:
-        raise InputError("A trail without noise needs no supposition; use reconstruct_quadratic.")
+        raise InputError("A trail without noise needs no assumption; use reconstruct_quadratic.")
     centre = _pack(supposed.centre)
     spread = np.where(np.arange(len(centre)) < d * (d + 1) // 2, supposed.curvature_std, supposed.slope_std)
 

@@ -124,7 +124,7 @@ def reconstruct_silo(
 
     The records span the row space of the gradients, so only their n^2 coordinates in it are sought, from up to
     `starts` random starts inside the ball of radius `row_norm`. Needs at least n rounds and n <= d; six or more similar
-    records take more starts than patience. Without noise a fit is exact or visibly not: `InputError` if none is.
+    records take too many starts to be practical. Without noise a fit is exact or visibly not: `InputError` if none is.
     """
     rounds, d = gossip.points.shape
     n = checks.count("n_records", n_records)

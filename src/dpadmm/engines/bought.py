@@ -71,7 +71,7 @@ def keep_profile(ledger: ConfirmedLedger, subject: ProfiledColumns, run: str, po
     try:
         ledger.keep_profile(subject, run, pooled.tolist(), noise_std)
     except (InputError, LedgerError) as problem:  # such as a ledger that was shown another form of the same rows
-        warnings.warn(f"The profile is paid for, but cannot be kept for later fits: {problem}", stacklevel=2)
+        warnings.warn(f"The profile is paid for, but could not be stored for later fits: {problem}", stacklevel=2)
 
 
 def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
@@ -85,7 +85,9 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
     weakest = next((one for one in whom if all(one.is_covered_by(other) for other in whom)), None)
     if weakest is None:
         views = " and ".join(sorted(one.observer for one in whom))
-        raise InputError(f"The run and the earlier profile are certified against {views}, and neither covers both.")
+        raise InputError(
+            f"The run and the earlier profile are certified against {views}, and neither covers the other."
+        )
     rows: dict[tuple[Slot, int], Mapping[int | None, NoisyRelease]]
     rows = {**plan.releases, (PROFILE, 0): {COORDINATOR: earlier}}
     return NoisePlan(

@@ -59,7 +59,7 @@ class Stopping:
             checks.positive("residual", self.residual)
 
     def is_reached(self, residuals: Residuals) -> bool:
-        """Say whether the residuals allow to stop before all rounds are done."""
+        """Return whether the residuals allow stopping before all rounds are done."""
         if self.residual is None:
             return False
         return bool(residuals.primal.max() <= self.residual and residuals.dual.max() <= self.residual)
@@ -76,7 +76,7 @@ class Recording:
         checks.count("every", self.every, least=0)
 
     def wants(self, k: int, is_last: bool) -> bool:
-        """Say whether round k is to be recorded."""
+        """Return whether round k is to be recorded."""
         return self.every > 0 and (is_last or k % self.every == 0)
 
 
@@ -228,8 +228,8 @@ class LocalEngine:
         noise = noise if noise is not None else Silence()
         if stopping.residual is not None and not isinstance(noise, Silence):
             raise InputError(
-                "A run with noise must stop by rounds: residuals read states without noise, so the moment of stopping "
-                "would tell about the data. Leave residual out."
+                "A run with noise must stop by rounds: residuals are computed from states without noise, so the "
+                "stopping time would reveal something about the data. Leave residual out."
             )
         stamp = self._passport(algorithm, problem, network)  # of secret batches it knows that they are, no seed
         algorithm = algorithm.drawn()
@@ -286,7 +286,7 @@ class _Trip:
             raise ResumeError("The checkpoint belongs to another run; use the settings of the saved run.")
         fresh = (*self.state, self.inbox, self.tail)
         if [part.shape for part in fresh] != [part.shape for part in (*saved.state, saved.inbox, saved.tail)]:
-            raise ResumeError("The checkpoint's arrays do not have the shapes of this run's. Start the run again.")
+            raise ResumeError("The checkpoint's arrays do not have the shapes of this run. Start the run again.")
         self.k, self.state, self.inbox = saved.round, type(self.state)(*saved.state), saved.inbox
         self.tail, self.tail_from = saved.tail.copy(), saved.tail_from
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Method, Private, Setting
-from dpadmm.checks import shown
+from dpadmm.checks import plural, shown
 from dpadmm.engines.bought import keep_profile
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
 from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
@@ -40,7 +40,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
-_INTERRUPTED = "The run {!r} was interrupted and nothing of it is kept; what was reserved for it stays spent."
+_INTERRUPTED = "The run {!r} was interrupted and none of its results are kept; what was reserved for it stays spent."
 _MOST_MASKED = 50  # silos
 _SEED_STEP = 2**64  # seeds of problems that are run together, apart from each other and from other users' seeds
 
@@ -79,7 +79,7 @@ class Course:
         """Where only sums are seen, the method must read nothing else."""
         if self.shares is not None:
             if not isinstance(self.algorithm, Method):
-                raise InputError(f"{type(self.algorithm).__name__} does not say whether it reads sums alone (C12).")
+                raise InputError(f"{type(self.algorithm).__name__} does not say whether it reads only sums (C12).")
             object.__setattr__(self, "algorithm", self.algorithm.summed())
 
     @property
@@ -90,7 +90,7 @@ class Course:
 
     @property
     def shares(self) -> Shares | None:
-        """Among whom the noise is shared out, where messages leave under masks; None where they do not."""
+        """Among whom the noise is split, where messages are sent under masks; None where they are not."""
         protection = self.setting.protection
         if protection.view is not View.AGGREGATE:
             return None
@@ -129,7 +129,7 @@ class Course:
         if is_secure and Family.COORDINATE in {promise.family for promise in promises}:
             raise InputError(
                 f"{type(self.algorithm).__name__} adds Laplace noise to every coordinate, for which no grid is planned "
-                "(C8): it can be simulated, not released. Nothing was spent; choose another method."
+                "(C8): it can be simulated, but not released. Nothing was spent; choose another method."
             )
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
         has_grid = is_secure and {promise.family for promise in promises} <= {Family.GAUSSIAN, Family.SAMPLED}
@@ -153,7 +153,7 @@ class Course:
 
 
 def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise, ...]:
-    """Return what the method will release, or refuse one that does not say, or not for these neighbours."""
+    """Return what the method will release; refuse a method that does not say so, or not for these neighbours."""
     hidden = setting.protection
     if not hidden.relation.has_public_sizes or hidden.unit is Unit.PERSON:
         about = algorithm.about if isinstance(algorithm, Method) else None
@@ -164,8 +164,8 @@ def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise,
     found = algorithm.promises(setting) if hasattr(algorithm, "promises") else ()
     if not found:
         raise InputError(
-            f"{type(algorithm).__name__} promises no noisy release, so nothing protects anybody: a private method "
-            "lists in `promises` every value that leaves with noise."
+            f"{type(algorithm).__name__} promises no noisy release, so it protects nobody: a private method lists in "
+            "`promises` every value that it releases with noise."
         )
     units = {each.unit for promise in found for row in promise.rows for each in row.certificates}
     if hidden.unit is not Unit.RECORD and units != {hidden.unit}:
@@ -233,7 +233,7 @@ def run_course(
     if isinstance(sampler, type) or not hasattr(sampler, "perturb"):
         raise InputError(f"sampler must be a sampler such as SecureSampler(), got {shown(sampler)}.")
     if isinstance(problems, Sequence) is (course.profile is not None):
-        raise InputError("A course with a profile encodes rows itself: give it unencoded rows, and no other course.")
+        raise InputError("A course with a profile encodes rows itself: give it unencoded rows, and no second course.")
     if isinstance(problems, Sequence):
         _check_problems(course, problems)
     is_secure, setting = isinstance(sampler, SecureSampler), course.setting
@@ -246,7 +246,9 @@ def run_course(
     everything = course.beside_profile(planned, is_secure)
     books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes), setting.protection)
     if books and not is_secure:
-        raise InputError("Simulated noise cannot be recorded as a release: use SecureSampler(), or leave ledgers out.")
+        raise InputError(
+            "Simulated noise cannot be recorded as a release: use SecureSampler(), or leave out the ledgers."
+        )
     name = name if name is not None else f"{label}-{uuid.uuid4()}"
     receipts = tuple(_reserve(books, everything, label, name))
     statement, done = everything.statement(), []
@@ -302,17 +304,17 @@ def masks_of(shares: Shares | None, run: str) -> Sequence[Masks] | None:
 def _check_problems(course: Course, problems: Sequence[Problem]) -> None:
     """Refuse problems that the course's certificates are not about; says nothing of sizes, which may be secret."""
     if len(problems) != course.times:
-        raise InputError(f"The course is for {course.times} problem(s), got {len(problems)}.")
+        raise InputError(f"The course is for {plural(course.times, 'problem')}, got {len(problems)}.")
     for problem in problems:
         if not problem.is_within(course.setting.problem):
             raise InputError(
-                "The problem is not the one that the noise is planned for: numbers of records, weights, dimension, or "
-                "bounds on a record's gradient differ. Plan for this one."
+                "The problem is not the one for which the noise was planned: numbers of records, weights, dimension, "
+                "or bounds on a record's gradient differ. Make a plan for this problem."
             )
         if (course.setting.protection.unit is Unit.PERSON) is not problem.has_people:
             raise InputError(
-                "Persons are protected with all their rows where it is known whose each row is, and nowhere else: give "
-                "the unit PERSON and Silos with `people`, or neither."
+                "Persons are protected with all their rows only where it is known which person each row belongs to: "
+                "give both the unit PERSON and Silos with `people`, or neither."
             )
         if not course.setting.protection.relation.has_public_sizes and not problem.has_nominal_sizes:
             raise InputError(
@@ -322,7 +324,7 @@ def _check_problems(course: Course, problems: Sequence[Problem]) -> None:
 
 
 def simulate(course: Course, problem: Problem, runs: int, seed: int, noise: NoisePlan | None = None) -> Floats:
-    """Return the models (d, runs) of independent runs with seeded noise: an experiment, no release.
+    """Return the models (d, runs) of independent runs with seeded noise: an experiment, not a private release.
 
     `noise` replaces the course's own.
     """
@@ -409,8 +411,8 @@ def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
     batches = getattr(algorithm, "batches", None)
     if not isinstance(batches, Batches) or not batches.is_secret:
         raise InputError(
-            "The plan counts on batches that nobody knows, but these have a seed, which can be used again or guessed. "
-            "For a release take Batches.secret(size), which draws one for every run; seeds are for simulation."
+            "The plan relies on secret batches, but these have a seed, which can be reused or guessed. For a release "
+            "use Batches.secret(size), which draws new batches for every run; seeds are for simulation."
         )
 
 
@@ -436,7 +438,7 @@ def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, label
         if ledger.ledger.newest_round(name) is not None:
             raise ResumeError(
                 f"The run {name!r} is already recorded. Its messages are not stored here, so they cannot be sent "
-                "again, and new noise would be a new release: choose another name."
+                "again, and fresh noise would be a new release: choose another name."
             )
         intents.append(ledger.intend(noise.by(agents), run=name, algorithm=label, origin=Origin.SECURE))
         intents[-1].check_room()

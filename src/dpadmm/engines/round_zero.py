@@ -65,7 +65,7 @@ class ProfileRound:
     def check(self, form: "ProfileForm | None", sizes: Sequence[int], setting: Setting) -> None:
         """Refuse rows with other columns, or in other numbers, than the round pays for; from public facts alone."""
         if form is None:
-            raise InputError("The plan counts columns before training, but the rows have an encoding of their own.")
+            raise InputError("The plan counts columns before training, but the rows are already encoded.")
         if (form.n_numeric, form.n_categorical) != (self.n_numeric, self.n_categorical) or form.size > self.size:
             raise InputError(
                 f"The plan pays for a profile of {self.n_numeric} numeric and {self.n_categorical} categorical columns "
@@ -74,7 +74,7 @@ class ProfileRound:
             )
         planned = setting.problem.functions.sizes.tolist()
         if list(sizes) != planned:
-            raise InputError(f"The plan is for silos of {planned} records; these are others. Nothing was spent.")
+            raise InputError(f"The plan is for silos of {planned} records; these silos differ. Nothing was spent.")
 
     def noise_plan(
         self, setting: Setting, *, is_pooled: bool, is_secure: bool, shares: Shares | None = None

@@ -87,7 +87,7 @@ class Network:
 
     @classmethod
     def from_graph(cls, graph: "nx.Graph") -> "Network":
-        """Take over a networkx graph.
+        """Make a network from a networkx graph.
 
         Agents are numbered in the sorted order of the node labels, or in insertion order if the labels cannot
         be compared; the labels stay available as `names`. Attributes such as edge weights are ignored.
@@ -214,7 +214,7 @@ def _canonical_edges(n: int, edges: ArrayLike) -> IntArray:
             f"edges must be an integer array of shape (E, 2), got shape {given.shape} of type {given.dtype}."
         )
     if given.size and (given.min() < 0 or given.max() >= n):
-        raise InputError(f"edges must join agents 0 to {n - 1}, got agents from {given.min()} to {given.max()}.")
+        raise InputError(f"edges must connect agents 0 to {n - 1}, got agents from {given.min()} to {given.max()}.")
     low, high = given.min(axis=1).astype(np.int64), given.max(axis=1).astype(np.int64)
     loops = low[low == high]
     if loops.size:
@@ -241,7 +241,7 @@ def _symmetric(n: int, edges: IntArray, weights: FloatArray) -> Any:
 
 
 def star(n: int) -> Network:
-    """Return n agents of which agent 0 is joined to all others.
+    """Return n agents of which agent 0 is connected to all others.
 
     >>> star(4).degrees
     array([3, 1, 1, 1])
@@ -278,14 +278,14 @@ def grid(rows: int, cols: int) -> Network:
 
 
 def complete(n: int) -> Network:
-    """Return n agents all joined to each other; the number of edges n(n-1)/2 must not exceed `MAX_EDGES`."""
+    """Return n agents all connected to each other; the number of edges n(n-1)/2 must not exceed `MAX_EDGES`."""
     n = checks.count("n", n, least=2)
     _refuse_too_many_edges(f"complete({n})", n * (n - 1) / 2)
     return Network(n, np.stack(np.triu_indices(n, k=1), axis=1))
 
 
 def erdos_renyi(n: int, p: float, seed: int) -> Network:
-    """Return n agents, each pair joined with probability p in (0, 1] independently, given connectedness.
+    """Return n agents, each pair joined independently with probability p in (0, 1], given that the graph is connected.
 
     Draws until connected, at most `MAX_TRIES` times; p well above log(n)/n makes success likely.
     """
@@ -303,7 +303,7 @@ def erdos_renyi(n: int, p: float, seed: int) -> Network:
 
 
 def random_geometric(n: int, radius: float, seed: int) -> Network:
-    """Return n agents at random points of the unit square, joined within `radius`, given connectedness.
+    """Return n agents at random points of the unit square, joined within `radius`, given that the graph is connected.
 
     Draws until connected, at most `MAX_TRIES` times; a radius well above sqrt(log(n)/(pi n)) makes success
     likely.

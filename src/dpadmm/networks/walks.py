@@ -59,7 +59,7 @@ def random_walk(
     rng
         Source of all randomness.
     start
-        First holder, or None to draw it from the long-run law of the walk, so that every step has that law.
+        First holder, or None to draw it from the walk's stationary distribution, which every step then has.
     kind
         `WalkKind.SIMPLE` or `WalkKind.METROPOLIS_HASTINGS`; under the latter the token may stay where it is,
         and that agent takes part once more.

@@ -90,7 +90,7 @@ def distribution_of(release: object) -> Distribution:
     Refused: releases without noise, and Laplace noise on coordinates behind a Euclidean bound, which it does not
     protect.
     """
-    raise InputError(f"A {type(release).__name__} promises no noise. Draw for a Gaussian or Laplace release.")
+    raise InputError(f"A {type(release).__name__} promises no noise. Draw noise for a Gaussian or Laplace release.")
 
 
 @distribution_of.register(GaussianRelease)
@@ -201,7 +201,7 @@ class Perturbed:
 
 
 class Sampler(Protocol):
-    """Puts the noise that releases promise on values."""
+    """Adds the noise that releases promise to values."""
 
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
         """Return `values` (agents, dimension, replicas) plus fresh noise.
@@ -231,17 +231,17 @@ def promised_noise(releases: Releases, draw: Draw) -> Noise:
     if isinstance(releases, Sequence):
         if [release.agent for release in releases] != agents.tolist():
             raise InputError(
-                f"The {len(releases)} releases do not name the draw's {agents.size} agents in order. "
-                "Give one per agent, or a single one that stands for all."
+                f"The {len(releases)} releases do not match the draw's {agents.size} agents in order. Give one per "
+                "agent, or a single one for all."
             )
         records = tuple(releases)
     else:
         if releases.agent not in agents:
-            raise InputError(f"The release is of agent {releases.agent}, which is not in the draw.")
+            raise InputError(f"The release belongs to agent {releases.agent}, which is not in the draw.")
         records = (releases,)
     for record in records:
         if record.round != draw.round:
-            raise InputError(f"The release is of round {record.round}, the draw of round {draw.round}.")
+            raise InputError(f"The release belongs to round {record.round}, but the draw to round {draw.round}.")
     distributions = [distribution_of(record) for record in records]
     families = {type(distribution) for distribution in distributions}
     if len(families) != 1:

@@ -66,7 +66,7 @@ class MaskKey:
         try:
             return self.private.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(public)))
         except ValueError as problem:
-            raise InputError("A mask key is no usable X25519 public key; nothing was computed from it.") from problem
+            raise InputError("A mask key is not a usable X25519 public key; nothing was computed from it.") from problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class PairwiseMasks:
     def of(cls, agent: int, key: MaskKey, publics: Sequence[str], run: bytes) -> "PairwiseMasks":
         """Return the masks of a silo among these, in the order of their numbers; `run` names the run and its terms."""
         if publics[agent] != key.public or len({_canonical(public) for public in publics}) != len(publics):
-            raise InputError("Every silo needs a mask key of its own, and this one's must be at its place.")
+            raise InputError("Every silo needs its own mask key, and this silo's must be in its place.")
         secrets = tuple(None if other == agent else key.shared_with(public) for other, public in enumerate(publics))
         named = [str(len(publics)).encode(), run, *(public.encode() for public in publics)]
         return cls(agent, secrets, hashlib.sha256(b"\n".join(named)).digest())
@@ -121,7 +121,7 @@ def _canonical(public: str) -> str:
     except ValueError:
         raw = b""
     if raw.hex() != public or len(raw) != 32 or int.from_bytes(raw, "little") >= _PRIME:
-        raise InputError("A mask key must be 64 lower-case hex digits of a number below 2^255 - 19, little end first.")
+        raise InputError("A mask key must be 64 lower-case hex digits of a little-endian number below 2^255 - 19.")
     return public
 
 

@@ -61,7 +61,7 @@ class NoisePlan:
         """
         row = self.releases.get((replace(slot, step=0), k))
         if row is None:
-            raise InputError(f"No noise was planned for {slot} in round {k}; nothing may leave without it.")
+            raise InputError(f"No noise was planned for {slot} in round {k}; nothing may be released without it.")
         if None in row:
             return replace(row[None], agent=int(agents[0]))
         try:
@@ -123,9 +123,9 @@ def check_reach(plan: Iterable[NoisyRelease], n_records: int) -> None:
         most = MOST_MULTIPLE / 4 if isinstance(release, SummedGaussianRelease) else MOST_REACH
         if grid is not None and n_records * release.bound > most * grid:
             raise InputError(
-                f"epsilon leaves so little noise beside up to {n_records} records that 64-bit numbers cannot hold a "
-                "message on the grid of secure noise. Choose a smaller epsilon, or a smaller nominal number of "
-                "records if one stands for theirs. Nothing was spent."
+                f"epsilon leaves so little noise compared with up to {n_records} records that 64-bit numbers cannot "
+                "hold a message on the grid of secure noise. Choose a smaller epsilon, or a smaller nominal number of "
+                "records if one is used. Nothing was spent."
             )
 
 
@@ -177,7 +177,7 @@ def calibrated(
     shape = schedule or next((promise.schedule for promise in promises if promise.schedule is not None), Constant())
     if families <= {Family.GAUSSIAN, Family.SAMPLED}:
         if isinstance(target, PureTarget):
-            raise InputError("Gaussian noise has no pure epsilon; give a delta as well (Target).")
+            raise InputError("Gaussian noise gives no pure epsilon; give a delta as well (Target).")
         choose = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds
         noise = _shared(promises, choose(promises, target, shape, silos_per_person))
         if secure_dimension is not None:
@@ -186,7 +186,9 @@ def calibrated(
             noise = _shared(promises, choose(promises, target, shape, silos_per_person))
     else:
         if shares is not None:
-            raise InputError("Shares of a noise add up to it for Gaussian noise alone; use a Gaussian form (C12).")
+            raise InputError(
+                "Only Gaussian noise can be split into shares that add up to it; use a Gaussian form (C12)."
+            )
         if secure_dimension is not None:
             raise InputError("There is no exact sampler for spherical Laplace noise (C8); use the Gaussian form.")
         if isinstance(target, Target) or families & {Family.GAUSSIAN, Family.SAMPLED}:
@@ -281,7 +283,7 @@ def _split_rates(promises: Sequence[Promise], target: PureTarget, schedule: Sche
     """Slots of different families: each spends its own share of epsilon; pure epsilons add up."""
     shares = [promise.share for promise in promises if promise.share is not None]
     if len(shares) != len(promises) or abs(sum(shares) - 1) > 1e-9:
-        raise InputError(f"Slots of different pure families need shares of epsilon that sum to 1, got {shares}.")
+        raise InputError(f"Slots of different pure noise families need shares of epsilon that sum to 1, got {shares}.")
     tables = []
     for promise, share in zip(promises, shares, strict=True):
         own = PureTarget(target.epsilon * share / sum(shares))
@@ -301,7 +303,7 @@ def _spherical_rates(promises: Sequence[Promise], target: PureTarget, schedule: 
 
 def _objective_rates(promises: Sequence[Promise], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
     if len(promises) != 1:
-        raise InputError("Objective perturbation has one slot a round.")
+        raise InputError("Objective perturbation has one slot per round.")
     rounds = last_round(promises)
     table = np.zeros((len(promises[0].rows), rounds))
     for i, row in enumerate(promises[0].rows):
@@ -321,7 +323,7 @@ def _side_by_side(bounds: list[Floats]) -> Floats:
 def _on_grid(promise: Promise, stds: Floats, dimension: int, shares: Shares | None) -> Promise:
     checks.count("secure_dimension", dimension)
     if shares is not None and any(row.agent != COORDINATOR for row in promise.rows):
-        raise InputError("Only values that are read through their sum can be summed under masks (C12).")
+        raise InputError("Only values that are used through their sum can be summed under masks (C12).")
 
     @cache  # rounds mostly share a certificate, and grids are powers of two
     def placed(certificate: Certificate, grid: float) -> Certificate:
@@ -340,7 +342,9 @@ def _on_grid(promise: Promise, stds: Floats, dimension: int, shares: Shares | No
 def _plan(promises: Sequence[Promise], noise: Stds, shares: Shares | None = None) -> NoisePlan:
     slots = [promise.slot for promise in promises]
     if len(set(slots)) != len(slots):
-        raise InputError("Two promises have the same slot, so that only one of them would be planned. Name them apart.")
+        raise InputError(
+            "Two promises have the same slot, so only one of them would be planned. Give them different names."
+        )
     releases: dict[tuple[Slot, int], dict[int | None, NoisyRelease]] = {}
     for promise, table in zip(promises, noise, strict=True):
         for i, row in enumerate(promise.rows):

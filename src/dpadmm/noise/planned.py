@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
+from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Releases, Sampler, Slot
 from dpadmm.noise.plan import Floats, NoisePlan
@@ -56,7 +57,9 @@ class PlannedNoise:
             part = np.ascontiguousarray(values[:, :, columns])
             planned = plan.of(slot, k, agents)
             if any(isinstance(each, SummedGaussianRelease) for each in _listed(planned)):
-                raise InputError(f"The noise of {slot} is shared out among silos: only the sum of all has it (C12).")
+                raise InputError(
+                    f"The noise of {slot} is split among the silos: only the sum over all silos contains it (C12)."
+                )
             drawn = self.sampler.perturb(part, planned, draw)
             self._origins.add(drawn.origin)
             if drawn.is_private_release:
@@ -90,7 +93,7 @@ class PlannedNoise:
         plan = self.groups[0][1]
         (release,) = _listed(plan.of(slot, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
-            raise InputError(f"The noise of {slot} in round {k} is not shared out among silos.")
+            raise InputError(f"The noise of {slot} in round {k} is not split among silos.")
         if slot.step != 0 or release.count != 1:
             raise InputError(f"Masks serve one vector each: {slot} in round {k} has room for one sum (C12).")
         draw = Draw(slot, k, Recipients.of(agents, self.groups[0][0]))
@@ -124,9 +127,10 @@ class PlannedNoise:
     def _check_all(self, drawn: int, release: NoisyRelease, slot: Slot) -> None:
         if drawn < release.count:
             raise InputError(
-                f"The method promised {release.count} noisy value(s) in slot {slot.name!r} of round {release.round} "
-                f"and drew noise for {drawn}: what it computed there is not private. It was not released; whatever was "
-                "reserved for it stays spent. Call noise.perturb for everything that is promised."
+                f"The method promised {plural(release.count, 'noisy value')} in slot {slot.name!r} of round "
+                f"{release.round} and drew noise for {drawn}: what it computed there is not private. It was not "
+                "released; whatever was reserved for it stays spent. Call noise.perturb for everything that is "
+                "promised."
             )
 
     def _times(self, slot: Slot, k: int, agent: int | None) -> int:
@@ -141,7 +145,7 @@ class PlannedNoise:
             if self._times(slot, k, agent) >= release.count:
                 raise InputError(
                     f"Agent {agent} has released all that was planned for slot {slot.name!r} in round {k}; another "
-                    "value would not be accounted for. Plan it (count), or, if the first never left, use a new "
+                    "value would not be accounted for. Plan for it (count), or, if the first was never sent, use a new "
                     "PlannedNoise."
                 )
 

@@ -108,11 +108,11 @@ class Promise:
         if self.share is not None:
             checks.open_unit("share", self.share)
         if not self.rows or (self.is_common and len(self.rows) != 1):
-            raise InputError("A promise needs one row per agent, or exactly one that stands for all.")
+            raise InputError("A promise needs one row per agent, or exactly one for all.")
         if self.variance_weight is not None:
             checks.positive("variance_weight", self.variance_weight)
         if any((self.family is Family.SAMPLED) != (self.drawn(row) is not None) for row in self.rows):
-            raise InputError("Sampled noise, and only that, needs to know how records are drawn.")
+            raise InputError("Sampled noise, and no other, must say how records are drawn.")
 
     def drawn(self, row: Row) -> PoissonSampling | FixedSizeSampling | None:
         """Return how the row's records are drawn, None if all take part."""
@@ -212,7 +212,7 @@ class CaoOptimal:
 
 @dataclass(frozen=True)
 class Tail:
-    """Even noise in the first half, then growing like `((K - k + 1)/(K/2))^-power`: for tail averages.
+    """Constant noise in the first half, then growing like `((K - k + 1)/(K/2))^-power`: for tail averages.
 
     The mean over the second half of the rounds weighs a late round's noise less than an early one's (it stays in the
     model for fewer of the rounds that are averaged), so late rounds may carry more of it and leave budget to the
@@ -255,7 +255,7 @@ class Custom:
         """Return the first `rounds` values."""
         if checks.count("rounds", rounds) > len(self.values):
             raise InputError(
-                f"The schedule has {len(self.values)} values, got {rounds} rounds. Give a value per round."
+                f"The schedule has {len(self.values)} values, got {rounds} rounds. Give one value per round."
             )
         return np.array(self.values[:rounds], dtype=np.float64)
 
@@ -265,6 +265,6 @@ def _powers(ratio: float, rounds: int) -> NDArray[np.float64]:
     powers = np.asarray(ratio ** np.arange(checks.count("rounds", rounds)), dtype=np.float64)
     if powers[-1] < 1e-150:
         raise InputError(
-            f"The noise of round {rounds} would be {powers[-1]:.1e} of the first. Take fewer rounds or a slower decay."
+            f"The noise of round {rounds} would be {powers[-1]:.1e} of the first. Use fewer rounds or a slower decay."
         )
     return powers

@@ -126,11 +126,11 @@ def _checked_grid(certificate: Certificate, d: int) -> float:
     grid = certificate.grid
     if grid is None:
         raise InputError(
-            "The certificate does not count the rounding to a grid, so an exact release on one would exceed it. "
+            "The certificate does not count the rounding to a grid, so an exact release on a grid would exceed it. "
             "Choose grid_for(noise scale), widen the certificate by that grid, and calibrate on the result."
         )
     if math.frexp(checks.positive("grid", grid))[0] != 0.5:
-        raise InputError(f"The certificate's grid must be a power of two, got {shown(grid)}. Take it from grid_for.")
+        raise InputError(f"The certificate's grid must be a power of two, got {shown(grid)}. Get it from grid_for.")
     if certificate.grid_dimension < d:
         raise InputError(f"The certificate counts the rounding of {certificate.grid_dimension} coordinates, got {d}.")
     return grid
@@ -145,8 +145,8 @@ def _groups(grids: NDArray[np.float64], scales: NDArray[np.float64]) -> list[_Gr
         ratio = scale / grid  # exact: the grid is a power of two, so the sampler gets the very scale promised
         if not LEAST_RATIO <= ratio <= MOST_RATIO:
             raise InputError(
-                f"noise scale / grid must be from 2^10 to 2^40, got {scale:.6g}/{grid:.6g} = {ratio:.6g}. "
-                "Take the grid from grid_for(noise scale)."
+                f"noise scale / grid must be from 2^10 to 2^40, got {scale:.6g}/{grid:.6g} = {ratio:.6g}. Get the grid "
+                "from grid_for(noise scale)."
             )
         groups.append(_Group(np.array(rows), grid, ratio))
     return groups

@@ -41,7 +41,7 @@ class SimulatedSampler:
     """Seeded noise: Philox4x32-10, keyed (seed, slot), counted by (round, agent, replica, coordinate).
 
     The same numbers come for a batch of all agents and for one agent alone, for any subset of the replicas and any
-    number of threads, bit for bit. Results are labelled as no private release.
+    number of threads, bit for bit. Results are labelled as not a private release.
 
     Parameters
     ----------

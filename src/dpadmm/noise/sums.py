@@ -31,8 +31,8 @@ def to_words(values: NDArray[np.float64], grid: float) -> Words:
     multiples = np.rint(values / grid)
     if not np.all(np.abs(multiples) <= MOST_MULTIPLE):
         raise InputError(
-            f"A silo's part of a sum is not finite or exceeds 2^52 grids of {grid:.3g}, and the sum could not be taken "
-            "exactly. It was not sent: check that the run has not diverged, or choose a smaller epsilon."
+            f"A silo's part of a sum is not finite or exceeds 2^52 grids of {grid:.3g}, so the sum could not be "
+            "computed exactly. It was not sent: check that the run has not diverged, or choose a smaller epsilon."
         )
     return multiples.astype(np.int64).view(np.uint64)
 

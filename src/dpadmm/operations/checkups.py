@@ -19,7 +19,7 @@ class Health(Enum):
 
 @dataclass(frozen=True)
 class Checkup:
-    """One thing that was looked at: what was found, and what to do where it is not well."""
+    """One thing that was checked: what was found, and what to do if something is wrong."""
 
     check: str
     health: Health

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from dpadmm.checks import plural
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.engines.federation.locks import is_held
@@ -18,7 +19,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def examine_coordinator(directory: Path) -> list[Checkup]:
-    """Look at everything."""
+    """Check everything, and return what was found."""
     files = CoordinatorFiles(Path(directory))
     files.check()
     notice = CoordinatorNotice.read(files.status)
@@ -41,9 +42,9 @@ def _runs(files: CoordinatorFiles) -> Iterator[Checkup]:
     runs = [run_status(path, None) for path in files.runs()]
     for run in runs:
         if run.state is DriveState.UNREADABLE:
-            yield problem("runs", f"{run.file}.db: {run.reason}", "put it back from a backup, or take it away")
+            yield problem("runs", f"{run.file}.db: {run.reason}", "restore it from a backup, or remove it")
     due = sum(run.rounds - run.round for run in runs if run.state in (DriveState.RUNNING, DriveState.RESTING))
-    yield good("runs", f"{len(runs)} file(s)")
+    yield good("runs", f"{plural(len(runs), 'file')}")
     yield from machine.room(files.directory, USUAL_ROUND, due)
 
 
@@ -55,4 +56,4 @@ def _port(key: SigningKey, host: str, port: int) -> Iterator[Checkup]:
 
     made = dialling.call(Place(host, port), SigningKey(Ed25519PrivateKey.generate()), [key.public])
     steps = [each for each in dialling.told(made, has_terms=True) if each.check in ("port", "TLS")]
-    yield from (good("port", f"{host}, port {port} is served by this coordinator's key"),) if made.is_secured else steps
+    yield from (good("port", f"{host}, port {port} answers with this coordinator's key"),) if made.is_secured else steps

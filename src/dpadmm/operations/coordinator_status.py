@@ -70,7 +70,7 @@ class CoordinatorRun:
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorStatus:
-    """Everything that `dpadmm coordinator status` tells; `process` as the serving process, or the last one, told it."""
+    """Everything that `dpadmm coordinator status` shows; `process` as the serving, or the last, process reported it."""
 
     directory: str
     is_serving: bool

@@ -69,7 +69,7 @@ class DataChange:
 
 
 def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataChange:
-    """Let a silo go on with the table of `policy`, its own but for the table and how that is read; budget and key stay.
+    """Let a silo continue with the table of `policy`, its own but for the table and its reading; budget and key stay.
 
     First the runs under way are closed, if `may_close`, since no round may mix two tables; then the ledger begins a
     version; then the entry and the policy are written. Killed before the last, the silo refuses the old table and says
@@ -116,7 +116,7 @@ class KeyChange:
 
 
 def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:
-    """Give a silo another identity key; ledger, budget, policy and state stay.
+    """Give a silo a new identity key; ledger, budget, policy and state stay.
 
     Its state belongs to the new key first, and the key takes its place last: killed between, the silo does not start
     and says that this command ends it.
@@ -156,7 +156,7 @@ def _is_begun(files: SiloFiles) -> bool:
 
 
 def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:
-    """Give a coordinator another identity key; runs that have not come to their end are ended for good first."""
+    """Give a coordinator a new identity key; unfinished runs are ended permanently first."""
     before, open_files = files.key(), files.unfinished()
     ended = []
     for path in open_files:
@@ -183,7 +183,6 @@ def _close(silo: Silo, reason: str, *, may_close: bool) -> tuple[str, ...]:
 def _check_closing(names: Sequence[str], reason: str, *, may_close: bool) -> None:
     if names and not may_close:
         raise InputError(
-            f"{len(names)} run(s) are not finished: {', '.join(map(repr, names))}. They cannot go on once {reason}. "
-            "Let them come to their end first, or give --abandon, which ends them here for good; what they have spent "
-            "stays spent."
+            f"Unfinished runs: {', '.join(map(repr, names))}. They cannot continue once {reason}. Let them finish "
+            "first, or give --abandon, which ends them here permanently; what they have spent stays spent."
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dpadmm.checks import plural
 from dpadmm.engines.federation.keys import SigningKey
 from dpadmm.operations.checkups import Checkup, Health, good, problem, warning
 
@@ -25,7 +26,7 @@ SECONDS = 10.0
 """How long anything may take."""
 
 _PAGE = "/doctor"
-_PROXY = "is HTTPS_PROXY right? NO_PROXY names machines that need none"
+_PROXY = "is HTTPS_PROXY correct? NO_PROXY lists hosts to reach without a proxy"
 _RENEWED = timedelta(days=1)  # how old a coordinator's certificate is at most
 _OPEN, _NOT_OPEN = (404, 429), 403
 
@@ -112,14 +113,14 @@ def told(made: Call, *, has_terms: bool) -> Iterator[Checkup]:
     """Say what came of a call, step by step, up to the one that failed."""
     where = f"{made.place.host}, port {made.place.port}"
     if made.is_proxied:
-        yield good("proxy", f"dials by {made.dialled[0]}, port {made.dialled[1]}, as HTTPS_PROXY says")
+        yield good("proxy", f"connects through {made.dialled[0]}, port {made.dialled[1]}, as HTTPS_PROXY says")
     names = list(_named(made))
     yield from names
     if not made.is_reached:
         if all(name.health is Health.OK for name in names):
             yield _not_reached(made)
         return
-    yield good("port", f"{'the proxy' if made.is_proxied else where} takes connections")
+    yield good("port", f"{'the proxy' if made.is_proxied else where} accepts connections")
     if not made.is_secured:
         yield _not_secured(made, has_terms=has_terms)
         return
@@ -137,7 +138,9 @@ def _named(made: Call) -> Iterator[Checkup]:
     try:
         found = sorted({str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)})
     except OSError as failure:
-        yield problem("name", f"{host} has no address here ({failure.strerror})", "check the name, and the DNS here")
+        yield problem(
+            "name", f"{host} cannot be resolved here ({failure.strerror})", "check the name, and this machine's DNS"
+        )
     else:
         yield good("name", f"{host} is {', '.join(found)}")
 
@@ -145,9 +148,11 @@ def _named(made: Call) -> Iterator[Checkup]:
 def _not_reached(made: Call) -> Checkup:
     if isinstance(_cause(made.failure), ConnectionRefusedError):
         host, port = made.dialled
-        advice = "is `dpadmm coordinator run` running there, on that port and not on 127.0.0.1 alone?"
-        return problem("port", f"nobody listens on {host}, port {port}", _PROXY if made.is_proxied else advice)
-    return problem("port", made.words, "does a firewall drop it? It must let TCP out to this port, or name a proxy")
+        advice = "is `dpadmm coordinator run` running there, on that port and not only on 127.0.0.1?"
+        return problem("port", f"nothing listens on {host}, port {port}", _PROXY if made.is_proxied else advice)
+    return problem(
+        "port", made.words, "does a firewall block it? It must allow outgoing TCP to this port; or set a proxy"
+    )
 
 
 def _not_secured(made: Call, *, has_terms: bool) -> Checkup:
@@ -156,17 +161,19 @@ def _not_secured(made: Call, *, has_terms: bool) -> Checkup:
     trouble = Trouble.MACHINE if made.failure is None else trouble_of(made.failure)
     if trouble is Trouble.UNREACHABLE and made.is_proxied:
         return problem(
-            "proxy", f"it does not let this through: {made.failure}", "ask who runs it to allow CONNECT there"
+            "proxy",
+            f"it does not let the connection through: {made.failure}",
+            "ask its administrator to allow CONNECT to that address",
         )
     if trouble is Trouble.STRANGER and not has_terms:
-        words = "somebody speaks TLS there; who it is, only approved terms can tell"
+        words = "a TLS server answers there; only approved terms can tell whose it is"
         return warning("TLS", words, "`dpadmm silo approve`")
     advice = {
-        Trouble.STRANGER: "check the address; a proxy that opens TLS must let this host through unopened; a "
-        "coordinator with a new key is known once its next study is joined",
+        Trouble.STRANGER: "check the address; a proxy that inspects TLS must exempt this host; a coordinator's new key "
+        "is known once its next study is joined",
         Trouble.CLOCK: "set this machine's clock, and run a time service (NTP)",
     }
-    return problem("TLS", made.words, advice.get(trouble, "check host and port, and what stands between"))
+    return problem("TLS", made.words, advice.get(trouble, "check the host, the port and anything in between"))
 
 
 def _answered(made: Call) -> Checkup:
@@ -177,12 +184,18 @@ def _answered(made: Call) -> Checkup:
     if made.status == _NOT_OPEN:
         return good("HTTP", "the coordinator answers; it has no open run with this silo now, which is fine")
     if made.failure is None:
-        return problem("HTTP", f"the answer is none of a coordinator's (HTTP {made.status})", "what stands between?")
+        return problem(
+            "HTTP", f"the answer is not one of a dpadmm coordinator (HTTP {made.status})", "what is in between?"
+        )
     if trouble_of(made.failure) is not Trouble.HUNG_UP:
         return problem("HTTP", made.words)
     if made.days_apart:
-        return problem("HTTP", "the coordinator hung up: by its clock this silo's certificate is not valid")
-    return good("HTTP", "the coordinator hung up: it has no open run with this silo's key yet, which is fine")
+        return problem(
+            "HTTP", "the coordinator closed the connection: by its clock this silo's certificate is not valid"
+        )
+    return good(
+        "HTTP", "the coordinator closed the connection: it has no open run with this silo's key yet, which is fine"
+    )
 
 
 def _clock(made: Call) -> Iterator[Checkup]:
@@ -190,12 +203,14 @@ def _clock(made: Call) -> Iterator[Checkup]:
 
     if made.days_apart:
         way = "ahead of" if made.days_apart > 0 else "behind"
-        words = f"this clock is {abs(made.days_apart)} day(s) or more {way} the coordinator's"
-        yield problem("clock", words, "set it, and run a time service (NTP); or the coordinator's is wrong")
+        words = f"this clock is at least {plural(abs(made.days_apart), 'day')} {way} the coordinator's"
+        yield problem(
+            "clock", words, "set it, and run a time service (NTP), unless the coordinator's clock is the wrong one"
+        )
     elif made.skew is not None and abs(made.skew) > SKEW_SECONDS:
-        yield warning("clock", skew_words(made.skew), "timedatectl set-ntp true, on whichever is wrong")
+        yield warning("clock", skew_words(made.skew), "timedatectl set-ntp true, on whichever machine is wrong")
     elif made.skew is not None:
-        yield good("clock", "it is in step with the coordinator's")
+        yield good("clock", "it agrees with the coordinator's")
 
 
 def _cause(failure: BaseException | None) -> BaseException | None:

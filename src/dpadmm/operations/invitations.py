@@ -64,7 +64,7 @@ class Invitation:
         if self.silo or self.secret:
             _check_name("silo", self.silo)
         if not self.address.isprintable() or not re.fullmatch("[0-9a-f]{64}", self.coordinator):
-            raise InputError("An invitation names the coordinator's address, and its public key as 64 hex digits.")
+            raise InputError("An invitation must give the coordinator's address, and its public key as 64 hex digits.")
         _ = self.target, self.protection, self.table
         if View(self.view) not in _VIEWS:
             words = [each.value for each in _VIEWS]
@@ -72,8 +72,8 @@ class Invitation:
             raise InputError(f"{checks.setting('view')} must be one of {', '.join(words)}, got {self.view!r}.{meant}")
         if (self.nominal_records is None) != self.protection.relation.has_public_sizes:
             raise InputError(
-                "Where records are added or removed (--neighbours add-remove), silos tell no number of records: give "
-                "one nominal number for all of them, --nominal-records; otherwise none."
+                "With --neighbours add-remove silos do not disclose their number of records: give one nominal number "
+                "for all of them with --nominal-records; otherwise leave that option out."
             )
         if self.nominal_records is not None:
             checks.count("nominal_records", self.nominal_records)
@@ -121,7 +121,7 @@ class Invitation:
             found = cls(**plain)
             _ = found.key.public
         except (OSError, UnicodeDecodeError, TypeError, ValueError, RecursionError, AttributeError) as problem:
-            said = f"{path} is no invitation: {problem}"
+            said = f"{path} is not an invitation: {problem}"
             raise InputError(f"{said.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo.") from problem
         return found
 
@@ -130,12 +130,13 @@ class Invitation:
         if entry.view != self.view or not entry.protection().is_covered_by(self.protection):
             raise InputError(
                 f"The budget and the rules of {entry.name} are {entry.protection().words()}; the study is "
-                f"{self.protection.words()}. A ledger cannot count both: make another silo, or announce another study."
+                f"{self.protection.words()}. One ledger cannot count both: create another silo, or announce another "
+                "study."
             )
         if self.protection.relation.has_public_sizes:
             entry.participant(entry.records or 0)  # refuses none
         elif entry.records is not None:
-            raise InputError(f"{entry.name} tells its number of records, which is secret in this study.")
+            raise InputError(f"{entry.name} discloses its number of records, which is secret in this study.")
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,9 @@ class Study:
         """Return what all invitations say; `InputError` if there is none, as where `invite` was interrupted."""
         for invitation in self.invitations():
             return invitation
-        raise InputError(f"Nobody is invited to {self.directory.name!r} yet: give `dpadmm coordinator invite` again.")
+        raise InputError(
+            f"Nobody has been invited to {self.directory.name!r} yet: run `dpadmm coordinator invite` again."
+        )
 
     def absent(self) -> list[str]:
         """Return who was invited and has not registered."""
@@ -218,7 +221,7 @@ class Studies:
             if study.directory.name == name:
                 return study
         known = ", ".join(study.directory.name for study in self.all()) or "none"
-        raise InputError(f"There is no study {name!r} in {self.files.directory}; there are: {known}.")
+        raise InputError(f"There is no study {name!r} in {self.files.directory}; the studies there are: {known}.")
 
     def invite(self, invitation: Invitation, silos: Sequence[str]) -> Study:
         """Write an invitation for each of these silos; a study that is there gets more of them, until it has terms."""
@@ -237,18 +240,19 @@ class Studies:
         for silo in silos:
             invitation.to(silo)
         if study.federation.exists():
-            raise InputError(f"The study {invitation.study!r} has its terms already. More silos need a new study.")
+            raise InputError(f"The study {invitation.study!r} already has its terms. To add silos, create a new study.")
         if any(replace(each, silo="", secret="") != invitation for each in before):
             raise InputError(
-                f"The study {invitation.study!r} was announced otherwise. Say the same, or make a new one."
+                f"The study {invitation.study!r} was announced with different settings. Use the same ones, or "
+                "create a new study."
             )
         everybody = [*silos, *(each.silo for each in before)]
         alike = [unicodedata.normalize("NFKC", name).casefold() for name in everybody]
         twice = [name for name, sign in zip(everybody, alike, strict=True) if alike.count(sign) > 1]
         if twice:
             raise InputError(
-                f"{', '.join(sorted(set(twice)))} would be invited twice. Every silo needs a name that nobody takes "
-                "for another's, and one invitation. To add silos to a study, name the new ones alone."
+                f"{', '.join(sorted(set(twice)))} would be invited twice. Every silo needs one invitation and a name "
+                "that cannot be confused with another's. To add silos to a study, name only the new ones."
             )
         checks.count("silos", len(everybody), least=2)
         invitation.protection.check_silos(len(everybody))
@@ -266,7 +270,7 @@ class Studies:
             try:
                 found = Invitation.load(path)
             except InputError as problem:  # the port serves others too
-                _log.warning("an invitation is left aside: %s", problem)
+                _log.warning("an invitation is skipped: %s", problem)
             else:
                 yield found.key.public, (Study(path.parent), found)
 
@@ -277,7 +281,7 @@ class Studies:
     def _guest(self, key: str) -> tuple[Study, Invitation]:
         found = self._invited.get(key)
         if found is None:  # deleted just now, by another thread
-            raise Refusal("This invitation is withdrawn.")
+            raise Refusal("This invitation has been withdrawn.")
         return found
 
     def register(self, key: str, envelope: bytes) -> None:
@@ -291,9 +295,9 @@ class Studies:
         entry = SiloEntry.parse(told.entry, f"What {invitation.silo} tells of itself")
         open_envelope(envelope, entry.key)
         if entry.name != invitation.silo:
-            raise Refusal(f"The silo is called {entry.name!r}; it was invited as {invitation.silo!r}.")
+            raise Refusal(f"The silo is called {entry.name!r}, but it was invited as {invitation.silo!r}.")
         if entry.schema != invitation.table.digest:
-            raise Refusal(f"{entry.name} was made with another schema than that of the study.")
+            raise Refusal(f"{entry.name} was created with a different schema from the study's.")
         invitation.check_facts(entry)
         self._keep(study, entry)
 
@@ -302,13 +306,13 @@ class Studies:
         if place.exists():
             if SiloEntry.load(place) != entry:
                 raise Refusal(
-                    f"{entry.name} has registered before, with another key or other facts. If your key or table has "
-                    "changed since, ask the coordinator's operator to invite you again; if that was not you, say so "
-                    "there: somebody else has the invitation."
+                    f"{entry.name} has registered before, with a different key or different facts. If your key or "
+                    "table has changed since, ask the coordinator's operator to invite you again. If that was not you, "
+                    "tell the operator: somebody else has the invitation."
                 )
             return
         if study.federation.exists():
-            raise Refusal("The terms are drafted already, without this silo.")
+            raise Refusal("The terms have already been drafted, without this silo.")
         with _whole(place) as draft:
             entry.save(draft)
 
@@ -325,7 +329,7 @@ def _check_name(what: str, name: str) -> None:
     """Refuse what is no name of a folder, here or elsewhere: silos' machines are others than the coordinator's."""
     is_name = name.isprintable() and name.strip(" .") == name and not _NO_NAME & set(name)
     if not name or not is_name or len(name.encode()) > 100:
-        raise InputError(f"A {what} needs a printable name that can be a folder's, of at most 100 bytes; got {name!r}.")
+        raise InputError(f"A {what} needs a printable name of at most 100 bytes that can name a folder; got {name!r}.")
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -51,15 +51,15 @@ def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Recor
     view = View(invitation.view)
     if (view is View.PUBLIC) != rules.trusts_coordinator:
         raise InputError(
-            f"In the study {invitation.study!r} bare messages go to the coordinator, who adds the noise: join with "
-            "--trust-coordinator, or not at all."
+            f"In the study {invitation.study!r} messages without noise go to the coordinator, who adds the noise: join "
+            "with --trust-coordinator, or do not join."
             if view is View.PUBLIC
             else f"The study {invitation.study!r} needs no trust in the coordinator: leave --trust-coordinator out."
         )
     if rules.budget_epsilon < invitation.epsilon:
         raise InputError(
             f"The study {invitation.study!r} asks for epsilon {invitation.epsilon:g}; a budget of "
-            f"{rules.budget_epsilon:g} could never pay for it. Give more, or do not join."
+            f"{rules.budget_epsilon:g} cannot cover it. Give a larger budget, or do not join."
         )
     files = SiloFiles(directory)
     policy = Policy(
@@ -97,7 +97,7 @@ def _draft_of(directory: Path) -> Iterator[tuple[SiloFiles, Path]]:
             yield made, Path(place) / "schema.json"
             made.directory.rename(directory)  # fails if another `join` was quicker
     except OSError as problem:
-        raise InputError(f"{directory} cannot be made: {problem.strerror}.") from problem
+        raise InputError(f"{directory} cannot be created: {problem.strerror}.") from problem
 
 
 def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
@@ -106,20 +106,20 @@ def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
     if entry.name != invitation.silo:
         raise InputError(f"The invitation is for {invitation.silo!r}; this silo is called {entry.name!r}.")
     if entry.schema != schema:
-        raise InputError(f"{silo.files.directory} was made with another schema than that of the study.")
+        raise InputError(f"{silo.files.directory} was created with a different schema from the study's.")
     invitation.check_facts(entry)
     return entry
 
 
 @dataclass(frozen=True)
 class Guest:
-    """A silo that was invited and takes part in no run of the study yet; it dials the coordinator as it pleases."""
+    """A silo that was invited but takes part in no run of the study yet; it dials the coordinator when it likes."""
 
     invitation: Invitation
     silo: Silo
 
     def register(self) -> None:
-        """Tell the coordinator what terms are drafted from; the same twice is one."""
+        """Tell the coordinator what terms are drafted from; telling it the same twice counts once."""
         told = Register(self.invitation.study, self.invitation.silo, SiloEntry.of(self.silo).text())
         with (
             self._client() as client,
@@ -135,7 +135,7 @@ class Guest:
             return None
         told = messages.read(open_envelope(envelope, self.invitation.coordinator))
         if not isinstance(told, Join):
-            raise Refusal("The coordinator sent something else than terms.")
+            raise Refusal("The coordinator sent something other than terms.")
         terms = Agreement.from_json(told.terms)
         self._check_terms(terms)
         return terms
@@ -148,7 +148,9 @@ class Guest:
             raise Refusal("The terms are not those of the study: name, coordinator, epsilon, delta or schema differ.")
         protection = agreed_run(terms).plan.statement().protection
         if not asked.protection.is_covered_by(protection):
-            raise Refusal(f"The terms are {protection.words()}; the study was announced {asked.protection.words()}.")
+            raise Refusal(
+                f"The terms are {protection.words()}, but the study was announced {asked.protection.words()}."
+            )
         terms.agent(asked.silo)  # refuses terms without this silo
 
     @contextlib.contextmanager
@@ -196,5 +198,5 @@ def _check(answer: "httpx.Response") -> bytes:
         words = read_at_most(answer, _MOST_WORDS).decode(errors="replace")
         raise Refusal(f"The coordinator refuses: {printable(words)}")
     if answer.status_code == 403:
-        raise Refusal("The coordinator does not know this invitation any more. Ask its operator for a new one.")
-    raise CutOff(f"the coordinator's answer is none of ours (HTTP {answer.status_code})")
+        raise Refusal("The coordinator no longer knows this invitation. Ask its operator for a new one.")
+    raise CutOff(f"the answer is not one of a dpadmm coordinator (HTTP {answer.status_code})")

@@ -34,7 +34,7 @@ class LogFile(RotatingFileHandler):
             super().__init__(path, maxBytes=MOST_BYTES, backupCount=FILES - 1, encoding="utf-8")
         except OSError as problem:
             raise InputError(
-                f"The log {path} cannot be written: {problem.strerror}. Choose another place."
+                f"The log {path} cannot be written: {problem.strerror}. Choose another location."
             ) from problem
 
     def _open(self) -> TextIOWrapper:
@@ -44,15 +44,15 @@ class LogFile(RotatingFileHandler):
     def handleError(self, record: LogRecord) -> None:
         """Say once that the log has gaps; logging itself would print where it was called, for every line."""
         if not self._is_told:
-            sys.stderr.write(f"The log {self.baseFilename} cannot be written at present; lines are lost.\n")
+            sys.stderr.write(f"The log {self.baseFilename} cannot be written at the moment; lines are being lost.\n")
         self._is_told = True
 
 
 def _check_log(path: Path) -> None:
     """Refuse to write a log behind a table, a ledger or anything else that does not begin like one."""
     if path.exists() and not path.is_file():
-        raise InputError(f"The log {path} is there and is no file. Choose another place.")
+        raise InputError(f"The log {path} exists and is not a file. Choose another location.")
     if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
             if _LINE.match(file.read(16)) is None:
-                raise InputError(f"{path} is there already, and is no log of this program. Choose another place.")
+                raise InputError(f"{path} already exists and is not a log of this program. Choose another location.")

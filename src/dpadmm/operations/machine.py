@@ -60,17 +60,17 @@ def owned(directory: Path, private: Sequence[Path]) -> Iterator[Checkup]:
     if others:
         yield problem(
             "files",
-            f"{', '.join(others)} in {directory} do(es) not belong to {owner}, to whom the directory belongs",
+            f"files in {directory} that do not belong to its owner {owner}: {', '.join(others)}",
             f"chown -R {owner} {directory}",
         )
     is_open = [path.name for path in private if path.exists() and path.stat().st_mode & _NOT_OWNER]
     if is_open:
-        yield problem("files", f"others can read {', '.join(is_open)}", f"chmod 600 them, in {directory}")
+        yield problem("files", f"others can read {', '.join(is_open)}", f"run chmod 600 on them, in {directory}")
     if found.st_mode & _NOT_OWNER:
-        yield warning("files", f"others can look into {directory}", f"chmod 700 {directory}")
+        yield warning("files", f"others can list {directory}", f"chmod 700 {directory}")
     if found.st_uid != os.geteuid():
         me = user_name(os.geteuid())
-        yield warning("files", f"they belong to {owner}, and this is {me}", f"run this as {owner}, as the service does")
+        yield warning("files", f"they belong to {owner}, but this is {me}", f"run this as {owner}, as the service does")
     if not others and not is_open:
         yield good("files", f"all belong to {owner}; keys are private")
 
@@ -80,7 +80,7 @@ def room(directory: Path, round_bytes: float, rounds: int) -> Iterator[Checkup]:
     free = shutil.disk_usage(directory).free
     words = f"{free / 1e6:.0f} MB free, enough for about {free // round_bytes:,.0f} rounds"
     if free < 2 * rounds * round_bytes:
-        yield problem("disk", f"{words}; {rounds} are due", "make room: a full disk stalls the run")
+        yield problem("disk", f"{words}; {rounds} are still to come", "free some space: a full disk stalls the run")
     elif free < LITTLE_SPACE:
         yield warning("disk", words, "make room")
     else:
@@ -95,7 +95,9 @@ def writable(directory: Path) -> Iterator[Checkup]:
             file.flush()
             os.fsync(file.fileno())
     except OSError as refused:
-        yield problem("writing", f"{directory} cannot be written: {refused.strerror}", "see permissions, quota, mount")
+        yield problem(
+            "writing", f"{directory} cannot be written: {refused.strerror}", "check permissions, quota and mount"
+        )
     else:
         yield good("writing", f"{directory} can be written")
 
@@ -103,10 +105,10 @@ def writable(directory: Path) -> Iterator[Checkup]:
 def lock(path: Path, notice: SiloNotice | CoordinatorNotice | None, start: str) -> Iterator[Checkup]:
     """Say who serves; `start`: the command that does."""
     if not is_held(path):
-        yield warning("serving", "nobody serves this directory now", start)
+        yield warning("serving", "no process serves this directory now", start)
     elif notice is None:
         yield warning(
-            "serving", "a process serves, but tells nothing of itself", "is its disk full, or its version another?"
+            "serving", "a process serves it, but reports no status", "is its disk full, or is it a different version?"
         )
     else:
         yield good("serving", f"process {notice.pid} since {time_words(notice.started)}")
@@ -122,4 +124,4 @@ def time_service() -> Iterator[Checkup]:
     if told == "yes":
         yield good("clock", "it follows a time service (NTP)")
     elif told == "no":
-        yield warning("clock", "no time service (NTP) keeps it", "timedatectl set-ntp true")
+        yield warning("clock", "no time service (NTP) keeps it synchronised", "timedatectl set-ntp true")

@@ -69,7 +69,7 @@ class Rehearsal:
     def _check_silos(self) -> None:
         for name, process in self.nodes.items():
             if not process.is_alive:
-                raise FederationStopped(f"The process of {name} has ended. The end of its log:\n{process.tail(500)}")
+                raise FederationStopped(f"The process of {name} has ended. Its log ends with:\n{process.tail(500)}")
 
 
 def prepared(
@@ -120,8 +120,8 @@ def _check_names(names: Sequence[str]) -> None:
         is_folder = Path(name).name == name and name not in ("..", "coordinator")
         if not (is_folder and name.isprintable() and name.strip() and len(name.encode()) <= LONGEST_NAME):
             raise InputError(
-                f"Silo {place} of {len(names)} cannot be called as it is (the name is not shown): it needs a printable "
-                f"name that can be a folder's, of at most {LONGEST_NAME} bytes. Change it in the table."
+                f"Silo {place} of {len(names)} cannot keep its name (not shown here): it needs a printable name of at "
+                f"most {LONGEST_NAME} bytes that can name a folder. Change it in the table."
             )
 
 
@@ -172,5 +172,5 @@ def wait_until(is_true: Callable[[], bool], seconds: float, what: str) -> None:
     end = time.monotonic() + seconds
     while not is_true():
         if time.monotonic() > end:
-            raise TimeoutError(f"Waited {seconds:g} s in vain for {what}.")
+            raise TimeoutError(f"Waited {seconds:g} s for {what}, without success.")
         time.sleep(0.05)

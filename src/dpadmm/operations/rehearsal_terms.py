@@ -55,7 +55,7 @@ def rehearsal_tables(
         frame, public = datasets.load_breast_cancer(as_frame=True).frame, SCHEMA
     else:
         if schema is None:
-            raise InputError("A table needs its public schema: --schema FILE.")
+            raise InputError("A table needs its public schema: give --schema FILE.")
         frame, public = read_table(data, written), Schema.load(schema)
         encode_table(public, frame, str(data), screening)
     if by is not None:

@@ -88,7 +88,7 @@ def _process_words(is_serving: bool, notice: SiloNotice | CoordinatorNotice | No
     if not is_serving:
         return "NO" if notice is None else f"NO; the last process was started {time_words(notice.started)}"
     if notice is None:
-        return "yes, but the process tells nothing: its disk is full, or it is of another version"
+        return "yes, but the process reports no status: its disk is full, or it is a different version"
     return f"yes, process {notice.pid} since {time_words(notice.started)}"
 
 
@@ -106,8 +106,8 @@ def _data_words(data: DataStatus) -> str:
         return f"{data.path} CANNOT BE READ: {data.problem}"
     found = {
         None: "not read now (--check-data compares it with the ledger)",
-        True: "it is the table that the ledger knows",
-        False: f"NOT THE LEDGER'S, OR NOT TO BE READ: {data.problem}",
+        True: "it is the table known to the ledger",
+        False: f"NOT THE LEDGER'S TABLE, OR UNREADABLE: {data.problem}",
     }[data.is_same]
     return f"{data.path}, written {time_words(data.modified or '')}; {found}"
 
@@ -144,7 +144,7 @@ def _drive_words(run: CoordinatorRun) -> str:
     if run.state is DriveState.UNREADABLE:
         return f"{run.state.value}: {run.reason}"
     pace = "" if run.seconds_per_round is None else f", {run.seconds_per_round:.2g} s a round"
-    gone = f"; went on without {', '.join(run.left)}" if run.left else ""
+    gone = f"; continued without {', '.join(run.left)}" if run.left else ""
     where = f"{run.method}, round {max(run.round, 0)} of {run.rounds}{pace}{gone}"
     return f"{run.state.value}; {where}{'' if run.reason is None else f'. {run.reason}'}"
 

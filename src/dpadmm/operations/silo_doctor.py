@@ -30,7 +30,7 @@ _OPEN = (RunState.APPROVED, RunState.JOINED, RunState.RUNNING)
 
 
 def examine_silo(directory: Path, coordinator: str | None) -> list[Checkup]:
-    """Look at everything; `coordinator`: HOST:PORT, by default where it dialled last, or was invited."""
+    """Check everything; `coordinator`: HOST:PORT, by default the one dialled last, or the one that invited it."""
     files = SiloFiles(Path(directory))
     files.check()
     notice = SiloNotice.read(files.status)
@@ -78,8 +78,8 @@ def _schema(view: SiloView) -> Iterator[Checkup]:
     digest = schema_digest(view.files.schema)
     others = [terms.run for terms in view.agreements() if terms.schema != digest]
     if others:
-        words = f"run(s) {', '.join(others)} are about another schema than {view.files.schema}"
-        yield problem("schema", words, "put the schema back with which the silo was made")
+        words = f"{', '.join(others)}: the terms name a different schema from {view.files.schema}"
+        yield problem("schema", words, "restore the schema with which the silo was created")
     else:
         yield good("schema", f"its digest is {digest[:16]}...")
 
@@ -97,10 +97,10 @@ def _ledger(view: SiloView) -> Iterator[Checkup]:
         except ResumeError:
             if attempt == _TRIES - 1:
                 raise
-    yield good("ledger", f"{said.entries} entries, the chain holds and agrees with the state")
+    yield good("ledger", f"{said.entries} entries; the chain is intact and agrees with the state")
     left = f"epsilon {said.left_epsilon:.4g} of {said.budget.epsilon:.4g} is left at delta {said.budget.delta:.3g}"
     if said.left_epsilon == 0:
-        yield warning("budget", left, "no further run fits; a larger budget is the owner's decision")
+        yield warning("budget", left, "no further run fits; only the owner can decide on a larger budget")
     else:
         yield good("budget", f"{left}, against {said.protection.observer}")
 
@@ -112,10 +112,10 @@ def _table(view: SiloView, runs: Sequence[SiloRun]) -> Iterator[Checkup]:
         try:
             confirmed = ledger.confirm([table])
         except LedgerError as refusal:
-            advice = "put the table back, or go on with a changed one: `dpadmm silo new-data`"
+            advice = "restore the table, or continue with a changed one: `dpadmm silo new-data`"
             yield problem("table", f"{view.policy.data}: {first_sentence(str(refusal))}", advice)
             return
-        yield good("table", f"{view.policy.data} can be read, and is the one that the ledger knows")
+        yield good("table", f"{view.policy.data} can be read, and is the one known to the ledger")
         for run in runs:
             if run.state is RunState.REFUSED:
                 yield problem("runs", f"{run.run!r} would be refused: {run.reason}", "see policy.toml")
@@ -144,7 +144,7 @@ def _line(files: SiloFiles, address: str | None) -> Iterator[Checkup]:
     from dpadmm.engines.https.line import Place
 
     if address is None:
-        yield warning("line", "the way to the coordinator was not tried", "give --coordinator HOST:PORT")
+        yield warning("line", "the connection to the coordinator was not tried", "give --coordinator HOST:PORT")
         return
     with viewed(files.directory) as view:
         keys = {terms.coordinator for terms in view.agreements()}

@@ -86,7 +86,7 @@ class DataStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class SiloStatus:
-    """Everything that `dpadmm silo status` tells; `process` as the serving process, or the last one, told it.
+    """Everything that `dpadmm silo status` shows; `process` as the serving, or the last, process reported it.
 
     noise: secure, or test for a rehearsal, which protects nobody.
     """
@@ -227,7 +227,7 @@ def data_status(view: SiloView, *, is_read: bool) -> DataStatus:
         return DataStatus(path=str(place), is_readable=False, problem=problem.strerror)
     found = DataStatus(path=str(place), is_readable=os.access(place, os.R_OK), modified=modified)
     if not found.is_readable:
-        return replace(found, problem="this user may not read it")
+        return replace(found, problem="this user has no permission to read it")
     if not is_read:
         return found
     try:

@@ -136,11 +136,11 @@ def _unit(
 def _hints(owner: str, is_temporary: bool) -> list[str]:
     hints = []
     if owner == "root":
-        hints.append("It runs as root, to whom the directory belongs. Give the directory to a user of its own first.")
+        hints.append("It runs as root, who owns the directory. Give the directory to a dedicated user first.")
     if is_temporary:
-        hints.append("A part of it lies in a temporary folder, which may be emptied at any time. Move it.")
+        hints.append("Part of it is in a temporary folder, which may be emptied at any time. Move it.")
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        hints.append("Services do not see the proxy of this terminal: name it by `systemctl edit`, Environment=.")
+        hints.append("Services do not see this terminal's proxy: set it with `systemctl edit`, Environment=.")
     return hints
 
 
@@ -160,7 +160,7 @@ def quoted(text: str) -> str:
 def _plain(text: str) -> str:
     """Return text for a line of its own, in which nothing is quoted."""
     if not text.isprintable() or text != text.strip() or text.endswith("\\"):
-        raise InputError(f"A unit cannot hold {text!r}: rename it, without line breaks and odd blanks.")
+        raise InputError(f"A unit cannot hold {text!r}: rename it without line breaks and unusual spaces.")
     return text.replace("%", "%%")
 
 

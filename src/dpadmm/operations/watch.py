@@ -49,8 +49,8 @@ def watch(
                 served = time.monotonic()
             elif time.monotonic() - served > away_seconds:
                 raise FederationStopped(
-                    f"Nobody serves {files.directory}: run `dpadmm coordinator run {files.directory}`, and this again. "
-                    f"The run stays at round {max(run.round, 0)}; nothing is lost."
+                    f"No process serves {files.directory}: start `dpadmm coordinator run {files.directory}`, then run "
+                    f"this command again. The run stays at round {max(run.round, 0)}; nothing is lost."
                 )
             check()
             time.sleep(LOOK_SECONDS)

@@ -53,7 +53,7 @@ class Claims(ABC):
 def constant_level(values: Floats, theorem: str) -> float:
     """Return the level all rounds share; `InputError` if they differ, as the theorem is about constant noise."""
     if np.ptp(values) > 1e-9 * values.max():
-        raise InputError(f"{theorem} is about the same noise in every round; use the schedule 'constant' with it.")
+        raise InputError(f"{theorem} assumes the same noise in every round; use the schedule 'constant'.")
     return float(values[0])
 
 

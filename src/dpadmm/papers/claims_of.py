@@ -30,7 +30,7 @@ from dpadmm.papers.r_admm.agent import dual_claims, penalty_claims, recycled_cla
 from dpadmm.privacy.protection import Unit
 
 NO_PAPER = "no paper studied here claims a figure for this method and unit"
-OUT_OF_RANGE = "its formula leaves the range of floating-point numbers here"
+OUT_OF_RANGE = "its formula exceeds the range of floating-point numbers here"
 
 PRINTED_ONLY: dict[type, tuple[str, ...]] = {
     PADMM: ("whole_gradient_bound",),

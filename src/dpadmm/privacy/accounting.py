@@ -100,8 +100,8 @@ def _protection(releases: Sequence[Release]) -> Protection | None:
         if agreed is not None and own != agreed:
             name = next(n for n in own.__dataclass_fields__ if getattr(own, n) != getattr(agreed, n))
             raise InputError(
-                f"releases disagree on {name}: {getattr(agreed, name)!r} and {getattr(own, name)!r}; "
-                "account them apart, or certify all of them for the same terms."
+                f"releases disagree on {name}: {getattr(agreed, name)!r} and {getattr(own, name)!r}; account for them "
+                "separately, or certify all of them under the same terms."
             )
         agreed = own
     return agreed
@@ -178,7 +178,7 @@ def _envelope(tallies: Sequence[Tally], everyone: Tally, silos: int) -> Curve:
     if size > 1 and math.comb(len(candidates), size) > _MOST_COALITIONS:
         raise InputError(
             f"{len(by_key)} agents with different sampled or mixed costs and {silos} silos per person give too many "
-            "coalitions to compare; give agents equal noise, or assume one silo per person."
+            "coalitions to compare; give all agents the same noise, or assume one silo per person."
         )
     curves = []
     for keys in dict.fromkeys(combinations(candidates, size)):
@@ -214,7 +214,7 @@ def with_lookers(releases: Iterable[Release], silos: int | None = None) -> Curve
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """A certified figure with everything it must name: for whom, against whom, under what, how far.
+    """A certified figure with everything it must state: who is protected, from whom, under which assumptions, how far.
 
     Where sums with shares of one noise are released (C12), also what is *not* certified: the curves if one silo looks,
     though none is counted, and if all silos but the person's own collude; None elsewhere.
@@ -234,7 +234,7 @@ def statement(releases: Iterable[Release]) -> Statement:
     listed = list(releases)
     agreed, certificates = _protection(listed), _certificates(listed)
     if agreed is None:
-        raise InputError("no release has a certificate, so there is nothing to state; release with noise.")
+        raise InputError("no release has a certificate, so no guarantee can be stated; add noise to the releases.")
     has_shares = any(isinstance(release, SummedGaussianRelease) for release in listed)
     return Statement(
         curve=worst_person(listed),

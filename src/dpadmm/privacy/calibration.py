@@ -62,7 +62,7 @@ def _rounds(name: str, values: ArrayLike) -> NDArray[np.float64]:
     if array.ndim > 2 or array.size == 0:
         raise InputError(f"{name} must have shape (rounds,) or (agents, rounds), got {array.shape}.")
     if not np.all(np.isfinite(array)) or np.any(array < 0):
-        raise InputError(f"{name} must be finite and 0 or greater, got a value that is not.")
+        raise InputError(f"{name} must hold finite numbers of 0 or greater, got a value that is not.")
     return array
 
 
@@ -72,11 +72,11 @@ def _bounds_and_shape(bounds: ArrayLike, shape: ArrayLike) -> tuple[NDArray[np.f
         both = np.broadcast_arrays(np.atleast_1d(_rounds("bounds", bounds)), _rounds("shape", shape))
     except ValueError as error:
         raise InputError(
-            f"bounds of shape {np.shape(bounds)} and a noise shape of {np.shape(shape)} do not go together; give "
-            "one value per round, or one row per agent."
+            f"bounds of shape {np.shape(bounds)} and a noise shape of {np.shape(shape)} do not match; give one value "
+            "per round, or one row per agent."
         ) from error
     if np.any((both[1] == 0) & (both[0] > 0)):
-        raise InputError("shape must be greater than 0 in every round whose bound is; got 0.")
+        raise InputError("shape must be greater than 0 in every round whose bound is greater than 0; got 0.")
     if not np.all(np.any(both[0] > 0, axis=-1)):
         raise InputError("all bounds of an agent are 0, so there is nothing to hide and no noise to calibrate.")
     return both[0], both[1]
@@ -105,7 +105,9 @@ def calibrate_gaussian(
     ratios = _relative(bound, relative)
     largest = ratios.max(axis=-1, keepdims=True)  # squares of tiny or huge ratios would leave the range of floats
     if not np.all(np.isfinite(largest) & (largest > 0)):
-        raise InputError("bounds divided by the noise shape leave the range of floats; rescale the problem.")
+        raise InputError(
+            "bounds divided by the noise shape exceed the range of floating-point numbers; rescale the problem."
+        )
     factor = largest * np.linalg.norm(ratios / largest, axis=-1, keepdims=True) / m
     return np.asarray(factor * relative, dtype=np.float64)
 
@@ -143,8 +145,8 @@ def objective_rate(certificate: Certificate, epsilon: float) -> float:
     if not fitting:
         least = certificate.log_jacobian if free is None else min(certificate.log_jacobian, free * bound)
         raise InputError(
-            f"an epsilon of {epsilon:.6g} per round does not pay for the objective's Jacobian ratio; it must be "
-            f"above {least:.6g}: spend more, use fewer rounds, or raise the penalty."
+            f"an epsilon of {epsilon:.6g} per round does not cover the objective's Jacobian ratio; it must be above "
+            f"{least:.6g}: raise epsilon, use fewer rounds, or raise the penalty."
         )
     return max(fitting)
 
@@ -159,7 +161,7 @@ def calibrate_objective(
     """Rates for rounds of objective perturbation; round k gets the part `shares_k / sum(shares)` of epsilon."""
     part = np.broadcast_to(_rounds("shares", shares), (len(certificates),))
     if not len(certificates) or not np.all(part > 0):
-        raise InputError("give at least one certificate, and shares greater than 0.")
+        raise InputError("give at least one certificate, and only shares greater than 0.")
     silos = checks.count("silos_per_person", silos_per_person)
     spend = target.epsilon * _ROUND_DOWN / silos * (part / part.sum())
     return np.array([objective_rate(c, float(e)) for c, e in zip(certificates, spend, strict=True)])
@@ -183,8 +185,8 @@ def largest_rate(rounds: Sequence[Certificate], unit_rates: NDArray[np.float64],
         if cost <= epsilon:
             return found
     raise InputError(
-        f"an epsilon of {epsilon:.6g} does not pay for the Jacobian ratio of {len(rounds)} rounds; it must be above "
-        f"{jacobians.sum():.6g}: spend more, use fewer rounds, or raise the penalty."
+        f"an epsilon of {epsilon:.6g} does not cover the Jacobian ratio of {len(rounds)} rounds; it must be above "
+        f"{jacobians.sum():.6g}: raise epsilon, use fewer rounds, or raise the penalty."
     )
 
 
@@ -192,8 +194,8 @@ def _scalable(release: Release) -> NoisyRelease:
     if isinstance(release, NoisyRelease) and not isinstance(release, ObjectiveRelease):
         return release
     raise InputError(
-        f"the noise of {type(release).__name__} cannot be scaled here; objective perturbation has its own "
-        "calibration, a bare release none."
+        f"the noise of {type(release).__name__} cannot be scaled here; objective perturbation has its own calibration, "
+        "and a release without noise has none."
     )
 
 
@@ -203,15 +205,15 @@ def _closed_form_factor(target: Target, releases: Sequence[NoisyRelease]) -> flo
     whole = math.fsum(count * step.shift**2 for step, count in tally.sampled.items())
     m = math.sqrt(tally.m_squared + whole)
     if tally.infinite or m + tally.epsilon == 0:
-        raise InputError("the releases must hide something and carry some noise at the factor 1.")
+        raise InputError("the releases must have a sensitivity above 0 and some noise at factor 1.")
     return m / float(m_of(target.epsilon, target.delta)) + tally.epsilon / target.epsilon
 
 
 def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
-    """The factor by which to multiply the noise of all these releases to meet the target together.
+    """The factor by which to multiply the noise of all these releases so that together they meet the target.
 
-    For sampled Gaussians and mixtures (C4); all Gaussian, spherical or coordinate Laplace. Never overshoots; at most
-    1e-3 relative of epsilon stays unspent. The search comes down from the noise that would do without sampling, so
+    For sampled Gaussians and mixtures (C4); all Gaussian, spherical or coordinate Laplace. Never exceeds the target; at
+    most 1e-3 relative of epsilon stays unspent. The search comes down from the noise that would do without sampling, so
     that no distribution is ever built at a tiny noise.
     """
 
@@ -225,8 +227,8 @@ def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
     high = _closed_form_factor(target, scalable)
     if target.delta <= fft_slack(sum(release.count for release in releases)):
         raise InputError(
-            f"no noise reaches epsilon {target.epsilon} at delta {target.delta}: delta is below what composition "
-            "resolves (about 1e-14, plus 2e-16 per sampled step); choose a larger one."
+            f"no noise reaches epsilon {target.epsilon} at delta {target.delta}: delta is below what composition can "
+            "resolve (about 1e-14, plus 2e-16 per sampled step); choose a larger delta."
         )
     at_high = spent(high)
     for _ in range(30):
@@ -234,7 +236,10 @@ def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
             break
         high, at_high = 2.0 * high, spent(2.0 * high)
     else:
-        raise InputError(f"no noise within reach meets epsilon {target.epsilon} at delta {target.delta}; ask for less.")
+        raise InputError(
+            f"no noise within the search range reaches epsilon {target.epsilon} at delta {target.delta}; "
+            "choose a larger epsilon or delta."
+        )
     return _descend(spent, target.epsilon, high, at_high)
 
 

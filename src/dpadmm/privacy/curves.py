@@ -38,7 +38,7 @@ _SAFETY = 1e-12
 
 @runtime_checkable
 class Curve(Protocol):
-    """What every privacy curve can answer."""
+    """What every privacy curve provides."""
 
     def delta(self, epsilon: float) -> float:
         """An upper bound of the delta at `epsilon >= 0`."""
@@ -123,7 +123,7 @@ class InfiniteCurve:
 
 @dataclass(frozen=True)
 class WorstCurve:
-    """The upper envelope of several curves: the worst case among people none of whom is worst everywhere."""
+    """The upper envelope of several curves: the worst case over people none of whom is worst everywhere."""
 
     curves: tuple[Curve, ...]
 

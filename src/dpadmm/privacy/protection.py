@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.checks import setting, shown
+from dpadmm.checks import plural, setting, shown
 from dpadmm.errors import InputError
 
 
@@ -33,7 +33,7 @@ class Relation(Enum):
 
     @property
     def has_public_sizes(self) -> bool:
-        """Whether neighbours have equally many records, so that their number may be told."""
+        """Whether neighbours have the same number of records, so that this number may be disclosed."""
         return self is Relation.REPLACE_ONE
 
     @property
@@ -75,16 +75,16 @@ COVERED = {
     View.PUBLIC: frozenset({View.PUBLIC}),
 }
 
-NOTCOVERED = "not steps fitted on these rows before, scores computed on them, or choices made by looking at them"
+NOTCOVERED = "not earlier steps fitted on these rows, scores computed on them, or choices made by looking at them"
 
 
 def covers(subject: str) -> str:
     """Say what a figure covers, and what it cannot know about.
 
     >>> covers("the model")[:56]
-    'the model, from the rows as they were handed over; not s'
+    'the model, starting from the rows as provided; not earli'
     """
-    return f"{subject}, from the rows as they were handed over; {NOTCOVERED}"
+    return f"{subject}, starting from the rows as provided; {NOTCOVERED}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,39 +121,39 @@ class Protection:
         checks.count("silos_per_person", self.silos_per_person)
         if self.unit is Unit.PERSON and self.records_per_person != 1:
             raise InputError(
-                f"A person is protected with all their rows, however many they are; got {self.records_per_person} "
-                f"records per person as well. Leave {setting('records_per_person')} out."
+                f"A person is protected with all their rows, however many there are; got {self.records_per_person} "
+                f"records per person as well. Leave out {setting('records_per_person')}."
             )
         if self.colluders is None:
             object.__setattr__(self, "colluders", 1 if self.view is View.AGGREGATE else 0)
         elif checks.count("colluders", self.colluders, least=0) and self.view is not View.AGGREGATE:
             raise InputError(
-                f"colluders are for the view {View.AGGREGATE.value!r}, in which silos see nothing but sums; got "
+                f"colluders apply only to the view {View.AGGREGATE.value!r}, in which silos see nothing but sums; got "
                 f"{self.colluders} for the view {self.view.value!r}."
             )
 
     @property
     def n_colluders(self) -> int:
-        """How many silos may look together with the coordinator; 0 where none is counted."""
+        """How many silos may collude with the coordinator; 0 where none is counted."""
         return self.colluders or 0
 
     @property
     def covered(self) -> frozenset[View]:
-        """Against whom a guarantee of this kind holds: where t silos may look, one silo may."""
+        """Against whom a guarantee of this kind holds: where t silos may collude, one silo may look."""
         return COVERED[self.view] | ({View.PEER} if self.n_colluders else frozenset())
 
     def check_silos(self, n_silos: int) -> None:
         """Refuse people in more silos than there are, and sums that leave no two honest silos."""
         if self.silos_per_person > n_silos:
             raise InputError(
-                f"silos_per_person must be at most the {n_silos} silos there are, got {self.silos_per_person}."
+                f"silos_per_person must be at most the number of silos, {n_silos}, got {self.silos_per_person}."
             )
         if self.view is View.AGGREGATE and n_silos - self.n_colluders < 2:
             hint = f" Name the silo of every record with {setting('groups')}." if n_silos == 1 else ""
             raise InputError(
-                f"With {self.n_colluders} colluding silo(s) the view {self.view.value!r} needs at least "
-                f"{self.n_colluders + 2} silos, got {n_silos}: a sum hides a silo among at least two honest ones. Take "
-                f"more silos, fewer colluders, or another view.{hint}"
+                f"With {plural(self.n_colluders, 'colluding silo')} the view {self.view.value!r} needs at least "
+                f"{self.n_colluders + 2} silos, got {n_silos}: a sum hides a silo only among at least two honest ones. "
+                f"Use more silos, fewer colluders, or another view.{hint}"
             )
 
     def is_covered_by(self, said: "Protection") -> bool:
@@ -196,11 +196,11 @@ class Protection:
         )
 
     def words(self) -> str:
-        """Say all of it."""
-        records = "all rows" if self.unit is Unit.PERSON else f"at most {self.records_per_person} record(s)"
+        """Describe all of it in words."""
+        records = "all rows" if self.unit is Unit.PERSON else f"at most {plural(self.records_per_person, 'record')}"
         return (
             f"per {self.unit.value}, {self.relation.value}, against {self.observer}, for {records} of a person in each "
-            f"of at most {self.silos_per_person} silo(s)"
+            f"of at most {plural(self.silos_per_person, 'silo')}"
         )
 
     @property
@@ -357,7 +357,7 @@ def secure_grid(certificate: Certificate, *, grid: float, dimension: int) -> Cer
         raise InputError(f"grid must be a power of two, got {shown(width)}. Use 2.0**k, for instance {2.0**-30!r}.")
     _refuse_objective(certificate)
     if certificate.grid is not None:
-        raise InputError(f"The certificate has the rounding to {certificate.grid!r} in it already. Use it as it is.")
+        raise InputError(f"The certificate already includes the rounding to {certificate.grid!r}. Use it as it is.")
     spread = {Norm.L2: math.sqrt(d), Norm.L1: float(d)}[certificate.norm]
     rounding = (
         f"the value is rounded to the nearest multiple of {width!r} in each of {d} coordinates before the noise (C8)"
@@ -382,7 +382,7 @@ def in_l1_norm(certificate: Certificate, *, dimension: int) -> Certificate:
     _refuse_objective(certificate)
     if certificate.norm is Norm.L1 or certificate.grid is not None:
         raise InputError(
-            "The certificate is in the L1 norm or on a grid already. Change the norm first, then the grid."
+            "The certificate is already in the L1 norm or on a grid. Change the norm first, then the grid."
         )
     bound = certificate.bound * math.sqrt(checks.count("dimension", dimension))
     return replace(certificate, bound=bound, norm=Norm.L1)
@@ -406,6 +406,6 @@ def with_spherical_noise(certificate: Certificate) -> Certificate:
 def _refuse_objective(certificate: Certificate) -> None:
     if certificate.log_jacobian > 0 or certificate.jacobian_free_rate is not None:
         raise InputError(
-            "Objective perturbation (C2) has no additive form: its noise is inside the objective. Use P-ADMM's "
-            "Gaussian form for such a release."
+            "Objective perturbation (C2) has no additive form: its noise is inside the objective. Use Gaussian P-ADMM "
+            "for such a release."
         )

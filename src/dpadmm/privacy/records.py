@@ -47,9 +47,9 @@ class PoissonSampling:
         checks.half_open_unit("rate", self.rate)
 
     def scheme(self, certificate: Certificate) -> tuple[float, Scheme]:
-        """Return the chance that a person's records take part, and the pair of distributions to use.
+        """Return the probability that a person's records take part, and the pair of distributions to use.
 
-        With r records some take part with chance 1-(1-q)^r, and then move the sum by at most the bound.
+        With r records some take part with probability 1-(1-q)^r, and then move the sum by at most the bound.
         """
         missing = certificate.records_per_person * math.log1p(-self.rate) if self.rate < 1 else -math.inf
         replace_one = certificate.relation is Relation.REPLACE_ONE
@@ -72,11 +72,11 @@ class FixedSizeSampling:
 
     @property
     def rate(self) -> float:
-        """The chance that a record takes part."""
+        """The probability that a record takes part."""
         return self.size / self.population
 
     def scheme(self, certificate: Certificate) -> tuple[float, Scheme]:
-        """Return the chance that a person's record takes part, and the pair of distributions to use."""
+        """Return the probability that a person's record takes part, and the pair of distributions to use."""
         if certificate.relation is not Relation.REPLACE_ONE or certificate.records_per_person != 1:
             raise InputError(
                 "fixed-size sampling is accounted for replace-one neighbours and one record per person, got "
@@ -111,7 +111,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Release(ABC):
-    """What left: whose it was, in which round, and how often with fresh noise each (`count`)."""
+    """What was released: by which agent, in which round, and how often with fresh noise each (`count`)."""
 
     agent: int
     round: int
@@ -141,7 +141,7 @@ class Release(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BareRelease(Release):
-    """A value that left without noise although it touched private data: infinite epsilon."""
+    """A value released without noise although it depends on private data: infinite epsilon."""
 
     reason: str
     cost = Cost(is_infinite=True)
@@ -366,8 +366,8 @@ class CoordinateLaplaceRelease(NoisyRelease):
         certificate = self._additive()
         if certificate.norm is not Norm.L1:
             raise InputError(
-                f"coordinate Laplace noise needs a bound in the l1 norm, got {certificate.norm.value}; "
-                "multiply an l2 bound by sqrt(dimension) or use spherical Laplace noise."
+                f"coordinate-wise Laplace noise needs a bound in the l1 norm, got {certificate.norm.value}; multiply "
+                "an l2 bound by sqrt(dimension), or use spherical Laplace noise."
             )
         return Cost(epsilon=certificate.bound / checks.positive("scale", self.scale))
 

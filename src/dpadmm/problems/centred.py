@@ -45,8 +45,8 @@ class CentredRows:
         factors, centre = np.asarray(factors, dtype=np.float64), np.asarray(centre, dtype=np.float64)
         if (factors.shape, centre.shape) != ((table.shape[0],), (table.shape[1],)):
             raise InputError(
-                f"Centred rows of shape {table.shape} need one factor a row and one centre a column, "
-                f"got {factors.shape} and {centre.shape}."
+                f"Centred rows of shape {table.shape} need one factor per row and one centre per column, got "
+                f"{factors.shape} and {centre.shape}."
             )
         if not np.isfinite(centre).all():
             raise InputError("The centre of rows must be finite; it holds NaN or infinite values.")
@@ -83,7 +83,7 @@ class CentredRows:
     def __getitem__(self, index: Any) -> "CentredRows":
         """Return some rows: a slice, a mask or an array of their numbers."""
         if not isinstance(index, slice) and (isinstance(index, tuple) or np.ndim(index) != 1):
-            raise InputError("Centred rows are taken by a slice, a mask or an array of row numbers.")
+            raise InputError("Centred rows can be selected by a slice, a mask or an array of row numbers.")
         return self.with_stored(self.stored[index])
 
     def __matmul__(self, w: Floats) -> Floats:

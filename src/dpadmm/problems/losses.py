@@ -96,14 +96,14 @@ class Loss(Protocol):
 
 @runtime_checkable
 class LinkedLoss(Loss, Protocol):
-    """A loss of margins whose scores tell probabilities.
+    """A loss of margins whose scores determine probabilities.
 
     If +1 has probability p, the score t with the least expected loss `p loss(t) + (1 - p) loss(-t)` has
 
         p / (1 - p) = loss'(-t) / loss'(t)
 
     so that p can be read off the score that was fitted. Squared and Huber see no margins; a hinge is flat beyond 1, and
-    its scores tell the likelier class only.
+    its scores only tell which class is more likely.
     """
 
     def log_odds(self, t: Floats) -> Floats:

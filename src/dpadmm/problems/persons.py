@@ -31,7 +31,7 @@ class PersonWeights:
         """Refuse weights that are none, and fewer persons than the weights of the rows make."""
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.ndim != 1 or not np.isfinite(weights).all() or not ((weights > 0) & (weights <= 1)).all():
-            raise InputError("Weights of rows must be one number a row, above 0 and at most 1.")
+            raise InputError("Row weights must be one number per row, above 0 and at most 1.")
         if weights.sum() > checks.count("persons", self.persons, least=0):
             raise InputError("The weights of a person's rows must sum to at most 1: there are too few persons.")
         object.__setattr__(self, "weights", weights)

@@ -197,11 +197,11 @@ class PublicFunctions:
 
     def value(self, w: Floats) -> Floats:
         """Refuse: there are no data."""
-        raise InputError("A plan has no data to evaluate; carry it out on silos.")
+        raise InputError("A plan has no data to evaluate; run it on silos.")
 
     def gradient(self, w: Floats) -> Floats:
         """Refuse: there are no data."""
-        raise InputError("A plan has no data to evaluate; carry it out on silos.")
+        raise InputError("A plan has no data to evaluate; run it on silos.")
 
     def take(self, agents: Ints) -> "PublicFunctions":
         """Return the public side of these silos only."""
@@ -341,6 +341,6 @@ class Problem:
 def _check_functions(functions: object) -> None:
     if isinstance(functions, type) or not (hasattr(functions, "gradient") and hasattr(functions, "constants")):
         raise InputError(
-            f"A problem is made of the agents' functions, such as EmpiricalRisk(silos, Logistic()), got "
+            "A problem takes the agents' functions, such as EmpiricalRisk(silos, Logistic()), got "
             f"{type(functions).__name__}."
         )

@@ -258,7 +258,7 @@ class Box:
         """Refuse empty boxes and bounds that are not numbers."""
         lower, upper = _bound("lower", self.lower), _bound("upper", self.upper)
         if lower.ndim and upper.ndim and lower.shape != upper.shape:
-            raise InputError(f"lower and upper must have one length, got {lower.size} and {upper.size}.")
+            raise InputError(f"lower and upper must have the same length, got {lower.size} and {upper.size}.")
         empty = (lower > upper) | (lower == math.inf) | (upper == -math.inf)
         if np.any(empty):
             j = int(np.argmax(empty))

@@ -32,7 +32,9 @@ def _stacked_centred(parts: Sequence[Matrix], first: CentredRows) -> CentredRows
         part if isinstance(part, CentredRows) else CentredRows(part, np.zeros(part.shape[0]), centre) for part in parts
     ]
     if not all(np.array_equal(part.centre, centre) for part in whole):
-        raise InputError("The parts of a table are centred at different points. Encode all of them by the same centre.")
+        raise InputError(
+            "The parts of a table are centred at different points. Encode all of them with the same centre."
+        )
     return first.with_stored(sparse.csr_array(sparse.vstack([part.stored for part in whole], format="csr")))
 
 

@@ -56,16 +56,19 @@ class Silos:
     def __post_init__(self) -> None:
         """Check the weights and the nominal numbers."""
         if self.people is not None and [len(each.weights) for each in self.people] != np.diff(self.offsets).tolist():
-            raise InputError("Where rows have weights, each silo needs one for every row.")
+            raise InputError("If rows have weights, each silo needs one for every row.")
         if self.class_weights is not None and not (
             self.class_weights.shape == self.labels.shape
             and ((self.class_weights > 0) & (self.class_weights <= 1)).all()
         ):
-            raise InputError("Weights of classes must be one number a row, above 0 and at most 1.")
+            raise InputError("Class weights must be one number per row, above 0 and at most 1.")
         if self.nominal is None:
             return
         if len(self.nominal) != self.n_agents:
-            raise InputError(f"Each silo needs one nominal number: got {self.n_agents} silos, {len(self.nominal)}.")
+            raise InputError(
+                f"Each silo needs one nominal number of records: got {self.n_agents} silos and {len(self.nominal)} "
+                "numbers."
+            )
         numbers = [checks.count("every nominal number of records", int(number)) for number in self.nominal]
         object.__setattr__(self, "nominal", np.array(numbers, dtype=np.int64))
 
@@ -84,7 +87,7 @@ class Silos:
         if len(features) == 0:
             raise InputError("At least one silo is needed; got none.")
         if len(labels) != len(features):
-            raise InputError(f"Each silo needs its labels: got {len(features)} tables, {len(labels)} label vectors.")
+            raise InputError(f"Each silo needs its labels: got {len(features)} tables and {len(labels)} label vectors.")
         names = tuple(names) if names is not None else tuple(f"silo {i}" for i in range(len(features)))
         if len(names) != len(features):
             raise InputError(f"Each silo needs one name: got {len(features)} silos and {len(names)} names.")
@@ -204,7 +207,7 @@ def row_norms(features: Matrix) -> Floats:
 def _checked_features(name: str, table: Any, *, may_be_empty: bool = False) -> Matrix:
     features = _as_matrix(name, table)
     if features.ndim != 2:
-        raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimension(s).")
+        raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimensions.")
     if features.shape[0] == 0 and not may_be_empty:
         raise InputError(f"{name} has no records. Leave it out, or give it at least one.")
     if features.shape[1] == 0:
@@ -222,7 +225,7 @@ def _as_matrix(name: str, table: Any) -> Matrix:
         return _as_floats(name, table)
     _refuse_complex(name, table)
     if table.dtype.kind not in "biuf":
-        raise InputError(f"{name}: expected numbers, got something else. Encode text by public categories.")
+        raise InputError(f"{name}: expected numbers, got something else. Encode text with public categories.")
     return sparse.csr_array(table, dtype=np.float64)
 
 
@@ -240,7 +243,7 @@ def _as_floats(name: str, values: Any) -> Floats:
         array = np.asarray(values)
         floats = array if np.iscomplexobj(array) else np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
-        raise_alone(InputError(f"{name}: expected numbers, got something else. Encode text by public categories."))
+        raise_alone(InputError(f"{name}: expected numbers, got something else. Encode text with public categories."))
     _refuse_complex(name, array)
     return floats
 

@@ -149,7 +149,7 @@ class SoftmaxRisk:
         """Check the labels against the loss."""
         checks.non_negative("mu", self.mu)
         if not np.isin(self.silos.labels, np.arange(self.loss.n_classes)).all():
-            raise InputError(f"Labels must be the numbers 0 to {self.loss.n_classes - 1} of the classes.")
+            raise InputError(f"Labels must be class numbers from 0 to {self.loss.n_classes - 1}.")
 
     @cached_property
     def labels(self) -> NDArray[np.intp]:

@@ -228,7 +228,7 @@ class TestRefusals:
         method = RandomWalkADMM.on_network(1.0, ring(4), 30, rng())
         quiet.run(method, logistic, Stopping(rounds=2), ring(4))
         jump = RandomWalkADMM(1.0, participation=Participation.of(4, [[0], [2]]))
-        with pytest.raises(InputError, match="does not join"):
+        with pytest.raises(InputError, match="does not connect"):
             quiet.run(jump, logistic, Stopping(rounds=1), ring(4))
         quiet.run(jump, logistic, Stopping(rounds=1), complete(4))
 

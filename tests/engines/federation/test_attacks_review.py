@@ -352,7 +352,7 @@ def test_a_column_cannot_name_files_elsewhere(worlds, tmp_path, name):
     """A rehearsal deals a table by a column, whose values become the names of folders."""
     tables = dict(zip(["a", name], worlds.tables((10, 10)).values(), strict=True))
     build = p_admm_terms(worlds.SCHEMA, 1, 1.0)
-    with pytest.raises(InputError, match="cannot be called") as refused:
+    with pytest.raises(InputError, match="cannot keep its name") as refused:
         prepared(tmp_path / "place" / "in", tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
     assert repr(name) not in str(refused.value)  # it is a cell
     assert not list(tmp_path.rglob("outside*"))

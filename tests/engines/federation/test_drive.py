@@ -100,7 +100,7 @@ def test_an_owner_who_has_not_approved_yet_is_waited_for(worlds, world):
     assert coordinator.is_done
     refused = [entry for entry in world.first.log() if entry.event == "refused"]
     assert len(refused) == 1
-    assert "none that the owner of this silo has approved, so far" in refused[0].detail
+    assert "not been approved by the owner of this silo yet" in refused[0].detail
 
 
 def test_a_stranger_who_repeats_a_participants_words_is_ignored(world):

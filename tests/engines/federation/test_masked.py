@@ -159,23 +159,23 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     terms = replace(world.agreement, participants=people)
     for person in people[1:]:
         silo.confirm_peer(person.name, fingerprint(person.key))
-    with pytest.raises(Refusal, match="make the silo with --view aggregate"):
+    with pytest.raises(Refusal, match="create the silo with --view aggregate"):
         silo.approve(terms)
     monkeypatch.setattr(Policy, "check_observers", lambda *_: None)
-    with pytest.raises(InputError, match="does not cover it"):
+    with pytest.raises(InputError, match="does not cover that"):
         silo.approve(terms)
     silo.runs.approve(terms)  # however they came to be approved
     invitation = world.key.seal(messages.Join(terms.as_json(), "", 0).encode())
     assert isinstance(messages.read(silo.answer(invitation)[64:]), Refused)
-    assert "does not cover it" in silo.log()[-1].detail
-    with pytest.raises(InputError, match="choose one of the two"):
+    assert "does not cover that" in silo.log()[-1].detail
+    with pytest.raises(InputError, match="choose either --trust-coordinator or the view aggregate"):
         SiloFiles(tmp_path / "both").create(replace(silo.policy, trusts_coordinator=True), 1.0, 1e-5, is_summed=True)
 
 
 def test_the_same_method_without_masks_is_not_run(worlds, tmp_path):
     world = make(worlds, tmp_path)
     plain = replace(world.agreement, aggregation=Aggregation.PLAIN, colluders=None, run="plain")
-    with pytest.raises(Refusal, match="bare messages to the coordinator"):
+    with pytest.raises(Refusal, match="messages without noise to the coordinator"):
         world.first.approve(plain)
 
 

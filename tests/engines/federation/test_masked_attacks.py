@@ -82,13 +82,13 @@ def test_a_silo_that_shows_anothers_key_as_its_own_is_refused(world):
         forged = [roster[0], roster[1], world.keyed(2, mask_key=spelling)]
         answer = world.told("s1", world.ask(1, 1, relay=forged))
         assert isinstance(answer, Refused)
-        assert "lower-case hex digits of a number below" in answer.reason
+        assert "lower-case hex digits of a little-endian number below" in answer.reason
 
 
 def test_one_key_for_two_silos_is_refused(world):
     roster = world.roster()
     same = messages.read(roster[1][64:]).mask_key
-    world.refuses(world.ask(1, relay=[*roster[:2], world.keyed(2, mask_key=same)]), "mask key of its own")
+    world.refuses(world.ask(1, relay=[*roster[:2], world.keyed(2, mask_key=same)]), "its own mask key")
 
 
 # --- who takes part --------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_invented_silos_are_not_approved(worlds, tmp_path):
     terms = replace(world.agreement, participants=(*people, *invented), run="ghosts")
     with pytest.raises(Refusal, match=r"ghost0, ghost1 are not confirmed.*over another channel.*silo approve --peer"):
         world.first.approve(terms)
-    world.refuses(world.invite(terms), "has approved")
+    world.refuses(world.invite(terms), "not been approved")
     world.first._connection.execute(  # as if it had been approved before
         "INSERT INTO approved VALUES (?, ?, 'now')", (terms.digest, terms.as_json())
     )
@@ -146,17 +146,17 @@ def test_a_coordinator_in_the_middle_of_the_mask_keys(world):
         (roster[:2], "mask keys of 2 were relayed"),
         ([*roster, roster[2]], "mask keys of 4 were relayed"),
         ([], "mask keys of 0 were relayed"),
-        ([roster[0], world.keyed(1, digest=other), roster[2]], "other terms or another silo"),
-        ([roster[0], world.keyed(1, agent=2), roster[2]], "other terms or another silo"),
-        ([roster[0], world.keyed(1, plan="0" * 64), roster[2]], "another grid"),
-        ([world.keyed(0), *roster[1:]], "is not the one that this silo has made"),
-        ([roster[0], world.keyed(1, mask_key=own), roster[2]], "mask key of its own"),
-        ([roster[0], world.keyed(1, mask_key=low_order), roster[2]], "no usable X25519"),
+        ([roster[0], world.keyed(1, digest=other), roster[2]], "different terms or a different silo"),
+        ([roster[0], world.keyed(1, agent=2), roster[2]], "different terms or a different silo"),
+        ([roster[0], world.keyed(1, plan="0" * 64), roster[2]], "a different grid"),
+        ([world.keyed(0), *roster[1:]], "is not the one that this silo made"),
+        ([roster[0], world.keyed(1, mask_key=own), roster[2]], "its own mask key"),
+        ([roster[0], world.keyed(1, mask_key=low_order), roster[2]], "not a usable X25519"),
         ([roster[0], world.keyed(1, mask_key="ab"), roster[2]], "64 lower-case hex"),
         ([roster[0], world.keyed(1, mask_key="words"), roster[2]], "64 lower-case hex"),
         (
             [roster[0], world.silos["s1"].key.seal(Joined(terms.agreement.digest, 1, terms.mark).encode()), roster[2]],
-            "where a mask key belongs",
+            "where a mask key was expected",
         ),
         ([roster[0], roster[1][:-9], roster[2]], "signature"),
     ):
@@ -172,12 +172,12 @@ def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
         patch.setattr(type(world.first), "_compute", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
         with pytest.raises(OSError, match="no space"):
             world.first.answer(world.ask(1, relay=roster))
-    world.refuses(world.ask(1, relay=other), "taken once only", releases=1)
+    world.refuses(world.ask(1, relay=other), "accepted only once", releases=1)
     world = worlds.reopened(world)
-    world.refuses(world.ask(1, relay=other), "taken once only", releases=1)
+    world.refuses(world.ask(1, relay=other), "accepted only once", releases=1)
     first = world.first.answer(world.ask(1, relay=roster))
     assert isinstance(messages.read(first[64:]), Masked)
-    world.refuses(world.ask(1, relay=other), "answered to another request", releases=1)
+    world.refuses(world.ask(1, relay=other), "already answered, to a different request", releases=1)
     world.refuses(world.ask(2, inbox=ZERO, relay=other), "no relayed messages", releases=1)
     assert world.roster() == roster  # joined again, with the same keys
 
@@ -210,9 +210,9 @@ def test_a_round_is_answered_to_one_request_only(worlds, world):
     first = world.first.answer(world.ask(1, relay=roster))
     second = world.first.answer(world.ask(2, inbox=ZERO))
     for inbox in (np.ones((2, 3)), np.full((2, 3), 1e-9)):
-        world.refuses(world.ask(2, inbox=inbox), "answered to another request", releases=2)
+        world.refuses(world.ask(2, inbox=inbox), "already answered, to a different request", releases=2)
     world = worlds.reopened(world)
-    world.refuses(world.ask(2, inbox=np.ones((2, 3))), "answered to another request", releases=2)
+    world.refuses(world.ask(2, inbox=np.ones((2, 3))), "already answered, to a different request", releases=2)
     assert world.first.answer(world.ask(1, relay=roster)) == first
     assert world.first.answer(world.ask(2, inbox=ZERO)) == second
     world.refuses(world.ask(4, inbox=ZERO), "round 3 is due", releases=2)
@@ -256,9 +256,9 @@ def test_a_silo_put_back_to_before_it_joined_has_other_masks(worlds, world, tmp_
     shutil.copytree(backup, world.first.files.directory)
     world = worlds.reopened(world)
     world.refuses(world.ask(1, relay=roster), "has not joined")
-    with pytest.raises(PeerError, match="another mask key before"):
+    with pytest.raises(PeerError, match="a different mask key before"):
         coordinator.accept_joined(world.first.answer(coordinator.invitation()))
-    world.refuses(world.ask(1, relay=roster), "is not the one that this silo has made")
+    world.refuses(world.ask(1, relay=roster), "is not the one that this silo made")
 
 
 def test_masks_of_different_pairs_rounds_and_slots_have_nothing_in_common():

@@ -42,12 +42,12 @@ def test_different_dropouts_told_to_different_silos(worlds, tmp_path):
     of_one = {name: world.silos[name].answer(world.invite(one, parent, 1)) for name in ("s0", "s2")}
     of_two = {name: world.silos[name].answer(world.invite(two, parent, 1)) for name in ("s1", "s3")}
     assert all(isinstance(messages.read(each[64:]), Keyed) for each in (*of_one.values(), *of_two.values()))
-    world.refuses(world.invite(one, parent, 1), "went on already", releases=1, name="s1")
-    world.refuses(world.invite(two, parent, 1), "went on already", releases=1, name="s0")
+    world.refuses(world.invite(one, parent, 1), "has already continued", releases=1, name="s1")
+    world.refuses(world.invite(two, parent, 1), "has already continued", releases=1, name="s0")
     mixed = [of_one["s0"], of_two["s1"], of_one["s2"]]
-    world.refuses(world.ask(1, relay=mixed, agreement=one), "other terms or another silo", releases=1)
+    world.refuses(world.ask(1, relay=mixed, agreement=one), "different terms or a different silo", releases=1)
     old = [of_one["s0"], roster[1], of_one["s2"]]
-    world.refuses(world.ask(1, relay=old, agreement=one), "other terms or another silo", releases=1)
+    world.refuses(world.ask(1, relay=old, agreement=one), "different terms or a different silo", releases=1)
     # The old form of the run is closed, and its masks are gone.
     world.refuses(world.ask(2, inbox=ZERO), "closed", releases=1)
     query = "SELECT secret FROM masks WHERE digest = ?"
@@ -117,16 +117,16 @@ def test_words_that_are_no_part_of_the_sum_are_refused(world):
     good = answered(world, 1, [1, 2, 3])
     body = json.loads(good[64:])
     for wrong, words in (
-        (answered(world, 1, [1, 2]), "words from s1 are 2, not 3"),
-        (answered(world, 1, [1, 2, 3, 4]), "words from s1 are 4, not 3"),
-        (answered(world, 1, []), "words from s1 are 0, not 3"),
+        (answered(world, 1, [1, 2]), "s1 sent 2 words, not 3"),
+        (answered(world, 1, [1, 2, 3, 4]), "s1 sent 4 words, not 3"),
+        (answered(world, 1, []), "s1 sent 0 words, not 3"),
         (answered(world, 1, [1, 2, 3], k=2), "replayed"),
-        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "masked sum belongs"),
+        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "masked sum was expected"),
         (seal(json.dumps(body | {"words": body["words"][:-4]}).encode()), "cannot be read"),
         (seal(json.dumps(body | {"words": body["words"][:-1]}).encode()), "cannot be read"),
-        (seal(json.dumps(body | {"words": [1, 2, 3]}).encode()), "where text belongs"),
+        (seal(json.dumps(body | {"words": [1, 2, 3]}).encode()), "where text was expected"),
         (good[:-5], "signature"),
-        (good[:40], "shorter than its signature"),
+        (good[:40], "too short to hold a signature"),
     ):
         with pytest.raises(PeerError, match=words):
             coordinator.accept(1, wrong)
@@ -136,8 +136,8 @@ def test_words_that_are_no_part_of_the_sum_are_refused(world):
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
-        (lambda parts: [0, 0, 0], "masks do not fit each other"),  # its masks stay in the others' words
-        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**63 - 1), "wrapped around"),
+        (lambda parts: [0, 0, 0], "the masks do not match"),  # its masks stay in the others' words
+        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**63 - 1), "the sum overflowed"),
         (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**53), "norm"),
     ],
     ids=["no masks", "wrap-around", "huge"],
@@ -174,7 +174,7 @@ def test_an_exchange_reads_the_sum_of_its_round_and_nothing_else():
     with pytest.raises(InputError, match="did not read the sum"):
         taken.check_read()
     for slot, k in ((Slot("sum"), 1), (Slot("other"), 2)):
-        with pytest.raises(InputError, match="have sent the sum"):
+        with pytest.raises(InputError, match="silos sent the sum"):
             taken.total(slot, k, np.zeros((2, 3, 1)))
     with pytest.raises(InputError, match="silos' own"):
         taken.perturb(Slot("sum"), 2, np.array([-1]), np.zeros((1, 3, 1)))

@@ -93,7 +93,7 @@ def test_fewer_neighbours_mean_more_noise(worlds, tmp_path):
 
 @pytest.mark.parametrize(
     ("names", "rounds", "words"),
-    [(("s0", "s1"), 1, "must be left"), ((), 1, "must be left"), (("s9",), 1, "does not take part")],
+    [(("s0", "s1"), 1, "must remain"), ((), 1, "must remain"), (("s9",), 1, "does not take part")],
 )
 def test_who_cannot_leave(worlds, tmp_path, names, rounds, words):
     world = make(worlds, tmp_path, Missing.WITHOUT)
@@ -106,7 +106,7 @@ def test_nothing_is_left_after_the_last_round(worlds, tmp_path):
     with pytest.raises(InputError, match="Nothing is left"):
         agreed_run(agreed_run(world.agreement).without(("s1",), 4))
     coordinator = world.coordinator()
-    with pytest.raises(FederationStopped, match="cannot go on without"):
+    with pytest.raises(FederationStopped, match="cannot continue without"):
         world.drive(coordinator, world.transport(worlds.losing("s1", 4)))
     assert coordinator.round == 3  # what was reached stays
 
@@ -148,7 +148,7 @@ def test_a_coordinator_cannot_use_missing_silos_to_spend_more(worlds, tmp_path):
     other = first.without(("s2",), 3)
     answer = ask_join(world, other, parent, 3)
     assert isinstance(answer, Refused)
-    assert "went on already" in answer.reason
+    assert "has already continued" in answer.reason
     early = first.without(("s1",), 1)  # claims that less was spent
     assert isinstance(ask_join(world, early, parent, 1), Refused)
     assert isinstance(ask_join(world, replace(early, epsilon=5.0), parent, 1), Refused)
@@ -165,12 +165,12 @@ def test_a_coordinator_cannot_use_missing_silos_to_spend_more(worlds, tmp_path):
     late = world.silos["s1"].answer(step(1, 3, answered(2, 0), answered(2, 2)))
     assert isinstance(messages.read(late[64:]), Stepped)
     old = messages.read(world.first.answer(step(0, 4, late, answered(3, 2)))[64:])
-    assert "its old form is closed" in old.reason
+    assert "its earlier terms are closed" in old.reason
     assert world.statement("s0").spent_epsilon <= 1.0
 
 
 def test_sampled_methods_do_not_go_on_without(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.WAIT)
     settings = (("rho", 0.3), ("step", 0.3), ("inner_steps", 3.0), ("batch", 5.0))
-    with pytest.raises(InputError, match="cannot go on without"):
+    with pytest.raises(InputError, match="cannot continue without"):
         agreed_run(replace(world.agreement, method="ps-admm", settings=settings, missing=Missing.WITHOUT, edges=()))

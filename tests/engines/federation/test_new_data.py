@@ -97,7 +97,7 @@ def test_the_same_table_read_otherwise_ends_runs_too(worlds, star):
     worlds.answered(star)
     files = star.first.files
     same = star.place / "s0.csv"
-    with pytest.raises(InputError, match=r"1 run\(s\) are not finished: 'test'"):
+    with pytest.raises(InputError, match=r"Unfinished runs: 'test'"):
         change(star, same, screening=Screening.of("fill"))
     done = change(star, same, screening=Screening.of("fill"), may_close=True)
     assert (done.is_new, done.closed) == (False, ("test",))
@@ -124,7 +124,7 @@ def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
     assert star.first._connection.execute("SELECT state FROM answers").fetchall() == [(None,)]
     for _ in range(2):
         for envelope in (star.invite(), star.ask(1), star.ask(2, inbox=np.zeros((2, 3)))):
-            star.refuses(envelope, "closed at this silo for good", releases=1)
+            star.refuses(envelope, "permanently closed at this silo", releases=1)
         with pytest.raises(Refusal, match="closed at this silo"):
             star.first.approve(star.agreement)
         with pytest.raises(Refusal, match="closed at this silo"):

@@ -221,7 +221,7 @@ def test_a_coordinator_gets_another_key_and_shows_finished_runs(star, office):
         run.ask()
         assert run.is_done
         assert not run.is_wanted
-    with pytest.raises(InputError, match="another coordinator's key"):
+    with pytest.raises(InputError, match="different coordinator's key"):
         office.open_run(replace(star.agreement, run="new, with the old key"))
     later = replace(star.agreement, run="later", coordinator=done.key.public)
     star.approve(later)
@@ -262,7 +262,7 @@ def test_a_run_from_before_is_not_driven_under_another_key(star, office):
     path.write_bytes(older)
     with closing(office.open_run(star.agreement)) as run:
         assert not run.is_wanted
-        with pytest.raises(InputError, match="another coordinator's key"):
+        with pytest.raises(InputError, match="different coordinator's key"):
             run.ask()
 
 

@@ -99,8 +99,8 @@ def test_softmax_over_several_classes(three_classes, tmp_path, method, protectio
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"loss": "logistic"}, "classes are for the loss softmax"),
-        ({"classes": 0}, "classes are for the loss softmax"),
+        ({"loss": "logistic"}, "classes belong to the loss softmax"),
+        ({"classes": 0}, "classes belong to the loss softmax"),
         ({"dimension": 10}, "multiple of the 3 classes"),
         ({"method": "dvp", "settings": (("eta", 0.1),), "delta": 0.0}, "not certified for softmax"),
     ],
@@ -247,7 +247,7 @@ def test_planned_terms_are_written_and_read(tmp_path):
     [
         (None, {"sizes": (60, 40, 51)}, "participants hold others"),
         (None, {"protection": Protection(unit=Unit.USER)}, "hides records"),
-        ("fp-federated", {"regulariser": Box(-1.0, 1.0)}, "no words for the penalty Box"),
+        ("fp-federated", {"regulariser": Box(-1.0, 1.0)}, "cannot describe the penalty Box"),
         (None, {"loss": SmoothedHinge(0.3)}, "no words for SmoothedHinge"),
         ("dp-gd", {}, "method must be one of"),
     ],

@@ -83,7 +83,7 @@ def refused(world, silo, envelope, words, releases=0):
     ],
 )
 def test_terms_that_nobody_approved(world, change):
-    refused(world, world.first, invite(world, replace(world.agreement, **change)), "has approved")
+    refused(world, world.first, invite(world, replace(world.agreement, **change)), "not been approved")
 
 
 def test_more_records_than_there_are_would_mean_less_noise(worlds, tmp_path):
@@ -92,7 +92,7 @@ def test_more_records_than_there_are_would_mean_less_noise(worlds, tmp_path):
     wrong = replace(world.agreement, participants=people)
     with pytest.raises(Refusal, match="not the number it holds"):
         world.first.approve(wrong)
-    refused(world, world.first, invite(world, wrong), "has approved")
+    refused(world, world.first, invite(world, wrong), "not been approved")
 
 
 def test_a_schema_of_the_same_shape_is_another_schema(worlds, tmp_path):
@@ -135,7 +135,7 @@ def test_the_quietest_release_must_have_the_noise_that_the_policy_wants(world):
 def test_bare_messages_need_trust(worlds, tmp_path):
     policy = {"trusts_coordinator": False}
     world = worlds.make(tmp_path, "fp-coordinator", {"gamma": 1.0}, policy=policy, approves=False)
-    with pytest.raises(Refusal, match="bare messages to the coordinator"):
+    with pytest.raises(Refusal, match="messages without noise to the coordinator"):
         world.first.approve(world.agreement)
 
 
@@ -171,9 +171,9 @@ def test_terms_above_what_is_left_are_not_approved(worlds, tmp_path, spent):
         world.drive(world.coordinator())
     again = replace(world.agreement, run="second")
     left = "0.2 is left" if spent else "0.9 is left"
-    with pytest.raises(BudgetError, match=rf"{left}; the 4 release\(s\) asked for cost 1 alone"):
+    with pytest.raises(BudgetError, match=rf"{left}; the 4 requested releases would cost 1 alone"):
         world.first.approve(again)
-    refused(world, world.first, invite(world, again), "has approved", releases=spent)
+    refused(world, world.first, invite(world, again), "not been approved", releases=spent)
     if spent:
         world.first.approve(world.agreement)  # what is paid for already needs no room
 
@@ -234,7 +234,7 @@ def test_an_answered_round_is_not_answered_to_another_request(worlds, tmp_path):
     round_one(world)
     inbox = np.ones((2, 3))
     first = world.first.answer(ask(world, 2, inbox=inbox))
-    refused(world, world.first, ask(world, 2, inbox=2 * inbox), "answered to another request", releases=2)
+    refused(world, world.first, ask(world, 2, inbox=2 * inbox), "already answered, to a different request", releases=2)
     assert world.first.answer(ask(world, 2, inbox=inbox)) == first
 
 
@@ -459,7 +459,9 @@ def test_a_silo_is_never_overwritten(world):
 
 def test_terms_without_end_that_nobody_approved_fill_no_memory(world):
     for number in range(MOST_AWAITED + 10):
-        refused(world, world.first, invite(world, replace(world.agreement, run=f"invented {number}")), "has approved")
+        refused(
+            world, world.first, invite(world, replace(world.agreement, run=f"invented {number}")), "not been approved"
+        )
         assert len(world.first._awaited) <= MOST_AWAITED
 
 

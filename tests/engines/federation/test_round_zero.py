@@ -104,8 +104,8 @@ def draws_of(monkeypatch):
         ({"profile_share": 1.0}, "profile_share"),
         ({"profile_share": -0.1}, "profile_share"),
         ({"profile_share": 0.0}, "are for terms with a profile_share"),
-        ({"n_numeric": 0}, "needs n_numeric"),
-        ({"n_counts": 5}, "needs n_numeric"),
+        ({"n_numeric": 0}, "needs the n_numeric"),
+        ({"n_counts": 5}, "needs the n_numeric"),
     ],
 )
 def test_terms_about_columns_that_contradict_themselves(worlds, world, change, words):
@@ -157,7 +157,7 @@ def test_round_zero_is_paid_for_from_the_same_epsilon(worlds, tmp_path, kind, sh
 def test_other_columns_than_the_schemas_are_refused(worlds, tmp_path, change):
     """Fewer columns would mean less noise."""
     world = make(worlds, tmp_path, approves=False, **change)
-    with pytest.raises(Refusal, match="count other columns"):
+    with pytest.raises(Refusal, match="count different columns"):
         world.first.approve(world.agreement)
 
 
@@ -198,12 +198,12 @@ def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(worlds, t
 def test_round_zero_comes_first_and_is_answered_once(worlds, tmp_path, kind):
     world = joined(make(worlds, tmp_path, **kind))
     refused(world, ask(world, 1), "round 0 is due", releases=0)
-    refused(world, ask(world, 0, inbox=np.ones((1, 3))), "carries nothing", releases=0)
-    refused(world, ask(world, 0, relay=[b"x" * 100]), "carries nothing", releases=0)
+    refused(world, ask(world, 0, inbox=np.ones((1, 3))), "request must be empty", releases=0)
+    refused(world, ask(world, 0, relay=[b"x" * 100]), "request must be empty", releases=0)
     first = world.first.answer(ask(world, 0))
     assert isinstance(messages.read(first[64:]), Stepped)
     assert world.first.answer(ask(world, 0)) == first
-    refused(world, ask(world, 0, inbox=np.zeros((0, 4))), "answered to another request", releases=1)
+    refused(world, ask(world, 0, inbox=np.zeros((0, 4))), "already answered, to a different request", releases=1)
     world = worlds.reopened(world)
     assert world.first.answer(ask(world, 0)) == first
     assert world.statement("s0").releases == 1
@@ -297,7 +297,7 @@ def test_counts_once_taken_stay(worlds, tmp_path):
     world = make(worlds, tmp_path, **BARE)
     counted(world)
     first = world.first.answer(ask(world, 1, inbox=np.full((1, 96), 5.0)))
-    refused(world, ask(world, 1, inbox=np.full((1, 96), 6.0)), "answered to another request", releases=2)
+    refused(world, ask(world, 1, inbox=np.full((1, 96), 6.0)), "already answered, to a different request", releases=2)
     refused(world, ask(world, 2, inbox=np.full((1, 96), 6.0)), "not (1, 3)", releases=2)
     world = worlds.reopened(world)
     assert world.first.answer(ask(world, 1, inbox=np.full((1, 96), 5.0))) == first
@@ -442,11 +442,11 @@ def test_round_zero_cannot_be_had_for_nothing_by_pretending_that_a_silo_left(wor
     first, parent = agreed_run(world.agreement), world.agreement.digest
     early = first.without(("s1",), 0)  # as if only round 0 had been answered
     assert early.spent_m > 0
-    assert "More rounds were answered" in told(world.first, invite(world, early, parent, 0)).reason
+    assert "More rounds have been answered" in told(world.first, invite(world, early, parent, 0)).reason
     heir = first.without(("s1",), 1)
     assert heir.spent_m > early.spent_m
     assert isinstance(told(world.first, invite(world, heir, parent, 1)), Joined)
-    assert "went on already" in told(world.first, invite(world, first.without(("s2",), 1), parent, 1)).reason
+    assert "has already continued" in told(world.first, invite(world, first.without(("s2",), 1), parent, 1)).reason
     assert isinstance(told(world.first, ask(world, 0, relay=())), Stepped)  # the stored answer, nothing new
     assert world.statement("s0").releases == 2
 

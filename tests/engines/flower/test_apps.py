@@ -113,7 +113,7 @@ def test_messages_of_other_apps(nodes, caplog, record):
 def test_a_silo_that_another_process_serves(nodes, world, caplog):
     with sole(world.first.files.lock, "This silo"):
         assert refused(asked(nodes, world.invite()))
-    assert "running already" in caplog.text
+    assert "already running" in caplog.text
     assert not refused(asked(nodes, world.invite()))
 
 
@@ -184,7 +184,7 @@ def test_a_run_is_driven_to_its_end_and_read_without_anybody_who_serves(nodes, w
 def test_a_coordinator_that_is_served_already(nodes, world, place):
     with (
         sole(place.lock, "The coordinator of this directory"),
-        pytest.raises(InputError, match="is running already"),
+        pytest.raises(InputError, match="is already running"),
     ):
         server.app(nodes, configured(world))
 

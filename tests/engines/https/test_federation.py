@@ -106,7 +106,7 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
             os.kill(pid, 0)
     said = (rehearsal.silos["s0"].directory / "silo.log").read_text()
     for words in (
-        "silo 's0' serves; approved: 'rehearsal'",
+        "silo 's0' is running; approved: 'rehearsal'",
         "TLSv1.3; waiting for requests",
         "joined: run 'rehearsal'",
         "answered: round 2 of 2, run 'rehearsal'; epsilon 1 so far",
@@ -176,7 +176,7 @@ def test_a_refusal_reaches_who_watches_and_the_run_goes_on_when_it_is_asked_for_
     rules = policy.read_text()
     policy.write_text(rules.replace("least_noise = 0.0", "least_noise = 1e9"))
     with threads.staffed(rehearsal):
-        with pytest.raises(FederationStopped, match=r"s1 refuses: s1 wants noise of at least 1e\+09"):
+        with pytest.raises(FederationStopped, match=r"s1 refuses: s1 requires noise of at least 1e\+09"):
             watch(rehearsal.coordinator, rehearsal.agreement)
         policy.write_text(rules)
         outcome = watch(rehearsal.coordinator, rehearsal.agreement)

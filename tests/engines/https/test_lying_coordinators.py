@@ -128,7 +128,7 @@ def test_who_speaks_no_tls_hears_nothing(foes, serve):
         answering.start()
         told = serve(SimpleNamespace(number=listener.getsockname()[1]))
         answering.join()
-    assert "no TLS" in told
+    assert "does not speak TLS" in told
     assert got[0][0] == 22  # a handshake
     assert b"GET" not in b"".join(got)
     assert b"dpadmm" not in b"".join(got)
@@ -322,8 +322,8 @@ NONE_OF_OURS = {
     "many names": step(relay="RAW", raw='{"a":1,' * 18_000),
     "many parts in the terms": join("RAW", raw=r"\u005b" + r"0\u002c" * 15_000 + r"0\u005d"),
     "terms too deep": join("RAW", raw="[" * 99_000),
-    "half a character": step(digest="\ud800"),
-    "half a character as terms": join("\ud800"),
+    "an unpaired surrogate": step(digest="\ud800"),
+    "an unpaired surrogate as terms": join("\ud800"),
     "an array of nothing, without end": step(inbox={"shape": [0, 2**32 - 1, 2**32 - 1], "data": ""}),
     "an array without end": step(inbox={"shape": [2**32 - 1] * 3, "data": ""}),
     "an array of half a number": step(inbox={"shape": [1], "data": "AAAA"}),
@@ -340,7 +340,7 @@ NONE_OF_OURS = {
 
 def test_no_letter_of_the_coordinator_ends_a_silo(foes, answering, serve, silo, template):
     """Whatever it signs: it is refused, in little memory, and the next letter is waited for."""
-    bodies = NONE_OF_OURS | {"half a character as a parent": join(template.agreement.as_json(), parent="\ud800")}
+    bodies = NONE_OF_OURS | {"an unpaired surrogate as a parent": join(template.agreement.as_json(), parent="\ud800")}
     letters = [template.key.seal(body) for body in bodies.values()]
 
     def script(line):

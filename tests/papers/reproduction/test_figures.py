@@ -355,7 +355,7 @@ def test_sizes_are_not_mixed_and_a_mistyped_data_folder_is_refused(toy, monkeypa
     with pytest.raises(InputError, match="another size"):
         reproduce(["p-admm/fig1"], Order(Size.FULL), toy[0])
     monkeypatch.setenv("DPADMM_DATA", str(toy[0] / "nowhere"))
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         reproduce(["p-admm/fig1"], Order(Size.TOY), toy[0])
 
 

@@ -39,7 +39,7 @@ def test_a_release_certified_for_fewer_silos_is_refused():
     protection = Protection(view=View.PUBLIC, silos_per_person=2)
     for agent in (-1, 0):
         release = replace(AGGREGATE, agent=agent)
-        with pytest.raises(InputError, match=r"at most 1 silo\(s\), which does not cover"):
+        with pytest.raises(InputError, match=r"at most 1 silo, which does not cover"):
             admitted(release, protection)
         wide = replace(release, certificate=replace(AGGREGATE.certificate, silos_per_person=2))
         assert admitted(wide, protection) is wide

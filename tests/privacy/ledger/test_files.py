@@ -49,7 +49,7 @@ def refused(path, match, **arguments):
 
 def test_not_there(tmp_path):
     for place in (tmp_path / "none", tmp_path):
-        with pytest.raises(LedgerError, match="not there"):
+        with pytest.raises(LedgerError, match="does not exist"):
             Ledger.open(place)
     assert list(tmp_path.iterdir()) == []
 
@@ -278,7 +278,7 @@ def test_reading_the_file_within_a_reservation_lets_nobody_else_write(closed, to
         ledger._measure = None
         ledger._compose = tools.compose
         assert refusals
-        assert all("held the ledger" in refusal for refusal in refusals)
+        assert all("kept the ledger" in refusal for refusal in refusals)
         assert ledger.statement().releases == 5
 
 
@@ -349,7 +349,7 @@ def test_a_locked_file_gives_a_clear_error(closed, tools):
         closing(sqlite3.connect(closed, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerError, match="Another process held the ledger"):
+        with pytest.raises(LedgerError, match="Another process kept the ledger"):
             tools.reserve(ledger, tools.gaussian(9))
         other.execute("ROLLBACK")
         assert ledger.statement().releases == 3

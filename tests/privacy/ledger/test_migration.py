@@ -108,7 +108,7 @@ def test_what_cannot_be_charged_soundly_is_refused_and_leaves_nothing(path, tool
     write_earlier(path, [[sampled]], holding="TOGETHER")
     with pytest.raises(LedgerError, match="silos_per_person=1"):
         migrate(path, path.with_name("new"), tools.silos[:2])
-    with pytest.raises(InputError, match="at most the 2"):
+    with pytest.raises(InputError, match="at most the number of silos, 2"):
         migrate(path, path.with_name("new"), tools.silos[:2], silos_per_person=3)
     assert not list(path.parent.glob("new*"))
     migrate(path, path.with_name("new"), tools.silos[:2], silos_per_person=1)

@@ -30,7 +30,7 @@ def test_sizes_count_persons_however_they_are_numbered(book):
 
 def test_other_persons_are_refused_and_said_so(book):
     for other in ([5, 2, 5, 2], [1, 2, 3, 4], [5, 5, 5, 5], [2, 5, 5, 5]):
-        with pytest.raises(LedgerError, match="other persons' than when the ledger was made"):
+        with pytest.raises(LedgerError, match="different persons than when the ledger was created"):
             book.confirm(silo(np.array(other)))
     with pytest.raises(LedgerError, match="belongs to other data"):
         book.confirm(silo(columns={"age": [30, 40, 31, 33]}))
@@ -38,7 +38,7 @@ def test_other_persons_are_refused_and_said_so(book):
 
 def test_rows_of_nobody_in_particular_are_refused(book, tmp_path):
     for do in (book.confirm, book.add_version):
-        with pytest.raises(InputError, match="per person, so it must be told whose each row is"):
+        with pytest.raises(InputError, match="per person, so it needs to know which person each row belongs to"):
             do(silo(None))
     with pytest.raises(InputError, match="per person"):
         Ledger.create(tmp_path / "m", silo(None), Budget(epsilon=1.0, delta=1e-6), protection=PERSON)
@@ -50,7 +50,7 @@ def test_rows_of_nobody_in_particular_are_refused(book, tmp_path):
 
 def test_a_ledger_of_records_takes_no_persons(tmp_path):
     budget = Budget(epsilon=1.0, delta=1e-6)
-    with pytest.raises(InputError, match="per record, but rows are told to be persons'"):
+    with pytest.raises(InputError, match="per record, but rows were assigned to persons"):
         Ledger.create(tmp_path / "m", silo(), budget)
     with Ledger.create(tmp_path / "m", silo(None), budget) as ledger:
         with pytest.raises(InputError, match="per record"):
@@ -66,5 +66,5 @@ def test_who_is_covered_by_whom():
 
 
 def test_persons_must_be_told_for_every_row():
-    with pytest.raises(InputError, match="equally many rows"):
+    with pytest.raises(InputError, match="same number of rows"):
         silo(WHOSE[:3])

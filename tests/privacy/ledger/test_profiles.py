@@ -115,12 +115,12 @@ def test_only_what_was_paid_for_is_kept(book):
     for counts in ((np.nan, 1.0), (1.0,), ()):
         with pytest.raises(InputError, match="finite numbers"):
             confirmed.keep_profile(SUBJECT, "first", counts, 3.0 * np.sqrt(2))
-    with pytest.raises(InputError, match="not shown all columns"):
+    with pytest.raises(InputError, match="not given all columns"):
         confirmed.keep_profile(replace(SUBJECT, columns=("z[0]",)), "first", COUNTS, 3.0 * np.sqrt(2))
     head = book.head
     confirmed.keep_profile(SUBJECT, "first", COUNTS, 3.0 * np.sqrt(2))
     assert book.head != head
-    with pytest.raises(InputError, match="kept already"):
+    with pytest.raises(InputError, match="already stored"):
         confirmed.keep_profile(SUBJECT, "first", COUNTS, 3.0 * np.sqrt(2))
     assert len(book.profiles()) == 1
 

@@ -159,7 +159,7 @@ def test_nothing_is_reserved_for_other_data(ledger, tools):
     assert not hasattr(ledger, "reserve")  # only what was shown the data can
     with pytest.raises(LedgerError, match="other data"):
         ledger.confirm(tools.silos[:1])
-    with pytest.raises(LedgerError, match="2 came"):
+    with pytest.raises(LedgerError, match="2 were given"):
         ledger.confirm(tools.silos[:2])
     assert ledger.statement().releases == 0
 
@@ -240,7 +240,7 @@ def test_a_ledger_of_one_silo_adds_up_all_agents_and_says_so(path, tools):
     fit = tools.most_releases(0.1, tools.budget)
     with Ledger.create(path, tools.data, tools.budget, compose=tools.compose) as ledger:
         tools.reserve(ledger, *(tools.gaussian(0, agent=agent) for agent in range(fit)))
-        with pytest.raises(BudgetError, match="made for one silo, so what all 2 agents release is added up"):
+        with pytest.raises(BudgetError, match="created for one silo, so the releases of all 2 agents add up"):
             tools.reserve(ledger, tools.gaussian(1, agent=0), tools.gaussian(1, agent=1))
 
 

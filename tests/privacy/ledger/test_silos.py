@@ -168,7 +168,7 @@ def test_silos_that_hold_the_same_are_told_apart_by_their_names():
     twins = [silo("a", 1, 2), silo("b", 1, 2)]
     known = KnownData.of(twins, KEY, are_names_public=False)
     assert known.match(twins[::-1], KEY).names == ("user 2", "user 1")
-    with pytest.raises(LedgerError, match="the very same values"):
+    with pytest.raises(LedgerError, match="exactly the values"):
         known.match([silo("a", 1, 2), silo("c", 1, 2)], KEY)
 
 
@@ -247,7 +247,7 @@ def test_changed_data_and_wrong_key_are_told_apart(tmp_path, tools):
         with pytest.raises(LedgerError, match="key of another ledger"):
             ledger.confirm(tools.data)
         (tmp_path / "a.key").unlink()
-        with pytest.raises(LedgerError, match="restore it from a backup"):
+        with pytest.raises(LedgerError, match="restore the key file from a backup"):
             ledger.confirm(tools.data)
 
 

@@ -56,9 +56,9 @@ def test_a_sum_against_one_colluder_is_admitted_where_it_covers_the_observer(pat
 )
 def test_a_sum_is_refused_where_more_is_asked_for(path, protection, colluders):
     with made(path, protection) as ledger:
-        with pytest.raises(InputError, match="does not cover it"):
+        with pytest.raises(InputError, match="does not cover that"):
             ledger.confirm(DATA).check_protection(sums(colluders))
-        with pytest.raises(InputError, match=f"against {protection.observer}.*does not cover it"):
+        with pytest.raises(InputError, match=f"against {protection.observer}.*does not cover that"):
             reserve(ledger, summed(colluders))
         assert ledger.statement().releases == 0
 

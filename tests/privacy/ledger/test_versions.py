@@ -54,7 +54,9 @@ def test_a_silo_under_another_name_pays_into_the_same_pile(ledger, tools):
 def test_only_the_newest_version_is_confirmed(ledger, tools, path):
     ledger.add_version(GROWN)
     ledger.confirm(GROWN)
-    with pytest.raises(LedgerError, match=r"version 1, not the newest version: since .* UTC .* version 2"):
+    with pytest.raises(
+        LedgerError, match=r"version 1, not the newest version: the ledger has used version 2 since .* UTC"
+    ):
         ledger.confirm(tools.data)
     with pytest.raises(LedgerError, match="belongs to other data"):
         ledger.confirm(CORRECTED)
@@ -82,7 +84,7 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
     rounds = [tools.gaussian(k) for k in range(3)]
     tools.reserve(ledger, *rounds[:recorded])
     ledger.add_version(GROWN)
-    with pytest.raises(ResumeError, match="begun, as entry 2, with an earlier version"):
+    with pytest.raises(ResumeError, match="started, as entry 2, with an earlier version"):
         tools.reserve(ledger, rounds[0], data=GROWN)
     with pytest.raises(ResumeError, match="earlier version"):
         tools.reserve(ledger, rounds[2], data=GROWN)
@@ -111,9 +113,9 @@ def test_data_that_were_confirmed_before_the_change_reserve_nothing_after_it(led
     with Ledger.open(path, compose=tools.compose) as other:
         other.add_version(GROWN)
     labels = {"run": "run", "algorithm": "p-admm", "origin": Origin.SECURE}
-    with pytest.raises(ResumeError, match="confirmed as version 1, but since"):
+    with pytest.raises(ResumeError, match="confirmed as version 1, but the ledger has used version 2 since"):
         mine.check_room([tools.gaussian()], **labels)
-    with pytest.raises(ResumeError, match="confirmed as version 1, but since"):
+    with pytest.raises(ResumeError, match="confirmed as version 1, but the ledger has used version 2 since"):
         mine.reserve([tools.gaussian()], **labels)
     with pytest.raises(LedgerError, match="not the newest version"):
         ledger.confirm(tools.data)
@@ -132,7 +134,7 @@ def test_a_ledger_that_tells_silos_apart_keeps_its_data(path, tools):
     with Ledger.create(path, tools.silos, tools.budget) as ledger:
         head = ledger.head
         for data in (tools.silos[:-1], GROWN, [replace(tools.silos[0], columns={"x": [5.0]}), *tools.silos[1:]]):
-            with pytest.raises(LedgerError, match="Only a ledger of one silo can go on with new data"):
+            with pytest.raises(LedgerError, match="Only a ledger of one silo can move to new data"):
                 ledger.add_version(data)
         assert ledger.head == head
         ledger.confirm(tools.silos)

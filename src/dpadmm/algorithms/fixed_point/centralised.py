@@ -44,7 +44,7 @@ class CentralisedADMM(BlockDescent):
         summary="fixed-point ADMM at a curator, noise in the blocks",
         is_curator=True,
         is_federated=False,
-        why="one silo: the descent stays inside, only the final model leaves (C5)",
+        why="one silo: the iterations stay inside, and only the final model is released (C5)",
     )
 
     @classmethod

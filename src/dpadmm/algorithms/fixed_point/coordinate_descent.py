@@ -73,15 +73,17 @@ class CoordinateDescent(Method):
         needed = -(-problem.dimension // self.block_size)
         if self.blocks.n_agents != needed:
             raise InputError(
-                f"{problem.dimension} coordinates in blocks of {self.block_size} are {needed} blocks; the schedule is "
-                f"for {self.blocks.n_agents}. Draw it for {needed}."
+                f"{problem.dimension} coordinates in blocks of {self.block_size} are {needed} blocks, but the schedule "
+                f"is for {self.blocks.n_agents}. Draw it for {needed}."
             )
         beta = float(problem.weights.sum()) * problem.functions.constants.smoothness
         if not self.step < 2 / beta:
             raise InputError(f"step must be below 2/beta = {2 / beta:g} (beta = sum w_i L), got {self.step:g}.")
         if not acts_on_coordinates(problem.regulariser):
             name = type(problem.regulariser).__name__
-            raise InputError(f"Coordinate descent needs a regulariser that acts on each coordinate; {name} does not.")
+            raise InputError(
+                f"Coordinate descent needs a regulariser that acts on each coordinate separately; {name} does not."
+            )
 
     def start(self, agents: Agents, replicas: int) -> tuple[NoMemory, Floats]:
         """u = 0."""

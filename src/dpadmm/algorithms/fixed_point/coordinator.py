@@ -73,7 +73,7 @@ class CoordinatorADMM(Method):
         is_sum=True,
         units=ROWS | {Unit.USER},
         takes_any_regulariser=True,
-        why="one noise on the mean of the silos' blocks hides all of them at once (C6)",
+        why="one noise vector on the mean of the silos' blocks hides all of them at once (C6)",
     )
 
     gamma: float

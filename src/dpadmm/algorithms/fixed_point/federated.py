@@ -37,7 +37,7 @@ class FederatedADMM(BlockDescent):
         name="fp-federated",
         takes_softmax=True,
         summary="fixed-point ADMM with sampled users and a server",
-        why="a coordinator that need not be trusted: each silo adds its noise before it sends (C5)",
+        why="the coordinator need not be trusted: each silo adds its noise before it sends anything (C5)",
     )
 
     @classmethod

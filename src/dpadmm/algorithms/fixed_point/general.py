@@ -117,9 +117,13 @@ class GeneralADMM(Method):
     def check(self, problem: Problem, network: Network | None) -> None:
         """One silo, and x of the dimension of A."""
         if problem.n_agents != 1:
-            raise InputError(f"The general form has one private function, got {problem.n_agents} agents; pool them.")
+            raise InputError(
+                f"The general form has one private function, got {problem.n_agents} agents; pool their records."
+            )
         if problem.dimension != self.constraint.a.shape[1]:
-            raise InputError(f"A has {self.constraint.a.shape[1]} columns, the model dimension {problem.dimension}.")
+            raise InputError(
+                f"A has {self.constraint.a.shape[1]} columns, but the model has dimension {problem.dimension}."
+            )
 
     def start(self, agents: Agents, replicas: int) -> tuple[GeneralState, Floats]:
         """u = 0 and its z."""
@@ -244,7 +248,7 @@ def _numbers(name: str, values: ArrayLike) -> Floats:
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:
-        raise InputError(f"{name} must be numbers, got something else ({problem}).") from problem
+        raise InputError(f"{name} must hold numbers, got something else ({problem}).") from problem
     if not np.isfinite(array).all():
         raise InputError(f"{name} holds NaN or infinite values.")
     return array

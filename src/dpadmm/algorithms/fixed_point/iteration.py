@@ -81,7 +81,7 @@ def dp_sgd(gradient: Operator, sampled_gradient: Error | None, smoothness: float
     beta = checks.positive("smoothness", smoothness)
     lam = checks.positive("step", step) * beta / 2
     if lam > 1:
-        raise InputError(f"step must be at most 2/smoothness = {2 / beta:g}, got {step:g}: beyond it steps diverge.")
+        raise InputError(f"step must be at most 2/smoothness = {2 / beta:g}, got {step:g}: larger steps diverge.")
     if sampled_gradient is None:
         return FixedPointIteration(gradient_operator(gradient, beta), lam)
 

@@ -69,7 +69,7 @@ class LassoADMM(BlockADMM):
         if not is_lasso:
             raise InputError(
                 "LassoADMM solves one problem: EmpiricalRisk(Silos.one_record_each(...), Squared()) with mu = 0 and an "
-                "L1 regulariser. Use FederatedADMM or CentralisedADMM for others."
+                "L1 regulariser. Use FederatedADMM or CentralisedADMM for other problems."
             )
 
     def minimiser(self, agents: Agents, v: Floats, start: Floats) -> Floats:

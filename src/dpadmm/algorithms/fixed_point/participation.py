@@ -42,7 +42,7 @@ class Participation:
         participations(table.ravel(), checks.count("n_agents", self.n_agents))
         table = np.sort(table.astype(np.int64), axis=1)
         if np.any(table[:, 1:] == table[:, :-1]):
-            raise InputError("An agent may take part once a round; some round names one twice.")
+            raise InputError("An agent may take part only once per round; some round names an agent twice.")
         table.flags.writeable = False
         object.__setattr__(self, "table", table)
 
@@ -108,7 +108,7 @@ class Participation:
         """Refuse a schedule that was drawn for another number of agents."""
         if self.n_agents != n_agents:
             raise InputError(
-                f"The schedule is for {self.n_agents} agents, the problem has {n_agents}. Draw it for these."
+                f"The schedule is for {self.n_agents} agents, but the problem has {n_agents}. Draw it for {n_agents}."
             )
 
     def covers(self, rounds: int) -> None:

@@ -47,7 +47,9 @@ class RandomWalkADMM(BlockADMM):
         """A walk must have been drawn, with one holder a round."""
         super().__post_init__()
         if self.participation is None or self.participation.table.shape[1] != 1:
-            raise InputError("A walk needs one holder a round, drawn first: RandomWalkADMM.on_network(...).")
+            raise InputError(
+                "A walk needs one token holder per round, drawn beforehand: use RandomWalkADMM.on_network(...)."
+            )
 
     @classmethod
     def agreed(cls, common: Common, **numbers: Any) -> Self:
@@ -106,4 +108,6 @@ class RandomWalkADMM(BlockADMM):
         adjacent = np.asarray(network.adjacency[here[moves], there[moves]]).ravel() != 0
         if not adjacent.all():
             i, j = here[moves][~adjacent][0], there[moves][~adjacent][0]
-            raise InputError(f"The walk steps from {i} to {j}, which the network does not join. Draw it on this one.")
+            raise InputError(
+                f"The walk steps from {i} to {j}, which the network does not connect. Draw the walk on this network."
+            )

@@ -193,24 +193,26 @@ class Agreement:
             told = 1 if self.colluders is None else self.colluders
             object.__setattr__(self, "colluders", checks.count("colluders", told, least=0))
         elif self.colluders is not None:
-            raise InputError(f"colluders are for terms with aggregation = 'masked'; got {self.colluders!r}. Leave it.")
+            raise InputError(
+                f"colluders are for terms with aggregation = 'masked'; got {self.colluders!r}. Leave colluders out."
+            )
 
     def _check_profile(self) -> None:
         columns = (self.n_numeric, self.n_categorical, self.n_counts)
         if self.profile_share == 0:
             if any(columns):
                 raise InputError(
-                    "n_numeric, n_categorical and n_counts are for terms with a profile_share; leave them."
+                    "n_numeric, n_categorical and n_counts are for terms with a profile_share; leave them out."
                 )
             return
         checks.open_unit("profile_share", self.profile_share)
         if self.reach == 0:
-            raise InputError("profile_share buys an encoding of the rows, which needs a reach above 0 as well.")
+            raise InputError("profile_share pays for an encoding of the rows, which also needs a reach above 0.")
         # A column has at least two bins: a value's, and that of empty cells.
         if self.n_numeric + self.n_categorical == 0 or self.n_counts < 2 * (self.n_numeric + self.n_categorical):
             raise InputError(
-                f"A profile needs n_numeric, n_categorical and n_counts as the schema implies, got {columns}; "
-                "`dpadmm silo show` prints them."
+                "A profile needs the n_numeric, n_categorical and n_counts that follow from the schema, got "
+                f"{columns}; `dpadmm silo show` prints them."
             )
 
     @property
@@ -232,10 +234,10 @@ class Agreement:
         if len(names) < 2:
             raise InputError(f"A federation needs at least two silos, got {len(names)}.")
         if len(set(names)) != len(names) or len(set(keys)) != len(keys):
-            raise InputError("Every silo needs a name and a key of its own; some are given twice.")
+            raise InputError("Every silo needs its own name and its own key; some are given twice.")
         for pair in self.edges:
             if len(pair) != 2 or not all(0 <= checks.count("edge", end, least=0) < len(names) for end in pair):
-                raise InputError(f"edges must join silos 0 to {len(names) - 1}, got {pair!r}.")
+                raise InputError(f"edges must connect silos 0 to {len(names) - 1}, got {pair!r}.")
 
     def numbers(self) -> dict[str, float]:
         """Return the method's settings by name."""
@@ -277,7 +279,7 @@ class Agreement:
         except (ValueError, RecursionError) as problem:
             raise InputError(f"The terms are not JSON ({problem}).") from problem
         if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
-            raise InputError(f"The terms are not of format {FORMAT}; use the same version of dpadmm everywhere.")
+            raise InputError(f"The terms do not have format {FORMAT}; use the same version of dpadmm everywhere.")
         return cls.from_plain(plain)
 
     @classmethod
@@ -287,7 +289,7 @@ class Agreement:
         unknown = sorted(set(plain) - set(known))
         if unknown:
             meant = checks.nearest(unknown[0], known)
-            raise InputError(f"Unknown term(s) {', '.join(unknown)}; known are {', '.join(sorted(known))}.{meant}")
+            raise InputError(f"Unknown terms: {', '.join(unknown)}; known terms are {', '.join(sorted(known))}.{meant}")
         values = dict(plain)
         try:
             values["settings"] = plain["settings"]

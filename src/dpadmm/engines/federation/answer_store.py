@@ -48,7 +48,9 @@ class AnswerStore:
         if found is None:
             return None
         if found[0] != asked:
-            raise Refusal(f"Round {request.round} was answered to another request; it is answered once only.")
+            raise Refusal(
+                f"Round {request.round} was already answered, to a different request; a round is answered only once."
+            )
         return bytes(found[1])
 
     def last(self, digest: str) -> tuple[int | None, State | None]:
@@ -81,14 +83,14 @@ class AnswerStore:
             lost = [k for k, digest in marks.items() if stored.get(run, {}).get(k) != digest]
             if lost:
                 raise ResumeError(
-                    f"The ledger has marked an answer to round {max(lost)} of {run}, which {self._path} does not have: "
-                    "it is an older copy. Put the newest one back."
+                    f"The ledger has recorded an answer to round {max(lost)} of {run} that is missing from "
+                    f"{self._path}: that file is an older copy. Restore the newest one."
                 )
         for run, answers in stored.items():
             if any(k not in marked.get(run, {}) for k in sorted(answers)[:-1]):
                 raise ResumeError(
                     f"{self._path} has answers of {run} that the ledger does not know: the ledger is an older copy. "
-                    "Put the newest one back."
+                    "Restore the newest one."
                 )
 
     def unmarked(self, marked: Marks) -> list[tuple[Agreement, int, str]]:
@@ -123,7 +125,7 @@ class AnswerStore:
         found: Marks = defaultdict(dict)
         rows = [(str(digest), int(k)) for digest, k in self._connection.execute("SELECT digest, round FROM answers")]
         if self._digests.keys() - set(rows):
-            raise ResumeError(f"{self._path} was replaced by an older copy while in use. Put the newest one back.")
+            raise ResumeError(f"{self._path} was replaced by an older copy while in use. Restore the newest one.")
         for digest, k in rows:
             if (digest, k) not in self._digests:  # large ones are read once only
                 query = "SELECT reply FROM answers WHERE digest = ? AND round = ?"

@@ -110,4 +110,4 @@ def take_counts(terms: AgreedRun, request: Step) -> tuple[Floats, Step]:
 def check_bare_request(request: Step) -> None:
     """Refuse a request for round 0 that carries anything: counts are a matter of the records alone."""
     if request.inbox.size or request.relay:
-        raise MessageError("Round 0 counts columns; its request carries nothing.")
+        raise MessageError("Round 0 counts columns, so its request must be empty.")

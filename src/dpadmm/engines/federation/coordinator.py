@@ -47,7 +47,7 @@ MOST_NOTES = 10_000
 """Lines of its log that a run keeps, the latest ones; and all that say whether it is to be driven on."""
 
 _ASKED, _STOPPED, _ENDED = "asked", "stopped", "ended"
-_OTHER_KEY = "The federation file names another coordinator's key than this one's."
+_OTHER_KEY = "The federation file names a different coordinator's key, not this one's."
 _log = logging.getLogger("dpadmm.coordinator")
 
 
@@ -145,7 +145,7 @@ class Coordinator:
 
     def _sealed(self, told: Message) -> bytes:
         if self._key is None:
-            raise InputError("This run was opened without a key: it can be looked at, not driven.")
+            raise InputError("This run was opened without a key: it can be read, but not driven.")
         return self._key.seal(told.encode())
 
     def accept_joined(self, envelope: bytes) -> int | None:
@@ -165,7 +165,10 @@ class Coordinator:
             if not isinstance(answer, Joined) or (answer.digest, answer.agent) != (self.agreement.digest, agent):
                 return None
             if answer.plan != self.terms.mark:
-                raise PeerError(f"{participant.name} computes other noise from the same terms: another version?")
+                raise PeerError(
+                    f"{participant.name} computes different noise from the same terms. Does it run a different "
+                    "version of dpadmm?"
+                )
             if self.terms.is_masked:
                 self._keep_mask_key(agent, envelope, answer)
             self._joined.add(agent)
@@ -176,15 +179,15 @@ class Coordinator:
     def _keep_mask_key(self, agent: int, envelope: bytes, answer: Joined) -> None:
         """Keep the message by which a silo joined, to be relayed to all; it has one mask key for these terms."""
         if not isinstance(answer, Keyed):
-            raise PeerError(f"{self.name(agent)} joined without a mask key: another version?")
+            raise PeerError(f"{self.name(agent)} joined without a mask key. Does it run a different version of dpadmm?")
         with durable.exclusive(self._connection):
             self._connection.execute(_ROSTER)
             row = (self.phase, agent, envelope)
             self._connection.execute("INSERT OR IGNORE INTO roster VALUES (?, ?, ?)", row)
         if self._roster()[agent] != envelope:
             raise PeerError(
-                f"{self.name(agent)} joined with another mask key before: is it an older copy of its state? What was "
-                "sent under the first cannot be completed with the second."
+                f"{self.name(agent)} joined with a different mask key before: is its state an older copy? What was "
+                "sent under the first key cannot be completed with the second."
             )
 
     def _roster(self) -> dict[int, bytes]:
@@ -265,14 +268,14 @@ class Coordinator:
         self._note("missing", said)
         if self.agreement.missing is not Missing.WITHOUT:
             raise FederationStopped(
-                f"{said} The federation stops; run it again to continue from round {max(self.round, 0)}."
+                f"{said} The federation has stopped; run it again to continue from round {max(self.round, 0)}."
             )
         asked = min(self.round + 1, self.agreement.rounds)
         try:
             heir = self.terms.without(names, asked)
             agreed_run(heir)
         except InputError as problem:
-            raise FederationStopped(f"{said} It cannot go on without them: {problem}") from problem
+            raise FederationStopped(f"{said} It cannot continue without them: {problem}") from problem
         with durable.exclusive(self._connection):
             row = (self.phase + 1, heir.as_json(), self.agreement.digest, asked)
             # Another process that drives this run may have decided first: then its decision holds.
@@ -451,7 +454,7 @@ class Coordinator:
         try:
             total = total_of(self.terms, k, parts)
         except Refusal as refusal:
-            said = f"The sum of round {k} cannot be used: {refusal} Nobody can tell whose part is wrong."
+            said = f"The sum of round {k} cannot be used: {refusal} There is no way to tell which silo's part is wrong."
             self._note("refused", said)
             raise FederationStopped(f"{said} The run ends here; start a new one, under new terms.") from refusal
         if k == PROFILE_ROUND:

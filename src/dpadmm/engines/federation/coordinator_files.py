@@ -42,7 +42,7 @@ class CoordinatorFiles:
         """Make the directory of a new coordinator with its signing key; nothing is overwritten."""
         need_extra()
         if self.directory.exists() and any(self.directory.iterdir()):
-            raise InputError(f"{self.directory} is not empty. A coordinator needs a directory of its own.")
+            raise InputError(f"{self.directory} is not empty. A coordinator needs its own directory.")
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)  # also one that was there already: the silos' answers are in the files of runs
         (self.directory / "runs").mkdir()
@@ -56,7 +56,7 @@ class CoordinatorFiles:
             return
         is_other = (self.directory / "policy.toml").exists()
         what = "a silo's directory" if is_other else "no coordinator's directory"
-        raise InputError(f"{self.directory} is {what}. Give one that `dpadmm coordinator init` has made.")
+        raise InputError(f"{self.directory} is {what}. Give a directory made by `dpadmm coordinator init`.")
 
     def key(self) -> SigningKey:
         """Return the signing key."""

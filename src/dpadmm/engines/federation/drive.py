@@ -39,7 +39,7 @@ class Drive:
         try:
             self.run()
         except Interrupted as problem:
-            _log.info("run %r is left where it is: %s", self.coordinator.agreement.run, problem)
+            _log.info("run %r is left as it is: %s", self.coordinator.agreement.run, problem)
         except DpadmmError as problem:
             self.coordinator.stopped(str(problem))
 
@@ -103,7 +103,7 @@ class Drive:
             agent = self.coordinator.accept_joined(envelope)
         except AwaitsApproval as problem:  # it is invited again, until the owner has looked at the terms
             if node not in self._awaited:
-                _log.info("waiting for an owner: %s", problem)
+                _log.info("waiting for a silo's owner: %s", problem)
             self._awaited.add(node)
             return
         except PeerError as problem:
@@ -111,7 +111,7 @@ class Drive:
                 return
             raise FederationStopped(str(problem)) from problem
         if agent is None:
-            _log.warning("node %s does not answer the invitation; it is no participant, or a late answer", node)
+            _log.warning("node %s did not answer the invitation: it is not a participant, or its answer is late", node)
             return
         if agent not in self._seats:  # one that is lost again and again does not put off the end of the wait
             self._since = self.clock()

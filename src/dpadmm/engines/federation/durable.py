@@ -31,7 +31,7 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
     It appears under its name when it is complete.
     """
     if path.exists():
-        raise InputError(f"{path} is there already and is never overwritten. Choose another place.")
+        raise InputError(f"{path} already exists and is never overwritten. Choose another location.")
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     connection = sqlite3.connect(draft)
@@ -62,7 +62,8 @@ def connect_for_reading(path: Path, application: int) -> sqlite3.Connection:
     is_at_rest = not index.exists()
     if is_at_rest and log.exists() and log.stat().st_size:
         raise ResumeError(
-            f"{path} was not closed, and the index of its log is gone. Start what serves it: that mends it."
+            f"{path} was not closed properly, and the index of its log is missing. Start the process that serves "
+            "it: that repairs it."
         )
     place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_at_rest else 'mode=ro&readonly_shm=1'}"
     return _checked(sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None), path, application)
@@ -70,14 +71,14 @@ def connect_for_reading(path: Path, application: int) -> sqlite3.Connection:
 
 def _check_file(path: Path) -> None:
     if not path.is_file():
-        raise ResumeError(f"There is no file {path}. Was it initialised?")
+        raise ResumeError(f"There is no file {path}. Has the directory been initialised?")
 
 
 def _checked(connection: sqlite3.Connection, path: Path, application: int, *settings: str) -> sqlite3.Connection:
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()
         if found != application or not 1 <= version(connection) <= VERSION:
-            raise ResumeError(f"{path} is not a file of this kind, or of another version of dpadmm.")
+            raise ResumeError(f"{path} is not a file of this kind, or was written by a different version of dpadmm.")
         for setting in settings:
             connection.execute(setting)
     except (sqlite3.Error, ResumeError) as problem:

@@ -53,7 +53,7 @@ class SiloEntry:
         try:
             return cls.parse(path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as problem:
-            raise InputError(f"{path} is no entry of a silo: {problem}. `dpadmm silo init` writes one.") from problem
+            raise InputError(f"{path} is not a silo's entry: {problem}. `dpadmm silo init` writes one.") from problem
 
     @classmethod
     def parse(cls, text: str, source: str) -> "SiloEntry":
@@ -64,7 +64,7 @@ class SiloEntry:
             entry.participant(entry.records or 1)
             entry.protection()
         except (KeyError, TypeError, ValueError, RecursionError) as problem:
-            said = printable(f"{source} is no entry of a silo: {problem}")
+            said = printable(f"{source} is not a silo's entry: {problem}")
             raise InputError(f"{said}. `dpadmm silo init` writes one.") from problem
         return entry
 

@@ -75,10 +75,10 @@ def check_key(connection: sqlite3.Connection, state: Path, path: Path, key: Sign
         place = next_place(path)
         if place.exists() and SigningKey.load(place).public == known:
             raise ResumeError(
-                f"The change of the key in {path.parent} was interrupted. Give the command again, which ends it: "
-                f"`dpadmm silo rotate-key {path.parent}`."
+                f"The change of the key in {path.parent} was interrupted. Run the command again to finish it: `dpadmm "
+                f"silo rotate-key {path.parent}`."
             )
         raise ResumeError(
             f"{state} belongs to the key {fingerprint(known)}, but {path} is {fingerprint(key.public)}: one of them is "
-            "an older copy. Put the newest ones back, all of them."
+            "an older copy. Restore the newest copy of all of them."
         )

@@ -37,7 +37,7 @@ def _checked(vector: Floats, length: int, largest: float, source: str) -> Floats
     if vector.shape != (length,):
         raise Refusal(f"The vector from {source} has shape {vector.shape}, not ({length},).")
     if not np.isfinite(vector).all():
-        raise Refusal(f"The vector from {source} has values that are not finite.")
+        raise Refusal(f"The vector from {source} has non-finite values.")
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(vector))
     if not norm <= largest:
@@ -50,8 +50,8 @@ def check_place(answer: Stepped | Masked, agreement: Agreement, agent: int, k: i
     if (answer.digest, answer.agent, answer.round) != (agreement.digest, agent, k):
         raise Refusal(
             f"A message of {agreement.participants[agent].name} is about round {answer.round} of silo {answer.agent}, "
-            f"terms {answer.digest[:16]}...; round {k} of silo {agent} was expected: it is replayed, reordered or "
-            "misdirected."
+            f"terms {answer.digest[:16]}...; round {k} of silo {agent} was expected: the message is replayed, "
+            "reordered or misdirected."
         )
 
 
@@ -60,7 +60,7 @@ def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Step
     name = agreement.participants[agent].name
     answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
     if not isinstance(answer, Stepped):
-        raise MessageError(f"{name} sent a {answer.kind!r} message where a step belongs.")
+        raise MessageError(f"{name} sent a {answer.kind!r} message where a step was expected.")
     check_place(answer, agreement, agent, k)
     if k == PROFILE_ROUND:
         checked_counts(answer.vector, agreement, agreement.participants[agent].records, name)
@@ -79,7 +79,7 @@ def neighbour_inbox(terms: AgreedRun, request: Step) -> Floats | None:
         raise MessageError("A method on a graph takes relayed messages, not a coordinator's vector.")
     if request.round == 1:
         if request.relay:
-            raise MessageError("Round 1 starts from public values; its request carries none.")
+            raise MessageError("Round 1 starts from public values, so its request must be empty.")
         return None
     if terms.network is None:
         raise MessageError("The terms have no graph.")
@@ -101,7 +101,7 @@ def taken_inbox(terms: AgreedRun, request: Step) -> Floats | None:
         raise MessageError("A method with a coordinator takes no relayed messages.")
     if request.round == 1:
         if request.inbox.size:
-            raise MessageError("Round 1 starts from public values; its request carries none.")
+            raise MessageError("Round 1 starts from public values, so its request must be empty.")
         return None
     rows, dimension = terms.algorithm.inbox_rows, terms.agreement.dimension
     if request.inbox.shape != (rows, dimension):

@@ -90,7 +90,7 @@ def open_envelope(envelope: bytes, key: str) -> bytes:
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(signature, body)
     except (InvalidSignature, ValueError) as problem:
-        raise MessageError("The signature is not that of the key the terms name.") from problem
+        raise MessageError("The signature was not made with the key named in the terms.") from problem
     return body
 
 
@@ -109,7 +109,7 @@ def read_fingerprint(name: str, told: str) -> str:
     digits = "".join(sign for sign in told.lower() if sign not in "-: ")
     if len(digits) != 32 or not all(sign in "0123456789abcdef" for sign in digits):
         raise InputError(
-            f"The fingerprint of {name} must be 32 hex digits, as `dpadmm silo show` prints it there; got {told!r}."
+            f"The fingerprint of {name} must be 32 hex digits, as `dpadmm silo show` prints them there; got {told!r}."
         )
     return digits
 

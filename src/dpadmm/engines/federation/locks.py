@@ -19,7 +19,7 @@ def sole(path: Path, what: str) -> Iterator[None]:
         until = time.monotonic() + _LOOK_SECONDS
         while not _is_taken(file):
             if time.monotonic() > until:
-                raise InputError(f"{what} is running already (it holds {path}). End it first.")
+                raise InputError(f"{what} is already running (it holds {path}). Stop it first.")
             time.sleep(0.02)
         yield
 

@@ -49,9 +49,9 @@ class MaskStore:
         if strangers:
             raise Refusal(
                 f"The identity keys of {', '.join(strangers)} are not confirmed: whoever wrote the terms could have "
-                "invented these silos, or stand between them and this one. Ask their owners for the fingerprints that "
-                "`dpadmm silo show` prints there, over another channel than the coordinator, and give them to "
-                "`dpadmm silo approve --peer NAME=FINGERPRINT`."
+                "invented these silos, or could be impersonating them. Ask their owners, over a channel other than the "
+                "coordinator, for the fingerprints that `dpadmm silo show` prints there, and pass them to `dpadmm silo "
+                "approve --peer NAME=FINGERPRINT`."
             )
 
     def public(self, digest: str) -> str:
@@ -71,12 +71,12 @@ class MaskStore:
             "SELECT public, secret, roster FROM masks WHERE digest = ?", (digest,)
         ).fetchone()
         if secret is None:
-            raise Refusal("The masks of this run have been erased; nothing more is answered.")
+            raise Refusal("The masks of this run have been erased, so no further round is answered.")
         roster: Roster | None = None if kept is None else tuple(json.loads(kept))
         if request.round == terms.first_round:
             shown = read_roster(terms, request.relay, agent, public)
             if roster is not None and shown != roster:
-                raise Refusal("Other mask keys were relayed before for this run; they are taken once only.")
+                raise Refusal("Different mask keys were relayed earlier for this run; they are accepted only once.")
             roster, request = shown, replace(request, relay=())
         if roster is None:
             raise Refusal("No mask keys were relayed with the first round of this run.")

@@ -38,7 +38,7 @@ def read_roster(terms: AgreedRun, relay: Sequence[bytes], agent: int, own: str) 
         raise Refusal(f"There are {len(people)} silos; the mask keys of {len(relay)} were relayed.")
     found = tuple(_mask_key(terms, envelope, number) for number, envelope in enumerate(relay))
     if found[agent] != own:
-        raise Refusal(f"The mask key relayed for {people[agent].name} is not the one that this silo has made.")
+        raise Refusal(f"The mask key relayed for {people[agent].name} is not the one that this silo made.")
     return found
 
 
@@ -46,11 +46,14 @@ def _mask_key(terms: AgreedRun, envelope: bytes, number: int) -> str:
     person = terms.agreement.participants[number]
     told = messages.read(open_envelope(envelope, person.key))
     if not isinstance(told, Keyed):
-        raise MessageError(f"{person.name} signed a {told.kind!r} message where a mask key belongs.")
+        raise MessageError(f"{person.name} signed a {told.kind!r} message where a mask key was expected.")
     if (told.digest, told.agent) != (terms.agreement.digest, number):
-        raise Refusal(f"The mask key of {person.name} is for other terms or another silo: it is replayed.")
+        raise Refusal(f"The mask key of {person.name} is for different terms or a different silo: it is replayed.")
     if told.plan != terms.mark:
-        raise Refusal(f"{person.name} computes other noise, or another grid, from the same terms: another version?")
+        raise Refusal(
+            f"{person.name} computes different noise, or a different grid, from the same terms. Does it run a "
+            "different version of dpadmm?"
+        )
     return told.mask_key
 
 
@@ -68,7 +71,7 @@ def answer_of(terms: AgreedRun, agent: int, k: int, vector: Floats, masks: Masks
     if not terms.is_masked:
         return Stepped(digest, agent, k, vector)
     if masks is None:
-        raise InputError("There are no masks for this message: it stays here.")
+        raise InputError("There are no masks for this message, so it was not sent.")
     return Masked(digest, agent, k, summand(terms, agent, k, vector, masks))
 
 
@@ -86,10 +89,10 @@ def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Words
     name, length = agreement.participants[agent].name, _length(agreement, k)
     answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
     if not isinstance(answer, Masked):
-        raise MessageError(f"{name} sent a {answer.kind!r} message where a part of a masked sum belongs.")
+        raise MessageError(f"{name} sent a {answer.kind!r} message where a part of a masked sum was expected.")
     check_place(answer, agreement, agent, k)
     if answer.words.shape != (length,):
-        raise Refusal(f"The words from {name} are {answer.words.size}, not {length}.")
+        raise Refusal(f"{name} sent {answer.words.size} words, not {length}.")
     return answer.words
 
 
@@ -101,11 +104,13 @@ def total_of(terms: AgreedRun, k: int, parts: Sequence[Words]) -> Floats:
     """
     agreement, n = terms.agreement, len(terms.agreement.participants)
     if len(parts) != n:
-        raise Refusal(f"The masks of {n} silos vanish in the sum of all of them; {len(parts)} have answered.")
+        raise Refusal(f"The masks of {n} silos cancel only in the sum of all of them; {len(parts)} have answered.")
     words, grid = sum_words(parts), terms.summed(k)[1].certificate.grid
     assert grid is not None
     if np.any(np.abs(words.view(np.int64).astype(np.float64)) > n * MOST_MULTIPLE):
-        raise Refusal("The words of all silos add up to no sum: masks do not fit each other, or it wrapped around.")
+        raise Refusal(
+            "The words of all silos do not add up to a valid sum: the masks do not match, or the sum overflowed."
+        )
     total = from_words(words, grid)
     if k == PROFILE_ROUND:
         return checked_counts(total, agreement, sum(each.records for each in agreement.participants), "all silos")
@@ -125,12 +130,12 @@ class TakenSum:
 
     def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
         """Nothing is left to add noise to."""
-        raise InputError(f"Under masks the noise of {slot} is the silos' own; the coordinator has no other (C12).")
+        raise InputError(f"Under masks the silos add the noise of {slot} themselves; the coordinator adds none (C12).")
 
     def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
         """Return the sum."""
         if (slot, k) != self._place:
-            raise InputError(f"The silos have sent the sum of {self._place}, not that of {(slot, k)}.")
+            raise InputError(f"The silos sent the sum of {self._place}, not that of {(slot, k)}.")
         self._is_read = True
         return self._total
 

@@ -30,7 +30,7 @@ MOST_PARTS = 100_000
 """Values, lists and objects in a body at most: vectors are text, and count as one."""
 
 SIGNATURE_BYTES = 64
-_PARTS = f"A message has more than {MOST_PARTS} parts, which none of ours has."
+_PARTS = f"A message has more than {MOST_PARTS} parts, which no valid message has."
 
 
 Seen = tuple[tuple[str, int], ...]
@@ -55,7 +55,7 @@ class Message:
         names = {field.name for field in fields(cls)}
         if set(document) != names | {"kind", "version"}:
             odd = ", ".join(sorted(set(document) ^ (names | {"kind", "version"})))
-            raise MessageError(f"A {cls.kind!r} message lacks or should not have: {odd:.200}.")
+            raise MessageError(f"A {cls.kind!r} message has missing or unexpected fields: {odd:.200}.")
         return cls(**{field.name: _READ[field.type](document[field.name]) for field in fields(cls)})
 
 
@@ -230,7 +230,7 @@ class Unapproved(Refused):
 def read(body: bytes) -> Message:
     """Return the message in a body; `MessageError` if it is none of ours."""
     if len(body) > LARGEST_BODY:
-        raise MessageError(f"A message has {len(body)} bytes; at most {LARGEST_BODY} are read.")
+        raise MessageError(f"A message has {len(body)} bytes; at most {LARGEST_BODY} are accepted.")
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_PARTS:  # each takes a hundred times its size to read
         raise MessageError(_PARTS)
     try:
@@ -246,14 +246,14 @@ def read(body: bytes) -> Message:
         )
     kind = _KINDS.get(str(document.get("kind")))
     if kind is None:
-        raise MessageError(f"A message is of the unknown kind {document.get('kind')!r:.40}.")
+        raise MessageError(f"A message has the unknown kind {document.get('kind')!r:.40}.")
     return kind.decode(document)
 
 
 def split(envelope: bytes) -> tuple[bytes, bytes]:
     """Return signature and body of an envelope."""
     if not isinstance(envelope, bytes) or len(envelope) <= SIGNATURE_BYTES:
-        raise MessageError("An envelope is shorter than its signature.")
+        raise MessageError("An envelope is too short to hold a signature.")
     return envelope[:SIGNATURE_BYTES], envelope[SIGNATURE_BYTES:]
 
 
@@ -264,22 +264,22 @@ def mark(body: bytes) -> str:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise MessageError(f"A message has {value!r:.40} where text belongs.")
+        raise MessageError(f"A message has {value!r:.40} where text was expected.")
     if sum(map(value.count, ",[{")) > MOST_PARTS:  # in a body they can be written otherwise, and not be counted
         raise MessageError(_PARTS)
     if any("\ud800" <= sign <= "\udfff" for sign in ("" if value.isascii() else value)):
-        raise MessageError("A message has text with half a character, which cannot be written.")
+        raise MessageError("A message has text with an unpaired surrogate, which cannot be encoded.")
     return value
 
 
 def _check_nonce(value: str) -> None:
     if len(value) != NONCE_DIGITS or not all(sign in "0123456789abcdef" for sign in value):
-        raise MessageError(f"A message has {value!r:.40} where a nonce of {NONCE_DIGITS} hex digits belongs.")
+        raise MessageError(f"A message has {value!r:.40} where a nonce of {NONCE_DIGITS} hex digits was expected.")
 
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-        raise MessageError(f"A message has {value!r:.40} where a whole number belongs.")
+        raise MessageError(f"A message has {value!r:.40} where a whole number was expected.")
     return value
 
 
@@ -308,7 +308,7 @@ def _words(value: Any) -> Words:
 
 def _seen(value: Any) -> Seen:
     if not isinstance(value, dict):
-        raise MessageError("A message has something else where numbers by names belong.")
+        raise MessageError("A message has something else where named numbers were expected.")
     return tuple((_text(name), _whole(number)) for name, number in value.items())
 
 

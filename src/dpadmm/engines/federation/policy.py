@@ -35,10 +35,10 @@ SUMMED = tuple(method.about.name for method in METHODS if method.about.is_sum an
 """Methods that need no trust in anybody either where their messages leave under masks."""
 
 _DROPS = (
-    "{path} says drops_incomplete: rows with empty cells are no longer dropped, since that publishes how many there "
-    'are. Write missing = "blank" in its place (such rows count but say nothing), or missing = "fill" (the public '
-    "typical value). Keys, ledger and table stay as they are; `dpadmm silo show` then tells the number of records for "
-    "new terms."
+    "{path} sets drops_incomplete: rows with empty cells are no longer dropped, since that would reveal how many there "
+    'are. Write missing = "blank" instead (such rows are counted but carry no information), or missing = "fill" (the '
+    "public typical value). Keys, ledger and table stay as they are; `dpadmm silo show` then prints the number of "
+    "records for new terms."
 )
 
 
@@ -131,15 +131,18 @@ class Policy:
             raise Refusal(f"{self.name} does not work with the coordinator {terms.coordinator[:16]}...")
         if terms.neighbours is not self.relation:
             raise Refusal(
-                f"{self.name} works with {self.relation.value} neighbours only, the terms say {terms.relation}."
+                f"{self.name} works with {self.relation.value} neighbours only, but the terms say {terms.relation}."
             )
         if terms.noise is not self.noise:
-            raise Refusal(f"{self.name} works with {self.noise.value} noise only, asked for {terms.noise.value} noise.")
+            raise Refusal(
+                f"{self.name} works with {self.noise.value} noise only, but the terms ask for {terms.noise.value} "
+                "noise."
+            )
         asked = ("records_per_person", "silos_per_person", *(("colluders",) if terms.is_masked else ()))
         for name in asked:
             if getattr(terms, name) < getattr(self, name):
                 raise Refusal(
-                    f"{self.name} wants {name} of at least {getattr(self, name)}, got {getattr(terms, name)}."
+                    f"{self.name} requires {name} to be at least {getattr(self, name)}, got {getattr(terms, name)}."
                 )
 
     def check_observers(self, terms: "AgreedRun", budget: Protection) -> None:
@@ -147,8 +150,8 @@ class Policy:
         asked = terms.course.setting.protection
         if terms.is_masked and not budget.is_covered_by(asked):
             raise Refusal(
-                f"{self.name} has a budget {budget.words()}; these terms are {asked.words()}, which does not cover it. "
-                "For sums under masks make the silo with --view aggregate."
+                f"{self.name} has a budget {budget.words()}; these terms are {asked.words()}, which does not cover "
+                "that. For sums under masks create the silo with --view aggregate."
             )
 
     def check_noise(self, terms: "AgreedRun", agent: int) -> None:
@@ -160,7 +163,8 @@ class Policy:
         """Refuse terms under which bare messages would go to a coordinator that is not trusted (any more)."""
         if not self.trusts_coordinator and terms.sends_bare:
             raise Refusal(
-                f"{terms.agreement.method} sends bare messages to the coordinator, which {self.name} does not trust."
+                f"{terms.agreement.method} sends messages without noise to the coordinator, which {self.name} does "
+                "not trust."
             )
 
     def check_releases(self, releases: Sequence[Release]) -> None:
@@ -168,6 +172,6 @@ class Policy:
         least = min((release.noise_ratio for release in releases), default=float("inf"))
         if least < self.least_noise:
             raise Refusal(
-                f"{self.name} wants noise of at least {self.least_noise:g} times the sensitivity in every release; the "
-                f"terms give {least:.6g}."
+                f"{self.name} requires noise of at least {self.least_noise:g} times the sensitivity in every release; "
+                f"the terms give {least:.6g}."
             )

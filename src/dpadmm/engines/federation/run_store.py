@@ -58,8 +58,8 @@ class RunStore:
         found = self._connection.execute("SELECT 1 FROM approved WHERE digest = ?", (agreement.digest,)).fetchone()
         if found is None:
             raise NotApproved(
-                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) are none that the owner of "
-                "this silo has approved, so far: `dpadmm silo join` or `dpadmm silo approve` there."
+                f"The terms of run {agreement.run!r} (digest {agreement.digest[:16]}...) have not been approved by the "
+                "owner of this silo yet: run `dpadmm silo join` or `dpadmm silo approve` there."
             )
 
     def check_only_heir(self, agreement: Agreement, request: Join, answered: int | None) -> None:
@@ -69,14 +69,14 @@ class RunStore:
         """
         query = "SELECT digest FROM joined WHERE parent = ? AND parent != '' AND digest != ?"
         if self._connection.execute(query, (request.parent, agreement.digest)).fetchone():
-            raise Refusal("This run went on already, without other silos.")
+            raise Refusal("This run has already continued, without some of its silos.")
         if request.parent and (answered or 0) > request.left_in:
-            raise Refusal("More rounds were answered than these terms count as spent.")
+            raise Refusal("More rounds have been answered than these terms count as spent.")
 
     def check_no_heir(self, digest: str) -> None:
         """Refuse a run that has gone on without somebody, in its old form."""
         if self._connection.execute("SELECT 1 FROM joined WHERE parent = ?", (digest,)).fetchone():
-            raise Refusal("This run went on without a silo; its old form is closed.")
+            raise Refusal("This run has continued without a silo; its earlier terms are closed.")
 
     def join(self, agreement: Agreement, parent: str) -> bool:
         """Write down that a run is joined, with a secret of its own; say whether it is new."""
@@ -101,6 +101,6 @@ class RunStore:
         """Refuse a run that was closed."""
         if self._connection.execute("SELECT 1 FROM closed WHERE digest = ?", (digest,)).fetchone():
             raise Refusal(
-                f"The run with the terms {digest[:16]}... is closed at this silo for good. Agree on a new one, under a "
-                "new name."
+                f"The run with the terms {digest[:16]}... is permanently closed at this silo. Agree on a new run, "
+                "under a new name."
             )

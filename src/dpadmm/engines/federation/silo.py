@@ -194,7 +194,7 @@ class Silo:
 
     @singledispatchmethod
     def _dispatch(self, request: Message, envelope: bytes) -> bytes:
-        raise MessageError(f"A silo does not take {request.kind!r} messages.")
+        raise MessageError(f"A silo does not accept {request.kind!r} messages.")
 
     @_dispatch.register
     def _(self, request: Join, envelope: bytes) -> bytes:
@@ -248,7 +248,7 @@ class Silo:
         open_envelope(envelope, terms.agreement.coordinator)
         agent, answered = self._me(terms, request), self._answers.rounds()
         if len(request.relay) > len(terms.agreement.participants):
-            raise MessageError("More silos ask to be vouched for than take part.")
+            raise MessageError("More silos ask for vouchers than take part.")
         told = [self.key.seal(vouch_for(terms, agent, answered, each).encode()) for each in request.relay]
         return self.key.seal(Vouched(request.digest, agent, tuple(told)).encode())
 
@@ -362,7 +362,7 @@ class Silo:
         agent, records = agreement.agent(self.policy.name), self._records()
         me = agreement.participants[agent]
         if me.key != self.public_key:
-            raise Refusal(f"The terms name another key for {me.name}.")
+            raise Refusal(f"The terms name a different key for {me.name}.")
         records.check_facts(agreement, agent)
         return agent
 
@@ -396,7 +396,7 @@ class Silo:
         due = next((j for j in mine if last is None or j > last), None)
         if k != due:
             said = "all rounds are answered" if due is None else f"round {due} is due"
-            raise Refusal(f"Round {k} was asked for, but {said}.")
+            raise Refusal(f"Round {k} was requested, but {said}.")
 
     def _reserve(self, ledger: ConfirmedLedger, terms: AgreedRun, agent: int, k: int) -> None:
         """Pay for the round before anything is drawn; a round paid for but never stored is drawn now (see ledger)."""

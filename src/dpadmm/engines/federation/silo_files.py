@@ -90,7 +90,7 @@ class SiloFiles:
     def read_address(self) -> str:
         """Return that address, `InputError` if the silo was not invited."""
         if not self.address.exists():
-            raise InputError(f"{self.directory} knows no coordinator's address: give --coordinator HOST:PORT.")
+            raise InputError(f"{self.directory} has no coordinator's address: give --coordinator HOST:PORT.")
         return self.address.read_text(encoding="utf-8").strip()
 
     def ledger(self, noise: NoiseOrigin) -> Path:
@@ -103,7 +103,7 @@ class SiloFiles:
         if lacking:
             is_other = (self.directory / "coordinator.key").exists()
             what = "a coordinator's directory" if is_other else f"no silo's directory: it has no {lacking[0]}"
-            raise InputError(f"{self.directory} is {what}. Give one that `dpadmm silo init` has made.")
+            raise InputError(f"{self.directory} is {what}. Give a directory made by `dpadmm silo init`.")
 
     def create(self, policy: Policy, epsilon: float, delta: float, *, is_summed: bool = False) -> "Records":
         """Make the directory of a new silo; nothing is overwritten.
@@ -116,10 +116,12 @@ class SiloFiles:
 
         need_extra()
         if is_summed and policy.trusts_coordinator:
-            raise InputError("A coordinator that is trusted sees more than sums: choose one of the two.")
+            raise InputError(
+                "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
+            )
         budget = Budget(epsilon=epsilon, delta=delta)
         if self.directory.exists() and any(self.directory.iterdir()):
-            raise InputError(f"{self.directory} is not empty. A silo needs a directory of its own.")
+            raise InputError(f"{self.directory} is not empty. A silo needs its own directory.")
         records = policy_records(policy, Path(policy.schema))
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)  # also one that was there already
@@ -187,10 +189,10 @@ class Records:
             facts != (schema.digest, vectors * schema.dimension, schema.row_norm)
             or max(agreement.classes, 1) != vectors
         ):
-            raise Refusal(f"The terms are about another schema than that of {name}.")
+            raise Refusal(f"The terms are for a different schema than {name}'s.")
         counted = profile_terms(schema) if agreement.profile_share else {}
         if any(getattr(agreement, term) != number for term, number in counted.items()):
-            raise Refusal(f"The terms count other columns than the schema of {name} has.")
+            raise Refusal(f"The terms count different columns than {name}'s schema has.")
 
     def features(self, encoding: "RowEncoding") -> Matrix:
         """Return the encoded rows."""
@@ -222,7 +224,7 @@ def records_apart(policy: Policy, schema: Path) -> Records:
     told = pickle.dumps((policy, schema))  # in a session of its own: Ctrl-C is the silo's to answer
     done = subprocess.run(child, input=told, stdout=subprocess.PIPE, check=False, start_new_session=True)
     if done.returncode:
-        raise InputError("The process that reads the table has failed; what it wrote above says why.")
+        raise InputError("The process that reads the table has failed; its output above says why.")
     found: Records | InputError = pickle.loads(done.stdout)
     if isinstance(found, InputError):
         raise found

@@ -104,10 +104,10 @@ class AgreedRun:
         """Return what all silos' messages of round k add up to, where they leave under masks."""
         found = [(slot, row) for (slot, when), row in self.plan.releases.items() if when == k]
         if len(found) != 1 or len(found[0][1]) != 1:
-            raise InputError(f"Under masks one sum is released in a round; round {k} has {len(found)}.")
+            raise InputError(f"Under masks one sum is released per round; round {k} has {len(found)}.")
         slot, (release,) = found[0][0], found[0][1].values()
         if not isinstance(release, SummedGaussianRelease) or release.count != 1:
-            raise InputError(f"Under masks one sum is released in a round, once; round {k} has other releases.")
+            raise InputError(f"Under masks one sum is released per round, once; round {k} has other releases.")
         return slot, release
 
     @property
@@ -190,14 +190,14 @@ class AgreedRun:
         """
         terms = self.agreement
         if terms.missing is not Missing.WITHOUT:
-            raise InputError("These terms do not allow to go on without a silo (missing = 'without').")
+            raise InputError("These terms do not allow continuing without a silo (that needs missing = 'without').")
         if not names or len(set(names)) != len(names) or len(terms.participants) - len(names) < terms.least_silos:
-            raise InputError(f"At least {terms.least_silos} silos must be left of {len(terms.participants)}.")
+            raise InputError(f"At least {terms.least_silos} of the {len(terms.participants)} silos must remain.")
         everybody, stay = len(terms.participants) + len(terms.left), len(terms.participants) - len(names)
         if self.course.is_pooled and terms.silos_per_person > 1 and 2 * stay <= everybody:
             raise InputError(
-                f"More than half of the {everybody} silos must be left where a person may have records in several: two "
-                "groups that went on apart would each spend what is left, and a person may be in both."
+                f"More than half of the {everybody} silos must remain where a person may have records in several: two "
+                "groups that continued separately would each spend the rest of the budget, and a person may be in both."
             )
         agents = range(len(terms.participants))
         # The budget is a person's. Each silo of a person has spent (C0: squares of m add up, pure epsilons add); one
@@ -258,10 +258,10 @@ def _check_masked(terms: AgreedRun) -> None:
     """Refuse what no sum under masks can do: rounds without somebody, several sums, more silos than words hold."""
     n = len(terms.agreement.participants)
     if n > MOST_SUMMED:
-        raise InputError(f"Sums under masks hold the words of at most {MOST_SUMMED} silos, got {n}.")
+        raise InputError(f"Sums under masks can have at most {MOST_SUMMED} silos, got {n}.")
     for k in range(terms.first_round, terms.agreement.rounds + 1):
         if len(terms.asked(k)) != n:
-            raise InputError(f"{terms.agreement.method} leaves silos out of round {k}, whose masks would stay.")
+            raise InputError(f"{terms.agreement.method} leaves silos out of round {k}, so the masks would not cancel.")
         terms.summed(k)
 
 
@@ -270,13 +270,13 @@ def _with_profile(course: Course, agreement: Agreement, method: type[Method]) ->
     target = course.target
     if not isinstance(target, Target) or Family.SAMPLED in method.about.noise or not method.about.has_gaussian_noise:
         raise InputError(
-            f"profile_share is for methods with plain Gaussian noise, whose costs add up in squares; "
-            f"{agreement.method} has other noise. Leave it out: rows are then encoded by public knowledge alone."
+            "profile_share is for methods with plain Gaussian noise, whose costs add up in squares; "
+            f"{agreement.method} has other noise. Leave it out: rows are then encoded from public knowledge alone."
         )
     everyone = range(1, agreement.rounds + 1)
     is_whole = all(course.algorithm.participants(k) is None for k in everyone)
     if not is_whole and (course.is_pooled or course.algorithm.needs_network):
-        raise InputError(f"{agreement.method} leaves silos out of its first round, which the counts are sent with.")
+        raise InputError(f"{agreement.method} leaves silos out of its first round, in which the counts are sent.")
     size = len(agreement.participants) * agreement.n_counts
     if size > _MOST_COUNTS:
         raise InputError(f"The counts of all silos are {size} numbers; at most {_MOST_COUNTS} fit into a message.")
@@ -303,7 +303,8 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
         raise InputError(f"{agreement.method} needs {need}, got delta = {agreement.delta!r}.")
     if agreement.missing is Missing.WITHOUT and Family.SAMPLED in method.about.noise:
         raise InputError(
-            f"{agreement.method} cannot go on without a silo: sampled releases are planned as a whole. Use 'wait'."
+            f"{agreement.method} cannot continue without a silo: sampled releases are planned as a whole. Use "
+            "missing = 'wait'."
         )
 
 
@@ -323,7 +324,7 @@ def _public_problem(agreement: Agreement) -> Problem:
 def loss_of(agreement: Agreement) -> AnyLoss:
     """Return the loss that the terms name."""
     if (agreement.loss == SOFTMAX) is not (agreement.classes > 0):
-        raise InputError(f"classes are for the loss {SOFTMAX}, which needs them; got {agreement.loss!r}.")
+        raise InputError(f"classes belong to the loss {SOFTMAX}, which needs them; got {agreement.loss!r}.")
     if agreement.loss == SOFTMAX:
         return Softmax(agreement.classes, agreement.slope_bound)
     if agreement.loss not in LOSSES:
@@ -342,7 +343,7 @@ def loss_words(loss: AnyLoss) -> tuple[str, float]:
     for name, kind in LOSSES.items():
         if kind is type(loss) and _loss(kind, loss.slope_bound) == loss:
             return name, loss.slope_bound
-    raise InputError(f"Terms have no words for {loss}; they know {', '.join(LOSSES)}.")
+    raise InputError(f"Terms cannot describe {loss}; they can describe {', '.join(LOSSES)}.")
 
 
 def _loss(kind: type[Any], slope_bound: float) -> Loss:
@@ -361,7 +362,7 @@ def penalty_words(penalty: Regulariser) -> tuple[float, float]:
             return penalty.strength, 0.0
         case ElasticNet():
             return penalty.l1, penalty.l2
-    raise InputError(f"Terms have no words for the penalty {penalty}; they know l1 and ridge weights.")
+    raise InputError(f"Terms cannot describe the penalty {penalty}; they can describe l1 and ridge weights.")
 
 
 def _weighting(agreement: Agreement) -> Weighting:
@@ -382,12 +383,12 @@ def _target(agreement: Agreement) -> Target | PureTarget:
     if agreement.delta == 0:
         left = agreement.epsilon - agreement.spent_epsilon
         if left <= 0:
-            raise InputError("Nothing is left of the budget for those who are left.")
+            raise InputError("The remaining silos have no budget left.")
         return PureTarget(left * _ROOM)
     if agreement.spent_m == 0:
         return Target(agreement.epsilon, agreement.delta)
     whole = float(m_of(agreement.epsilon, agreement.delta))
     if agreement.spent_m >= whole * (1 - 1e-9):
-        raise InputError("Nothing is left of the budget for those who are left.")
+        raise InputError("The remaining silos have no budget left.")
     left = math.sqrt(whole**2 - agreement.spent_m**2)
     return Target(float(epsilon_of_delta(left, agreement.delta)) * _ROOM, agreement.delta)

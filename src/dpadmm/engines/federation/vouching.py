@@ -114,9 +114,9 @@ def is_vouched_for(
             raise ResumeError(
                 f"Other silos have seen this one answer round {seen - 1} of the run {digest[:16]}..., as "
                 f"{', '.join(sorted(names))} say; its own files know of "
-                f"{'none' if known is None else f'no round after {known}'}. They are an older copy, as of a backup: "
-                "put the newest ones back. If there are none, what was spent since is lost from the ledger, and "
-                "nothing more should be released from these data."
+                f"{'none' if known is None else f'no round after {known}'}. They are an older copy, perhaps a backup: "
+                "restore the newest files. If there are none, later spending is missing from the ledger, and nothing "
+                "more should be released from these data."
             )
     return len(found) >= needed(terms)
 
@@ -127,7 +127,7 @@ def _signed(terms: AgreedRun, envelope: bytes, kind: type[Told]) -> Told:
     told = messages.read(body)
     people = terms.agreement.participants
     if not isinstance(told, kind) or told.digest != terms.agreement.digest or told.agent >= len(people):
-        raise MessageError(f"A relayed message is none of the kind {kind.kind!r} about these terms.")
+        raise MessageError(f"A relayed message is not of the kind {kind.kind!r} about these terms.")
     if told.encode() != body:
         raise MessageError(f"A relayed {kind.kind!r} message is not in its canonical form.")
     open_envelope(envelope, people[told.agent].key)

@@ -40,7 +40,7 @@ def _answer(message: Message, context: Context) -> bytes:
     if not isinstance(place, str):
         raise InputError("This SuperNode names no silo: start it with --node-config \"silo='DIR'\".")
     if asked is None:
-        raise InputError(f"A {ASKED} message has no envelope in it: is it from another app?")
+        raise InputError(f"A {ASKED} message has no envelope: is it from another app?")
     files = SiloFiles(Path(place))
     files.check()
     with sole(files.lock, "This silo"):

@@ -41,15 +41,15 @@ _log = logging.getLogger("dpadmm.coordinator")
 _PIECE = 64 * 1024
 _MARK = re.compile("/answers/([0-9a-f]{64})")
 _WORDS = {
-    400: "The body is not as long as announced.",
-    403: "You take part in no run that is open here.",
-    404: "Nobody waits for this.",
+    400: "The length of the body differs from the announced one.",
+    403: "You do not take part in any open run here.",
+    404: "Nothing is waiting for this.",
     408: "The body took too long.",
-    411: "Say how long the body is.",
+    411: "Announce the length of the body.",
     413: "The body is longer than the terms allow.",
-    415: "Bodies are not packed here.",
+    415: "Compressed bodies are not accepted here.",
     429: "Too many requests.",
-    503: "It could not be kept; try again later.",
+    503: "It could not be stored; try again later.",
 }
 
 
@@ -159,7 +159,7 @@ async def _receive(
     except DpadmmError as refusal:
         raise BadRequest(409, printable(str(refusal))) from None
     except OSError as problem:
-        _log.warning("what a silo tells when it registers could not be kept: %s", problem.strerror)
+        _log.warning("a silo's registration could not be stored: %s", problem.strerror)
         raise BadRequest(503) from None
     return 204, b""
 

@@ -212,6 +212,6 @@ class Door(uvicorn.Server):
         if time.monotonic() - self._said > _SAY_SECONDS:
             self._said = time.monotonic()
             _log.warning(
-                "%d connection(s) without a participant's certificate were refused; last: %s", self._refused, reason
+                "connections refused without a participant's certificate: %d; the last: %s", self._refused, reason
             )
             self._refused = 0

@@ -117,7 +117,7 @@ class Line:
             try:
                 terms = self.silo.agreements()
                 if not terms:
-                    raise CutOff("no terms are approved yet (`dpadmm silo approve`); waiting for some")
+                    raise CutOff("no terms are approved yet (`dpadmm silo approve`); waiting")
                 coordinators = {each.coordinator for each in terms}
                 with dialled(self.address, self.silo.key, self.silo.files.certificate, coordinators) as client:
                     until = time.monotonic() + LINE_SECONDS
@@ -165,7 +165,7 @@ class Line:
                 _end(answer)
                 return None
             if answer.status_code != 200 or "content-encoding" in answer.headers:
-                raise CutOff(f"the coordinator's answer is none of ours (HTTP {answer.status_code})")
+                raise CutOff(f"the answer is not one of a dpadmm coordinator (HTTP {answer.status_code})")
             return self._read(answer)
 
     def _read(self, answer: httpx.Response) -> bytes:
@@ -226,7 +226,7 @@ def skew_of(answer: httpx.Response) -> int | None:
 def skew_words(skew: int) -> str:
     """Say that clocks differ, and what to look at."""
     way = "ahead of" if skew > 0 else "behind"
-    return f"this clock is {abs(skew)} s {way} the coordinator's: does its time service (NTP) run?"
+    return f"this clock is {abs(skew)} s {way} the coordinator's: is the time service (NTP) running?"
 
 
 def read_at_most(answer: httpx.Response, most: int) -> bytes:
@@ -235,14 +235,17 @@ def read_at_most(answer: httpx.Response, most: int) -> bytes:
     for part in answer.iter_raw():
         body += part
         if len(body) > most or time.monotonic() > until:
-            raise CutOff(f"a request is longer than the {most} bytes of any approved terms, or endless; not read")
+            raise CutOff(
+                f"a request is longer than the {most} bytes that any approved terms allow, or has no end; it was "
+                "not read"
+            )
     return bytes(body)
 
 
 def _stay(answer: httpx.Response) -> None:
     """Go nowhere else, and look at no other address: it may be none."""
     if answer.has_redirect_location:
-        raise CutOff(f"whoever answers there sends this silo elsewhere (HTTP {answer.status_code}); it does not go")
+        raise CutOff(f"the server there redirects this silo elsewhere (HTTP {answer.status_code}); it does not follow")
 
 
 def _end(answer: httpx.Response) -> None:
@@ -277,7 +280,7 @@ def run_silo(
             silo.check_ledger()
             runs = ", ".join(repr(each.run) for each in silo.agreements()) or "none"
             line = Line(silo, address, ending, log)
-            _log.info("silo %r serves; approved: %s; coordinator at %s", silo.policy.name, runs, address)
+            _log.info("silo %r is running; approved: %s; coordinator at %s", silo.policy.name, runs, address)
             with telling(files.status, line.notice):
                 line.serve()
             _log.info("silo %r ends", silo.policy.name)

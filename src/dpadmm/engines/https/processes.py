@@ -59,7 +59,7 @@ def ended_by_signals() -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does, so that what it made is cleared away."""
 
     def end(*_: object) -> None:
-        raise KeyboardInterrupt("asked to end; nothing of the rehearsal is left")
+        raise KeyboardInterrupt("asked to end; nothing of the rehearsal was kept")
 
     before = signal.signal(signal.SIGTERM, end)
     try:

@@ -117,7 +117,7 @@ class Service:
         except (DpadmmError, sqlite3.Error) as problem:  # of an earlier version, damaged, or held: it may pass
             if self._told.get(path) != str(problem):
                 self._told[path] = str(problem)
-                _log.warning("the run %s is left aside: %s", path.name, problem)
+                _log.warning("run %s is skipped: %s", path.name, problem)
             return False
 
     def _drive(self, path: Path) -> None:
@@ -135,9 +135,9 @@ class Service:
                 _log.error("the file of a run could not be written (%s); trying again", problem)
                 self._is_closing.wait(RETRY_SECONDS)
             except Exception:  # noqa: BLE001 - whatever it is, whoever watches the run must not wait for ever
-                _log.exception("the run %s has ended by a fault of the program", path.name)
+                _log.exception("run %s has ended because of a bug in the program", path.name)
                 with contextlib.closing(Coordinator(path, self.key, time.time)) as run:
-                    run.stopped("A fault of the program has ended the run; the coordinator's log tells more.")
+                    run.stopped("A bug in the program has ended the run; see the coordinator's log.")
                 return
             finally:
                 self._open.pop(path, None)
@@ -179,7 +179,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, reuse_port=False)
     except OSError as problem:
-        raise InputError(f"Cannot listen on {host}, port {port}: {problem.strerror}. Choose another.") from problem
+        raise InputError(f"Cannot listen on {host}, port {port}: {problem.strerror}. Choose another port.") from problem
 
 
 def free_port(host: str = "127.0.0.1") -> int:

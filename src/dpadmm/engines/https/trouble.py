@@ -66,15 +66,15 @@ def words_for(problem: Exception) -> str:
     match trouble_of(problem):
         case Trouble.CLOCK:
             now = datetime.now(UTC).isoformat(timespec="minutes")
-            return f"the coordinator's certificate is not valid by this machine's clock, {now}; check it"
+            return f"the coordinator's certificate is not valid by this machine's clock, {now}; check the clock"
         case Trouble.STRANGER:
-            return "whoever answers there is not the coordinator of any approved terms"
+            return "the server there is not the coordinator of any approved terms"
         case Trouble.NO_TLS:
-            return "whoever answers there speaks no TLS (is it the coordinator's port?)"
+            return "the server there does not speak TLS (is this the coordinator's port?)"
         case Trouble.HUNG_UP:
-            return "the coordinator hung up: no open run or invitation has this key, or a clock is wrong"
+            return "the coordinator closed the connection: no open run or invitation has this key, or a clock is wrong"
         case Trouble.SLOW:
-            return "the coordinator does not answer in time"
+            return "the coordinator did not answer in time"
         case Trouble.UNREACHABLE:
             return f"the coordinator cannot be reached ({problem})"
         case Trouble.REFUSED:
@@ -83,4 +83,4 @@ def words_for(problem: Exception) -> str:
             return f"the silo's files cannot be written ({problem})"
         case Trouble.MACHINE:
             told = str(problem) if isinstance(problem.__cause__, DpadmmError) else reason_of(problem)
-            return f"this machine has failed ({told})"
+            return f"this machine failed ({told})"

@@ -34,10 +34,10 @@ class CoordinatorClaims(Claims):
         gap = 0.0
         if self.l1_weight > 0:
             if self.dimension is None:
-                raise InputError("Lemma 3 needs the dimension beside the l1 weight; give it.")
+                raise InputError("Lemma 3 needs the dimension as well as the l1 weight; give the dimension.")
             gap = consensus.l1_subgradient_gap(self.l1_weight, self.dimension)
         if self.strong_convexity == 0:
-            raise InputError("Lemma 3 is about strongly convex functions; give mu greater than 0.")
+            raise InputError("Lemma 3 assumes strongly convex functions; give mu greater than 0.")
         return consensus.lemma_3_sensitivity(
             agents=self.agents,
             rho=self.rho,

@@ -69,7 +69,7 @@ def sample(bench: Bench, agents: int) -> Bench:
     """Return the problem of the first agents only, with as much less of the regulariser: nearly the same response."""
     functions, regulariser = bench.problem.functions, bench.problem.regulariser
     if not (isinstance(functions, QuadraticAgents) and isinstance(regulariser, Quadratic)):
-        raise InputError("A sample is taken of quadratic agents with a quadratic regulariser.")
+        raise InputError("Only quadratic agents with a quadratic regulariser can be sampled.")
     share, few = agents / bench.problem.n_agents, functions.take(np.arange(agents))
     hessian, slope = share * np.array(regulariser.hessian), share * np.array(regulariser.slope)
     optimum = np.linalg.solve(few.curvatures.sum(axis=0) + hessian, -few.slopes.sum(axis=0) - slope)
@@ -80,7 +80,7 @@ def condition(bench: Bench) -> float:
     """Return the condition number of the mean of the agents' quadratics."""
     functions = bench.problem.functions
     if not isinstance(functions, QuadraticAgents):
-        raise InputError("The condition number is that of quadratic agents.")
+        raise InputError("The condition number is defined for quadratic agents only.")
     return float(np.linalg.cond(functions.curvatures.mean(axis=0)))
 
 

@@ -127,7 +127,7 @@ def _mean_quadratic(problem: Problem) -> tuple[Floats, Floats, float]:
     """Return curvature and slope of the agents' mean, and the l1 weight beside it."""
     agents = problem.functions
     if not (isinstance(agents, QuadraticAgents) and isinstance(problem.regulariser, L1)):
-        raise InputError("DP-DGD on a star is written for quadratic agents with an l1 regulariser.")
+        raise InputError("DP-DGD on a star is implemented for quadratic agents with an l1 regulariser only.")
     return agents.curvatures.mean(axis=0), agents.slopes.mean(axis=0), problem.regulariser.strength / problem.n_agents
 
 

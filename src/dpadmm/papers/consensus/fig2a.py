@@ -158,7 +158,7 @@ def theory_finding(table: Table) -> tuple[Finding, ...]:
             f"as printed: {words_of(row)} (over the draws: {over}); with the missing factor q - 1: {words_of(right)}, "
             f"where it says {right['value']:.2g}",
             near(row, PRINTED_THEORY),
-            f"at most {draws.NEAR} apart counts as the same. (22) as printed lacks a factor and is no bound",
+            f"at most {draws.NEAR} apart counts as the same. (22) as printed lacks a factor and is not a bound",
         )
         for (_, row), (_, right) in zip(ours.iterrows(), corrected.iterrows(), strict=True)
     )

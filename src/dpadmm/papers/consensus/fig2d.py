@@ -213,7 +213,7 @@ def _theory_finding(table: Table) -> Finding:
         f"as printed: {words_of(row)}; {_spread(table, PRINTED_BOUND)}; with the missing factor q - 1: "
         f"{words_of(right)}, where it says {right['value']:.2g}",
         _verdict(table, PRINTED_BOUND, PRINTED_THEORY),
-        f"{_RULE}. {_others(table, PRINTED_BOUND)}. (22) as printed lacks a factor and is no bound",
+        f"{_RULE}. {_others(table, PRINTED_BOUND)}. (22) as printed lacks a factor and is not a bound",
     )
 
 
@@ -261,9 +261,9 @@ FIGURE = Figure(
     },
     choices=(
         "The random data are not given. The mean over 10^4 matrices of the agents' own has a condition number of 1.02 "
-        "(signed entries), or 4.5 with slopes along its largest curvature (non-negative entries): ADMM is done "
-        "after 23 or 11 iterations. With one matrix shared by all agents the printed condition number 10 reaches the "
-        "algorithm. Fig. 2(a) to 2(c) are different: there matrices of the agents' own give all printed numbers.",
+        "(signed entries), or 4.5 with slopes along its largest curvature (non-negative entries): ADMM converges in 23 "
+        "or 11 iterations. With one matrix shared by all agents the printed condition number 10 reaches the algorithm. "
+        "Fig. 2(a) to 2(c) are different: there matrices of the agents' own give all printed numbers.",
         "How many iterations that takes depends on where the slopes lie among the eigenvectors of the one matrix, "
         f"hence on the draw: the courses are those of data seed 0, the spread is that of {DRAWS} seeds.",
         RUNS_CHOICE,

@@ -220,8 +220,8 @@ def _level_finding(table: Table, reading: Reading, row: Any) -> Finding:
         Verdict.PARTLY if is_below else Verdict.DIFFERENT,
         "the noise grows with delta and the controls with x_0, so the relative error depends on their ratio, on the "
         "draw of A and B and, above all with claimed noise, on rho; none of them is printed. The draw is a favourable "
-        "one: 6 % are as well conditioned. With the larger condition numbers ADMM without noise is too slow already "
-        f"for K up to {LARGEST}",
+        "one: 6 % are as well conditioned. With the larger condition numbers even ADMM without noise is too slow for K "
+        f"up to {LARGEST}",
     )
 
 

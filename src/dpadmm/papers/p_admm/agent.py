@@ -77,7 +77,7 @@ def variance_decay(levels: Floats) -> float:
     """
     steps = np.diff(2 * np.log(levels))
     if steps.size and (np.ptp(steps) > 1e-9 or steps.max() > 1e-9):
-        raise InputError("Theorem 3 is about noise that is constant or falls geometrically; use such a schedule.")
+        raise InputError("Theorem 3 assumes noise that is constant or decreases geometrically; use such a schedule.")
     decay = math.exp(float(steps.mean())) if steps.size else 1.0
     return decay if decay < 1 - 1e-9 else _LARGEST_DECAY
 

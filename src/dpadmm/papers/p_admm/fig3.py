@@ -55,7 +55,7 @@ FIGURE = Figure(
     draw=draw,
     findings=findings,
     ground=ground(
-        printed="N = 5, no l2 term, R = 0.995, a small and a large total eps that are not told",
+        printed="N = 5, no l2 term, R = 0.995, a small and a large total eps that are not stated",
         used="total eps = 5 and 10, K = 50",
         guessed="the two budgets (those of Figs. 1 and 2) and K",
     ),

@@ -81,7 +81,7 @@ def findings(table: Table) -> tuple[Finding, ...]:
                 "; ".join(f"N = {n:g}: {own[n]:.4g} against {other[n]:.4g}" for n in own.index)
                 + "; significantly: by two standard errors",
                 Verdict.SAME if wins.all() else Verdict.PARTLY if wins.any() else Verdict.DIFFERENT,
-                f"Lemma 4 does not know the number of records; {OTHER_ETAS}" if reading is Reading.CLAIMED else
+                f"Lemma 4 does not depend on the number of records; {OTHER_ETAS}" if reading is Reading.CLAIMED else
                 f"from N = {own.index[0]:g} to {own.index[-1]:g}, with fewer records per agent, P-ADMM's loss changes "
                 f"by {own.iloc[-1] - own.iloc[0]:+.2g}, R-ADMM's by {other.iloc[-1] - other.iloc[0]:+.2g}",
             )

@@ -76,8 +76,8 @@ NEAR = 0.01
 """A loss is nearly the non-private one if it exceeds it by at most this share."""
 
 OTHER_ETAS = (
-    "with the printed noise and another eta P-ADMM comes near non-private ADMM only where that itself stays near "
-    "the model 0: see the sweep in p-admm/fig2"
+    "with the printed noise and another eta P-ADMM comes close to non-private ADMM only where that itself stays close "
+    "to the model 0: see the sweep in p-admm/fig2"
 )
 
 CHOICES = (

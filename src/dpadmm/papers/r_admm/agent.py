@@ -41,7 +41,7 @@ class ObjectiveClaims(Claims):
 
     def _same_objective(self) -> Objective:
         if len(set(self.objectives)) != 1:
-            raise InputError("the paper calibrates for a constant penalty; set penalty_growth to 1 with it.")
+            raise InputError("the paper calibrates for a constant penalty; set penalty_growth to 1.")
         return self.objectives[0]
 
     def _summed(

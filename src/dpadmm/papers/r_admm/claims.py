@@ -102,7 +102,7 @@ def theorem_iv_1_noise(objective: PerturbedObjective, *, epsilon: float, noisy_i
     if rate <= 0:
         least = 2 * objective.loss_weight * total * jacobian / objective.records
         raise InputError(
-            f"epsilon must exceed {least:.6g}, what eq. (30) charges whatever the noise, got {shown(epsilon)}; "
+            f"epsilon must exceed {least:.6g}, which eq. (30) charges regardless of the noise, got {shown(epsilon)}; "
             "raise epsilon or eta, or use fewer iterations."
         )
     target = ClaimedEpsilon(

@@ -119,7 +119,7 @@ FIGURE = Figure(
     ),
     setting={**asdict(SETTING), "epsilons": EPSILONS, "m_admm_growth": GROWTH},
     choices=(
-        "The two budgets are not readable: pure eps 10 and 17, of which Fig. 3 tells the larger. M-ADMM's penalties "
+        "The two budgets are not readable: pure eps 10 and 17, of which Fig. 3 suggests the larger. M-ADMM's penalties "
         "grow by 1.01. Below 3.1 eq. (30) leaves DVP no noise at all with C = 1750.",
         *CHOICES,
     ),

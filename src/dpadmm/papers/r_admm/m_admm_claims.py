@@ -79,8 +79,8 @@ def total_epsilon_noise(objectives: Sequence[PerturbedObjective], *, epsilon: fl
     jacobian = math.fsum(_weight(objective) * 1.4 * objective.curvature for objective in objectives)
     if epsilon <= jacobian:
         raise InputError(
-            f"epsilon must exceed {jacobian:.6g}, what the bound charges whatever the noise, got {shown(epsilon)}; "
-            "raise epsilon or the penalties, or use fewer iterations."
+            f"epsilon must exceed {jacobian:.6g}, which the bound charges regardless of the noise, got "
+            f"{shown(epsilon)}; raise epsilon or the penalties, or use fewer iterations."
         )
     return ClaimedNoise(
         value=(epsilon - jacobian) / weight,

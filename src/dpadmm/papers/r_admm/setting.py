@@ -46,12 +46,12 @@ GUESSED = "C and rho (not printed), the networks, the random start (0 here)"
 CHOICES = (
     "The loss weight C is not printed, and eta and gamma are on its scale. C = 1750 appears in the DVP literature. "
     "With it even iterations raise the loss as printed in Fig. 1; with C = 200 there is next to no oscillation (at "
-    "most 0.0012). The claimed means of Fig. 3 go from 0.440 to 0.378, about its printed axis of 0.38 to 0.44, but "
-    "eps was chosen for that, so that it says nothing for this C; with C = 200 they begin at 0.50. The verdicts of "
-    "Figs. 2 and 3 were the same with C = 200 (10 runs, eps 2 and 5).",
+    "most 0.0012). The claimed means of Fig. 3 go from 0.440 to 0.378, about its printed axis of 0.38 to 0.44, but eps "
+    "was chosen for that, so this is no evidence for this C; with C = 200 they begin at 0.50. The verdicts of Figs. 2 "
+    "and 3 were the same with C = 200 (10 runs, eps 2 and 5).",
     "The networks are random; here Erdos-Renyi graphs, seed 0, mean degree about 2.4 (N = 5) and 4 (N = 20).",
-    "The paper starts at random points, of a law that is not printed; here everybody starts at 0. In Fig. 1 with "
-    "gamma = 0.5, a start at standard normal vectors moves the largest rise from 0.0121 to 0.0116 (N = 5) and from "
-    "0.0106 to 0.0096 (N = 20), and no loss after iteration 10 by more than 0.001 (one start).",
+    "The paper starts at random points from a distribution that is not printed; here all agents start at 0. In Fig. 1 "
+    "with gamma = 0.5, a start at standard normal vectors moves the largest rise from 0.0121 to 0.0116 (N = 5) and "
+    "from 0.0106 to 0.0096 (N = 20), and no loss after iteration 10 by more than 0.001 (one start).",
     "The loss is the agents' own average loss at what they broadcast, as printed.",
 )

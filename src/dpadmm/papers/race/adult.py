@@ -64,7 +64,7 @@ def is_adult_at_hand() -> bool:
     """Whether the environment names a folder with the real table; a folder that is not there is refused."""
     root = os.environ.get(DATA_ROOT, "")
     if root and not Path(root).is_dir():
-        raise InputError(f"{DATA_ROOT} names {root!r}, which is no folder. Correct it, or unset it.")
+        raise InputError(f"{DATA_ROOT} names {root!r}, which is not a folder. Correct it, or unset it.")
     return root != "" and (Path(root) / "adult").is_dir()
 
 
@@ -86,5 +86,5 @@ def _adult(is_toy: bool, is_at_hand: bool) -> AdultData:
             loaded = load_adult(source=Source.OPENML)
         return AdultData(loaded, "UCI Adult (OpenML)", partial(read_adult, source=Source.OPENML))
     except InputError:
-        label = f"Adult-like {INVENTED} table (the real one was not at hand)"
+        label = f"Adult-like {INVENTED} table (the real one was not available)"
         return AdultData(adult_like(ROWS, seed=0), label, partial(adult_like_frame, ROWS, seed=0))

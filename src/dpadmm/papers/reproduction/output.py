@@ -140,7 +140,7 @@ def is_finished(path: Path) -> bool:
     try:
         load_part(path)
     except (OSError, ValueError, TypeError) as problem:  # pyarrow's, json's and missing fields
-        warnings.warn(f"{path} cannot be read and is computed again: {problem}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{path} cannot be read, so it is computed again: {problem}", RuntimeWarning, stacklevel=2)
         return False
     return True
 
@@ -201,8 +201,8 @@ def _one_source(figure: Figure, table: Table) -> str:
     labels = sorted(set(table["data"]))
     if len(labels) > 1:
         raise InputError(
-            f"The parts of {figure.name} come from different data ({', '.join(labels)}): the real table could be had "
-            "for some only. Set DPADMM_DATA, or go offline, and run again."
+            f"The parts of {figure.name} come from different data ({', '.join(labels)}): the real table was available "
+            "for only some of them. Set DPADMM_DATA, or go offline, and run again."
         )
     return str(labels[0])
 

@@ -57,7 +57,9 @@ def named(names: Sequence[str]) -> tuple[Figure, ...]:
     found = {name: [figure for figure in FIGURES.values() if name in (figure.name, figure.paper)] for name in names}
     unknown = [name for name, figures in found.items() if not figures]
     if unknown or not names:
-        raise InputError(f"No figure is called {', '.join(unknown) or '(nothing)'}; there are {', '.join(FIGURES)}.")
+        raise InputError(
+            f"No figure is called {', '.join(unknown) or '(nothing)'}; the figures are {', '.join(FIGURES)}."
+        )
     return tuple({figure.name: figure for figures in found.values() for figure in figures}.values())
 
 
@@ -100,7 +102,9 @@ def reproduce(
         for draft in (out / ".parts").glob(".*"):  # of workers that were stopped while they wrote
             draft.unlink(missing_ok=True)
         kept = len(parts) - len(waiting)
-        raise KeyboardInterrupt(f"{kept} of {len(parts)} parts are kept in {out}; the same command goes on.") from None
+        raise KeyboardInterrupt(
+            f"{kept} of {len(parts)} parts are kept in {out}; the same command continues from there."
+        ) from None
     used = sum(load_part(path)[1].processor for path in paths.values())
     outcome = Outcome(tuple(files), len(missing), len(parts) - len(missing), used, time.monotonic() - begin)
     if len(figures) == len(FIGURES) and not outcome.found:

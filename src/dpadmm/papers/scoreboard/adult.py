@@ -129,13 +129,13 @@ FIGURE = Figure(
         f"and costs {PROFILE_SHARE:g} of m^2 at eps {min(EPSILONS):g}, the same for all budgets; every certified eps "
         "here counts it. Non-private is the least training loss of any linear model of these rows, without a ridge.",
         "No model has a ridge, but for output-perturbation, which is not certified without one: its ridge is one of "
-        "its numbers, searched like a step. It is no part of the loss that is shown.",
+        "its numbers, searched like a step. It is not part of the loss that is shown.",
         "Settings are searched for each budget: first all combinations of a few values, then every number doubled and "
         "halved by itself from the best point, until neither gains. So nothing here is at the edge of a grid. The "
         f"criterion is the mean training loss over {TUNING_RUNS} noise runs of the last iterate or of the tail "
         f"average, whichever is lower; twice the rounds, or twice the batch, must gain {PRICE:g} to be chosen. The "
         f"method is then run {RUNS} times with other noise. The search looks at the data without noise and is not paid "
-        "for: it shows what a method can reach. It may end beside a better point that no single step leads to, and "
+        "for: it shows what a method can reach. It may stop next to a better point that no single step reaches, and "
         "with so few runs it may be unlucky.",
         f"Where searches begin. {_starts()}.",
         "\"dpadmm as planned\" is the product: `PrivateLogisticRegression` with epsilon, delta, public bounds and "
@@ -145,10 +145,10 @@ FIGURE = Figure(
         "rows do not: it can be ahead of them all, and of the non-private model, which is bound to the other profile.",
         "The numbers of a method that are not named are fixed: ten inner steps of ps-admm, about as long as is "
         "certified, growth of penalties, rho of linearised-admm. Noise is constant over the rounds. ps-admm's rounds "
-        "are dear, so that 64 are the most; the smaller its rho the better here, down to nothing.",
+        "are expensive, so at most 64 are tried; the smaller its rho the better here, down to zero.",
         "Methods that are certified for an eavesdropper compete in the public view too: what is released is made of "
         "the messages. \"Records pooled\" takes a coordinator who is trusted with the records; one who adds the same "
-        "noise to the sum of the silos' bare gradients would get as far.",
+        "noise to the sum of the silos' noise-free gradients would do as well.",
         f"70 % of Adult dealt at random to {SILOS} equal silos; unit: record.",
         "DVP, M-ADMM, R-ADMM and consensus with Laplace noise are pure by themselves; the profile has its delta. The "
         "first three are certified up to solver error, Laplace noise and sampled batches up to floating point.",

@@ -39,7 +39,7 @@ def scoreboard(tables: Sequence[Table], cost: str) -> str:
     for view in VIEWS:
         words = f"ADMM against gradient methods, each the best of its kind: {duels_in_words(table, view, TRAIN)}."
         lines += [f"### View: {VIEWS[view].words}", "", words, "", *_adult_rows(table, view), ""]
-    lines += [f"{LIMIT} a number at a limit, which is named at the setting: the search could not go on beyond it.", ""]
+    lines += [f"{LIMIT} a number at a limit, which is named at the setting: the search could not go beyond it.", ""]
     lines += [f"* {choice}" for choice in adult.FIGURE.choices]
     for figure, numbers in zip(FIGURES[1:], tables[1:], strict=True):
         lines += _star_section(figure, numbers)

@@ -17,7 +17,7 @@ from dpadmm.privacy.protection import Certificate, Norm, View
 
 @dataclass(frozen=True)
 class Shares:
-    """Among how many silos a noise is shared out, and how many of them may look together with the coordinator.
+    """How many silos the noise is split among, and how many of them may collude with the coordinator.
 
     >>> Shares(silos=5, colluders=1).honest
     4
@@ -32,13 +32,13 @@ class Shares:
         checks.count("colluders", self.colluders, least=0)
         if self.honest < 2:
             raise InputError(
-                f"{self.silos} silos of which {self.colluders} may collude leave {self.honest} honest one(s), and a "
-                "sum hides a silo among at least two. Take more silos, or fewer colluders."
+                f"{self.silos} silos of which {self.colluders} may collude leave {self.honest} honest, but a sum hides "
+                "a silo only among at least two honest ones. Use more silos, or fewer colluders."
             )
 
     @property
     def honest(self) -> int:
-        """N - t, whose shares must do."""
+        """N - t, whose shares of the noise must suffice."""
         return self.silos - self.colluders
 
 
@@ -64,8 +64,8 @@ def masked_sum(
         raise InputError(f"grid must be a power of two, got {shown(width)}. Use 2.0**k, for instance {2.0**-30!r}.")
     if certificate.view is not View.PUBLIC or certificate.norm is not Norm.L2 or certificate.grid is not None:
         raise InputError(
-            "masked_sum takes the certificate of a plain sum of all silos' values, in the L2 norm, on no grid yet; got "
-            f"one against the {certificate.view.value}, in the {certificate.norm.value} norm."
+            "masked_sum takes the certificate of a plain sum of all silos' values, in the L2 norm, not yet on a grid; "
+            f"got one against the {certificate.view.value}, in the {certificate.norm.value} norm."
         )
     kept = (words for words in certificate.assumptions if words != TRUSTED_SUM)
     rounding = 0.0 if is_on_grid else certificate.silos_per_person * width * math.sqrt(d)

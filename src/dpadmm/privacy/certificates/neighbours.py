@@ -57,8 +57,8 @@ def bounded(name: str, value: float) -> float:
     """
     if isinstance(value, int | float) and math.isinf(value):
         raise InputError(
-            f"{name} is infinite, so no noise hides a person: the squared loss on unbounded residuals is of this "
-            "kind. Use its Huber version (threshold = the bound), or clip, and pass that bound."
+            f"{name} is infinite, so no amount of noise can hide a person. The squared loss with unbounded residuals "
+            "is an example: use the Huber loss (threshold = the bound), or clip, and pass that bound."
         )
     return checks.non_negative(name, value)
 
@@ -110,7 +110,9 @@ class LocalFunction:
         if self.unit not in (Unit.RECORD, Unit.PERSON):
             raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {shown(self.unit)}.")
         if self.is_of_persons and self.records_per_person != 1:
-            raise InputError(f"A person is replaced as a whole; got {self.records_per_person} records per person.")
+            raise InputError(
+                f"With Unit.PERSON a person is replaced as a whole; got {self.records_per_person} records per person."
+            )
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
         checks.positive("weight", self.weight)
@@ -127,7 +129,7 @@ class LocalFunction:
         if self.is_of_persons:
             raise InputError(
                 f"{theorem} is proved for single records, not for a person with several rows. Use noisy-gradients, "
-                "p-admm or another method that is certified for persons, or one row per person."
+                "p-admm or another method certified for persons, or keep one row per person."
             )
 
     @property
@@ -170,8 +172,8 @@ class LocalFunction:
         has_sizes = self.relation.has_public_sizes
         if not (has_sizes or is_for_additions):
             raise InputError(
-                f"{theorem} is proved for records that are replaced, not for {self.relation.value}. Use "
-                "noisy-gradients, or replace-one neighbours."
+                f"{theorem} is proved for replaced records, not for {self.relation.value}. Use noisy-gradients, or "
+                "replace-one neighbours."
             )
         return Certificate(
             bound=bound,

@@ -53,7 +53,9 @@ def objective_perturbation(
             f"{rank} and {c1:g}. Pass the feature norm bound B as gradient_bound and B^2/4 as curvature_bound."
         )
     if is_smoothed and local.solver_tolerance is None:
-        raise InputError("is_smoothed needs the solver_tolerance the smoothing covers, got none. Pass it.")
+        raise InputError(
+            "is_smoothed needs the solver_tolerance that the smoothing covers, got none. Pass solver_tolerance."
+        )
     modulus = _modulus(local, quadratic_curvature)
     exact = replace(local, solver_tolerance=None)
     certificate = exact.certify(
@@ -96,7 +98,7 @@ def solver_smoothing(local: LocalFunction, *, quadratic_curvature: float) -> Cer
     4e-10
     """
     if local.solver_tolerance is None:
-        raise InputError("The smoothing needs the solver_tolerance that it covers, got none. Pass it.")
+        raise InputError("Smoothing needs the solver_tolerance that it covers, got none. Pass solver_tolerance.")
     bound = 2 * local.solver_tolerance / _modulus(local, quadratic_curvature)
     beside = "added to the output of an objective perturbation (C2) that is accounted beside it"
     certificate = local.certify(bound, "C7 (smoothed objective perturbation)", beside)

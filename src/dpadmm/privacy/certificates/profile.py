@@ -62,7 +62,7 @@ def column_profile(
     categorical = checks.count("n_categorical", n_categorical, least=0)
     n = checks.count("n_records", n_records)
     if numeric + categorical == 0:
-        raise InputError("A profile needs at least one column, got none. Leave it out.")
+        raise InputError("A profile needs at least one column, got none. Leave the profile out.")
     if protection.unit is Unit.FUNCTION:
         raise InputError(f"A profile protects records or users, got {shown(protection.unit)}.")
     is_replaced = protection.relation is Relation.REPLACE_ONE

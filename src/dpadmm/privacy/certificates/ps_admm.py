@@ -42,8 +42,8 @@ def sampled_term(local: LocalFunction, largest: float, *, batch_size: float, per
     r = local.records_per_person
     if r > 1 and not persons_sampled_whole:
         raise InputError(
-            f"records_per_person is {r}, but records sampled one by one do not amplify like one record. Sample whole "
-            "persons (persons_sampled_whole=True), or keep one record per person."
+            f"records_per_person is {r}, but sampling records one by one does not amplify a person's privacy as it "
+            "does a single record's. Sample whole persons (persons_sampled_whole=True), or keep one record per person."
         )
     return local.weight * r * largest / checks.positive("batch_size", batch_size)
 

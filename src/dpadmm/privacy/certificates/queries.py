@@ -21,7 +21,7 @@ def bounded_sum(
 ) -> Certificate:
     """Bound `sum_m v(record_m)` with `0 <= v <= B` for every conceivable record: `B min(r s, n)`.
 
-    v is a function of one record: a model that looks at several rows at once (centres or ranks them) is no such v.
+    v is a function of one record: a model that looks at several rows at once (centres or ranks them) is not such a v.
     `largest` B > 0; r records of a person in each of s silos are replaced; one noise hides all silos. The sum is one
     number, so the bound is the same in both norms. A count (B = 1) is exact in integers; other values must be whole
     multiples of a public step, added as integers.

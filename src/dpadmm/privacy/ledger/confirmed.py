@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
+from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import Ask, check_text, decode_release, encode_release
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConfirmedLedger:
-    """A ledger beside data that are found to be its own: the only way to record a release.
+    """A ledger together with data confirmed to be its own: the only way to record a release.
 
     `match` tells which silos came, in their order, and `sizes` their rows: agent i of a run is `names[i]`.
     In a ledger of one silo all agents are that silo, and what they release adds up; `is_pooled` says that there are
@@ -48,17 +49,20 @@ class ConfirmedLedger:
         """
         own = self.ledger.protection.relation
         if relation is not own:
-            raise InputError(f"The ledger's budget is for {own.value} neighbours, the run is for {relation.value}.")
+            raise InputError(f"The ledger's budget is for {own.value} neighbours, but the run is for {relation.value}.")
         if not relation.has_public_sizes:
             if len(self.sizes) not in (1, len(sizes)):
-                raise InputError(f"The ledger was shown {len(self.sizes)} silo(s), the run has {len(sizes)}.")
+                raise InputError(
+                    f"The ledger was confirmed with {plural(len(self.sizes), 'silo')}, but the run has {len(sizes)}."
+                )
             return replace(self, is_pooled=len(sizes) > len(self.sizes))
         if tuple(sizes) == self.sizes:
             return self
         if len(self.sizes) > 1 or sum(sizes) != self.sizes[0]:
             raise InputError(
-                f"The ledger was shown {len(self.sizes)} silo(s) with {sum(self.sizes)} rows, the run has "
-                f"{len(sizes)} with {sum(sizes)}, or they are split otherwise. Show it the data of the run."
+                f"The ledger was confirmed with {plural(len(self.sizes), 'silo')} of {plural(sum(self.sizes), 'row')}, "
+                f"but the run has {len(sizes)} of {sum(sizes)}, or splits the rows differently. Confirm the ledger "
+                "with the data of the run."
             )
         return replace(self, is_pooled=True)
 
@@ -67,8 +71,9 @@ class ConfirmedLedger:
         own = self.ledger.protection
         if not own.is_covered_by(asked):
             raise InputError(
-                f"The ledger's budget is {own.words()}; this is asked for {asked.words()}, which does not cover it. "
-                "Leave unit, view, colluders, neighbours, records and silos per person out: then the ledger's are used."
+                f"The ledger's budget is {own.words()}; the run asks for protection {asked.words()}, which does not "
+                "cover that. Leave out unit, view, colluders, neighbours, records per person and silos per person: the "
+                "ledger's are then used."
             )
 
     def reserve(
@@ -80,16 +85,16 @@ class ConfirmedLedger:
         agent, slot); several of one agent and round in one call get the slots `slot`, `slot + 1`, ... in order.
         Asking again for the same returns the same receipt and spends nothing.
 
-        Raises `BudgetError` if the budget would be passed, `ResumeError` if something else is recorded under the same
-        key, or if the run was begun with an earlier version of the data (all logged); `InputError` for simulated noise
-        or a certificate for other terms, `LedgerError` if the file cannot be written.
+        Raises `BudgetError` if the budget would be exceeded, `ResumeError` if something else is recorded under the same
+        key, or if the run was started with an earlier version of the data (all logged); `InputError` for simulated
+        noise or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
         return self.intend(releases, run=run, algorithm=algorithm, origin=origin, slot=slot).reserve()
 
     def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
 
-        For the question whether a whole run fits before its first round. Only `reserve` gives leave to send.
+        To check before the first round whether a whole run fits. Only `reserve` permits sending.
         """
         self.intend(releases, run=run, algorithm=algorithm, origin=origin).check_room()
 
@@ -100,14 +105,16 @@ class ConfirmedLedger:
         return Intent(self.ledger, tuple(self._asks(releases, run, algorithm, origin, slot)), self.version)
 
     def keep_profile(self, subject: ProfiledColumns, run: str, counts: Iterable[float], noise_std: float) -> None:
-        """Record the noisy counts of all silos together that `run` has just drawn, for later fits to use for nothing.
+        """Record the noisy counts of all silos together that `run` has just drawn, for later fits to reuse at no cost.
 
-        Call it before the run goes on: what was paid for is then not lost with the run. `InputError` unless the
+        Call it before the run continues: what was paid for is then not lost with the run. `InputError` unless the
         ledger has recorded that very release of the run, with this noise.
         """
         mark = self._mark(subject.columns)
         if mark is None:
-            raise InputError("The ledger was not shown all columns of the profile, so it cannot tell them again.")
+            raise InputError(
+                "The ledger was not given all columns of the profile, so it could not recognise them later."
+            )
         self.ledger._keep_profile(
             KeptProfile(
                 run=run,
@@ -167,14 +174,14 @@ class ConfirmedLedger:
         records, is_spread = self.ledger.protection.records_per_person, self.is_pooled and release.agent < 0
         if self.is_pooled and self.ledger.protection.unit is Unit.USER:
             raise InputError(
-                "The ledger is about users but does not know who they are: it was made for one silo. Create it with "
-                "one silo per user, as in ledger_data(X, y, groups)."
+                "The ledger's budget is per user, but the ledger cannot tell users apart: it was created for one silo. "
+                "Create it with one silo per user, as in ledger_data(X, y, groups)."
             )
         if is_spread and isinstance(release, NoisyRelease) and release.certificate.silos_per_person < records:
             raise InputError(
-                f"A person may have {records} records, each with another agent, but the aggregate of round "
-                f"{release.round} is certified for a person in {release.certificate.silos_per_person} silo(s). Certify "
-                f"it for {records} silos per person, or make the ledger with the silos told apart."
+                f"A person may have {records} records, each with a different agent, but the aggregate of round "
+                f"{release.round} is certified for a person in {plural(release.certificate.silos_per_person, 'silo')}. "
+                f"Certify it for {records} silos per person, or create the ledger with separate silos."
             )
         return admitted(release, self.ledger.protection)
 
@@ -185,14 +192,17 @@ class ConfirmedLedger:
         if len(self.names) == 1:
             return self.names[0]
         if agent >= len(self.names):
-            raise InputError(f"Agent {agent} releases, but the data have {len(self.names)} silos. Confirm all of them.")
+            raise InputError(
+                f"Agent {agent} releases something, but the data have {plural(len(self.names), 'silo')}. Confirm "
+                "all silos."
+            )
         return self.names[agent]
 
     def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int) -> list[Ask]:
         if Origin(origin) is not Origin.SECURE:
             raise InputError(
-                "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. "
-                "Run with the secure sampler to release, or without a ledger to simulate."
+                "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. Use the "
+                "secure sampler for a release, or leave out the ledger for a simulation."
             )
         check_text("run", run)
         check_text("algorithm", algorithm)

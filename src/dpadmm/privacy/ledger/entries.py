@@ -66,7 +66,7 @@ class Entry:
             Kind(content["event"])
         except (TypeError, ValueError, KeyError) as error:
             raise LedgerError(
-                f"Entry {self.seq} cannot be read ({error!r}); it was damaged or written by a newer version of "
+                f"Entry {self.seq} cannot be read ({error!r}); it is damaged or was written by a newer version of "
                 "dpadmm. Restore the ledger from a backup, or use that version."
             ) from error
         return dict(content)
@@ -103,8 +103,8 @@ class Reader:
         """Raise `LedgerError` unless `entry` continues the chain."""
         if entry.seq != self.seq + 1 or entry.digest != link(self.digest, entry.body):
             raise LedgerError(
-                f"Entry {entry.seq} does not continue the chain after entry {self.seq}: the ledger was edited or "
-                "damaged. Nothing was changed; restore it from a backup."
+                f"Entry {entry.seq} does not continue the chain after entry {self.seq}: the ledger was edited or is "
+                "damaged. Nothing was changed; restore the ledger from a backup."
             )
 
     def move_to(self, entry: Entry) -> None:
@@ -124,7 +124,7 @@ def key_of(entry: Entry) -> Key | None:
 def check_text(name: str, value: str) -> None:
     """Refuse a name or reason that nobody could read in the log."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InputError(f"{name} must be printable text that is not empty, got {value!r}.")
+        raise InputError(f"{name} must be non-empty printable text, got {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -239,8 +239,8 @@ def _read_record(cls: type, value: Mapping[str, Any]) -> Any:
     unknown, missing = sorted(given - codecs.keys()), sorted(layout.required - given)
     if unknown or missing:
         raise LedgerError(
-            f"A recorded {cls.__name__} has unknown fields {unknown} and lacks {missing}; "
-            "it was written by another version of dpadmm. Use that version or a newer one."
+            f"A recorded {cls.__name__} has unknown fields {unknown} and lacks {missing}; it was written by a "
+            "different version of dpadmm. Use that version or a newer one."
         )
     try:
         return cls(**{name: codecs[name].read(value[name]) for name in codecs if name in value})
@@ -254,8 +254,8 @@ def _read_tagged(kinds: Mapping[str, type], value: Mapping[str, Any]) -> Any:
     kind = str(value.get(_KIND))
     if kind not in kinds:
         raise LedgerError(
-            f"A record of kind {kind!r} is unknown; known are {', '.join(sorted(kinds))}. "
-            "The ledger may have been written by a newer version of dpadmm: use that one."
+            f"The record kind {kind!r} is unknown; known kinds are {', '.join(sorted(kinds))}. The ledger may have "
+            "been written by a newer version of dpadmm: use that one."
         )
     return _read_record(kinds[kind], value)
 

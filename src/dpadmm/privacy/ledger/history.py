@@ -41,8 +41,8 @@ def create(
     ]
     if there:
         raise LedgerError(
-            f"{', '.join(there)} already there: a ledger is never overwritten. Open it, choose another name, or "
-            "move all of its files away if you are sure that nothing was ever released from these data."
+            f"Found {', '.join(there)}: a ledger is never overwritten. Open it, choose another name, or move all of "
+            "its files away if you are sure that nothing was ever released from these data."
         )
     # A single table is one silo's of many, or split later: what is released of it counts the silos of its sum (C12).
     is_part = len(data) == 1 and protection.view is View.AGGREGATE
@@ -80,13 +80,14 @@ def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
     is_told = [each.persons is not None for each in data]
     if protection.unit is Unit.PERSON and not all(is_told):
         raise InputError(
-            "The ledger's budget is per person, so it must be told whose each row is, with "
+            "The ledger's budget is per person, so it needs to know which person each row belongs to: give "
             f"{setting('persons')}. Nothing was spent."
         )
     if protection.unit is not Unit.PERSON and any(is_told):
         raise InputError(
-            f"The ledger's budget is per {protection.unit.value}, but rows are told to be persons'. Leave the persons "
-            "out, or keep a ledger whose unit is a person for these data, with what they have spent in its budget."
+            f"The ledger's budget is per {protection.unit.value}, but rows were assigned to persons. Leave the persons "
+            "out, or create a ledger with the unit person for these data, and count in its budget what they have "
+            "already spent."
         )
 
 
@@ -118,7 +119,7 @@ class Account:
         """Return the empty account that the first entry describes."""
         content = {} if first is None else first.content()
         if first is None or Kind(content["event"]) is not Kind.CREATED:
-            raise LedgerError("The ledger has no first entry: it is damaged. Restore it from a backup.")
+            raise LedgerError("The ledger has no first entry, so it is damaged. Restore it from a backup.")
         with _readable(first.seq):
             versions = [DataVersion.first(content)]
             return cls(Piles(_protection_of(content)), Budget(**content["budget"]), versions, content)
@@ -236,7 +237,7 @@ def check_keys(connection: sqlite3.Connection, path: Path, account: Account) -> 
     """Raise `LedgerError` unless there is a key for every release: a lost one would let it be paid for twice."""
     (number,) = connection.execute("SELECT COUNT(*) FROM keys").fetchone()
     if number != account.piles.releases:
-        raise LedgerError(f"{path}: the table of keys does not match the entries. Restore it from a backup.")
+        raise LedgerError(f"{path}: the table of keys does not match the entries. Restore the ledger from a backup.")
 
 
 def read_again(connection: sqlite3.Connection, path: Path) -> Account:
@@ -247,7 +248,7 @@ def read_again(connection: sqlite3.Connection, path: Path) -> Account:
     del keys[None]
     listed = connection.execute("SELECT run, round, agent, slot FROM keys").fetchall()
     if keys != Counter(listed):
-        raise LedgerError(f"{path}: the table of keys does not match the entries. Restore it.")
+        raise LedgerError(f"{path}: the table of keys does not match the entries. Restore the ledger from a backup.")
     return account
 
 
@@ -260,14 +261,14 @@ def check_history(
         if entry is None or entry.digest != anchor[1]:
             raise LedgerError(
                 f"{path} does not contain entry {anchor[0]} that was recorded in it: it is an older copy, it was "
-                "edited, or its journal was lost. Releases may be missing from it. Put the newest files back."
+                "edited, or its journal was lost. Releases may be missing from it. Restore the newest files."
             )
     if expected_head is not None:
         known = connection.execute("SELECT 1 FROM entries WHERE digest = ?", (expected_head,)).fetchone()
         if known is None:
             raise LedgerError(
                 f"{path} does not contain the expected head {expected_head}: it is an older copy or it was edited. "
-                "Releases may be missing from it. Put the newest copy back."
+                "Releases may be missing from it. Restore the newest copy."
             )
 
 
@@ -278,7 +279,8 @@ def conflict(asks: Sequence[Ask], found: Sequence[Entry | None]) -> ResumeError 
             run, round_, agent, slot = ask.key
             return ResumeError(
                 f"Refused: run {run!r}, round {round_}, agent {agent}, slot {slot} is recorded as entry {entry.seq} "
-                "with another algorithm, silo, certificate or noise. Send the message stored then, or use a new run."
+                "with a different algorithm, silo, certificate or noise. Send the message stored then, or start a new "
+                "run."
             )
     return None
 
@@ -290,8 +292,8 @@ def outdated(connection: sqlite3.Connection, newest: DataVersion, run: str, conf
     """
     if confirmed != newest.number:
         return ResumeError(
-            f"Refused: the data were confirmed as version {confirmed}, but since {newest.when} the ledger goes on "
-            f"with version {newest.number}. Confirm the newest data."
+            f"Refused: the data were confirmed as version {confirmed}, but the ledger has used version {newest.number} "
+            f"since {newest.when}. Confirm the newest data."
         )
     if newest.number == 1:
         return None
@@ -299,8 +301,8 @@ def outdated(connection: sqlite3.Connection, newest: DataVersion, run: str, conf
     if begun is None or begun > newest.entry:
         return None
     return ResumeError(
-        f"Refused: run {run!r} was begun, as entry {begun}, with an earlier version of the data; version "
-        f"{newest.number} is used since {newest.when}. It cannot go on; use a new run."
+        f"Refused: run {run!r} was started, as entry {begun}, with an earlier version of the data; version "
+        f"{newest.number} has been in use since {newest.when}. The run cannot continue; start a new one."
     )
 
 
@@ -311,7 +313,7 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
     if anchor is None and expected_head is None:
         raise LedgerError(
             f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not be told "
-            "from the true one. Restore it, or pass expected_head from the last statement."
+            "from the current one. Restore the file, or pass expected_head from the last statement."
         )
     with store.clear_errors(path):
         with (
@@ -322,10 +324,10 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
             store.validate(reading, path)
             if store.is_earlier(reading):
                 raise LedgerError(
-                    f"{path} was written by an earlier version, which counted silos by their position in a list and "
-                    "did not keep all it assumed, so nothing can be added to it. It can be read, and carried over into "
-                    f"a new ledger in which nothing is undercounted: `dpadmm ledger migrate {path.name} NEW FILE...`, "
-                    "or migrate() in Python."
+                    f"{path} was written by an earlier version, which numbered silos by their position in a list and "
+                    "did not store all of its assumptions, so nothing can be added to it. It can be read, and migrated "
+                    f"to a new ledger in which nothing is undercounted: `dpadmm ledger migrate {path.name} NEW "
+                    "FILE...`, or migrate() in Python."
                 )
             account = read_account(reading, path)
             check_keys(reading, path, account)
@@ -347,7 +349,7 @@ def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tup
     earlier format that nobody has open (no write-ahead log, `-wal`, beside it) is read as it is.
     """
     if not path.is_file():
-        raise LedgerError(f"{path} is not there or not a file. Give the path of a ledger.")
+        raise LedgerError(f"{path} does not exist or is not a file. Give the path of a ledger.")
     is_at_rest = not any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal"))
     anchor = store.read_anchor(store.anchor_path(path))  # before the log, which can only be ahead of it
     with store.clear_errors(path), store.undisturbed(path, anchor, timeout):
@@ -373,7 +375,7 @@ def _checked(
     if anchor is None and expected_head is None:
         raise LedgerError(
             f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not be told "
-            "from the true one. Restore it, or give the head of the last statement as the expected head."
+            "from the current one. Restore the file, or give the head of the last statement as the expected head."
         )
     store.validate(connection, path)
     account = read_account(connection, path)
@@ -396,9 +398,9 @@ class OpenHistory:
     def _guard(self) -> None:
         """Refuse to work across a fork (SQLite cannot) or on a file that is no longer the one at the path."""
         if os.getpid() != self._owner[0]:
-            raise LedgerError("This ledger was opened by the parent process; open it again in this one.")
+            raise LedgerError("This ledger was opened by the parent process; open it again in this process.")
         if threading.get_ident() != self._owner[1]:
-            raise LedgerError("This ledger was opened by another thread; open it again in this one.")
+            raise LedgerError("This ledger was opened by another thread; open it again in this thread.")
         if store.identity(self._path) != self._file:
             raise LedgerError(
                 f"{self._path} was moved, removed or replaced while it was open. Put it back and open it again."

@@ -26,8 +26,8 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.privacy.records import GaussianRelease
 
 _OTHER_PERSONS = (
-    "The table is the ledger's, but its rows are told to be other persons' than when the ledger was made. Nothing may "
-    "be released. Tell persons apart as then, by the same column."
+    "The table is the ledger's, but its rows are assigned to different persons than when the ledger was created. "
+    "Nothing may be released. Identify persons by the same column as then."
 )
 
 
@@ -41,7 +41,7 @@ def _usual_meter() -> Meter:
 class Ledger(OpenHistory):
     """A durable, append-only record of the releases of one data set.
 
-    Made by `Ledger.create` or `Ledger.open`; use it as a context manager. To release, show the data to `confirm`, every
+    Made by `Ledger.create` or `Ledger.open`; use it as a context manager. To release, pass the data to `confirm`, every
     time: it returns the `ConfirmedLedger` that reserves. Every method that records commits to disk before it returns.
     One object belongs to one thread of one process; any number of them may open the same file, and a copied or
     pickled ledger opens the file again.
@@ -213,7 +213,7 @@ class Ledger(OpenHistory):
         return True
 
     def add_version(self, data: Sequence[SiloColumns]) -> None:
-        """Go on with a new version of the data: rows that came or went, cells that were corrected.
+        """Continue with a new version of the data: rows added or removed, cells corrected.
 
         What was spent on earlier versions still counts. From now on `confirm` takes this version only; runs that were
         begun and profiles that were kept with earlier ones cannot be used. Data that are the newest version already
@@ -336,7 +336,7 @@ class Ledger(OpenHistory):
                 content = {"run": run, "round": checks.count("round", round_, least=0), "digest": digest}
                 store.append(self._connection, [writer.next(Kind.ANSWER, content)])
         if known not in (None, digest):
-            raise ResumeError(f"Round {round_} of run {run!r} was answered with another message. Send that one.")
+            raise ResumeError(f"Round {round_} of run {run!r} was answered with a different message. Send that one.")
 
     def set_budget(self, budget: Budget, *, reason: str) -> None:
         """Change the budget, for a stated reason, as an entry of the log.

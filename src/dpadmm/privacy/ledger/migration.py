@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm import checks
+from dpadmm.checks import plural
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import history, store
 from dpadmm.privacy.ledger.entries import Ask, Kind
@@ -69,7 +70,7 @@ def _check_silos(protection: Protection, before: int, now: int) -> None:
     if before > now and not (now == 1 and protection.silos_per_person == EVERY_SILO):
         raise LedgerError(
             f"{before} silos took part in the runs of the earlier ledger, but the data have {now}. Give all of them, "
-            "as they were."
+            "unchanged."
         )
 
 
@@ -115,9 +116,9 @@ def _for_silos(release: Release, silos: int) -> Release:
     certificate = release.certificate
     if not isinstance(release, GaussianRelease | SphericalLaplaceRelease | CoordinateLaplaceRelease):
         raise LedgerError(
-            f"A {type(release).__name__} over all silos was certified for a person in {certificate.silos_per_person} "
-            f"silo(s); what it costs a person in {silos} is not known. Migrate with silos_per_person="
-            f"{certificate.silos_per_person} if that is true of the data."
+            f"A {type(release).__name__} over all silos was certified for a person in "
+            f"{plural(certificate.silos_per_person, 'silo')}; its cost for a person in {silos} is not known. Migrate "
+            f"with silos_per_person={certificate.silos_per_person} if that is true of the data."
         )
     factor = -(-silos // certificate.silos_per_person)
     bound: dict[str, Any] = {"bound": factor * certificate.bound, "silos_per_person": silos}

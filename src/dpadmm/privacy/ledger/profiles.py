@@ -61,7 +61,7 @@ class KeptProfile:
         checks.positive("noise_std", self.noise_std)
         checks.count("records", self.records)
         if checks.count("columns", self.columns) > len(self.counts) or not all(map(math.isfinite, self.counts)):
-            raise InputError("The counts of a profile must be finite numbers, at least one for every column.")
+            raise InputError("The counts of a profile must be finite numbers, with at least one for every column.")
 
     def content(self) -> dict[str, Any]:
         """Return it as plain values for the log."""
@@ -106,17 +106,17 @@ def released_profile(entries: Iterable[Entry]) -> list[GaussianRelease]:
 def check_paid(profile: KeptProfile, releases: Sequence[GaussianRelease], kept: Iterable[KeptProfile]) -> None:
     """Refuse counts that the run did not pay for: nothing in a ledger may be used that it has not charged."""
     if any(other.run == profile.run for other in kept):
-        raise InputError(f"The profile of the run {profile.run!r} is kept already; a run releases one.")
+        raise InputError(f"The profile of run {profile.run!r} is already stored; a run releases only one.")
     if not releases:
         raise InputError(
-            f"The ledger has no column profile of the run {profile.run!r} among its releases, so its counts are not "
-            "paid for and cannot be kept. Reserve the release first."
+            f"The ledger has no release of a column profile for run {profile.run!r}, so its counts are not paid for "
+            "and cannot be stored. Reserve the release first."
         )
     paid = math.sqrt(math.fsum(release.count * seen_noise(release) ** 2 for release in releases))
     if not math.isclose(paid, profile.noise_std, rel_tol=_ROUNDING):
         raise InputError(
-            f"The profile of the run {profile.run!r} was reserved with noise of {paid:.6g} on all silos' counts "
-            f"together, these have {profile.noise_std:.6g}. Keep the counts that were released."
+            f"The profile of run {profile.run!r} was reserved with noise of {paid:.6g} on all silos' counts together, "
+            f"these have {profile.noise_std:.6g}. Keep the counts that were released."
         )
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dpadmm.checks import plural
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.protection import Relation
 
@@ -33,7 +34,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SiloColumns:
-    """The private table of one silo: a public name, and vectors or matrices of equally many rows by name.
+    """The private table of one silo: a public name, and named vectors or matrices with the same number of rows.
 
     persons: (n,) a number for each row, the same for the rows of one person; None where every row is one of its own.
 
@@ -54,7 +55,7 @@ class SiloColumns:
         lengths = {_rows(values) for values in self.columns.values()}
         lengths |= set() if self.persons is None else {_rows(self.persons)}
         if len(lengths) > 1:
-            raise InputError(f"The columns of a silo must have equally many rows, got {sorted(lengths)}.")
+            raise InputError(f"All columns of a silo must have the same number of rows, got {sorted(lengths)}.")
 
     @classmethod
     def of_frame(cls, name: str, frame: Any, persons: NDArray[np.intp] | None = None) -> "SiloColumns":
@@ -68,7 +69,7 @@ class SiloColumns:
 
     @property
     def size(self) -> int:
-        """How many records there are, or persons where rows are told to be theirs."""
+        """How many records there are, or persons where rows are assigned to them."""
         return self.rows if self.persons is None else len(np.unique(self.persons))
 
     def __repr__(self) -> str:
@@ -181,8 +182,8 @@ class KnownData:
         _check_names(data)
         if len(data) != len(self.silos):
             raise LedgerError(
-                f"The ledger was made for {len(self.silos)} silo(s), but {len(data)} came. Give all silos as they "
-                "were, split as they were: a person must be counted in the same silo every time."
+                f"The ledger was created for {plural(len(self.silos), 'silo')}, but {len(data)} were given. Give all "
+                "silos, split as they were then: a person must be counted in the same silo every time."
             )
         marks = [self._marked(each, key) for each in data]
         strange = [place for place, mark in enumerate(marks, start=1) if not self._fitting(mark)]
@@ -191,11 +192,11 @@ class KnownData:
         found = [self._one_of(mark) for mark in marks]
         by_name = dict(zip(found, data, strict=True))
         if len(by_name) < len(self.silos):
-            raise _other_data("Two of the silos given are the same one.")
+            raise _other_data("Two of the given silos are the same.")
         ordered = [by_name[silo.name] for silo in self.silos]
         common = _common(ordered, key, tells_copies_apart=self.tells_copies_apart)
         if not common or not self.common.issuperset(common.values()):
-            raise _other_data("Each silo's columns are known, but not together.")
+            raise _other_data("Each silo's columns are known, but not in this combination.")
         return SiloMatch(tuple(found), common)
 
     def is_like(self, data: SiloColumns, key: bytes) -> bool:
@@ -212,7 +213,7 @@ class KnownData:
     def _overlap(self, place: int, given: KnownSilo) -> str:
         """Say how much of a silo is known, for whoever holds the data; by its place, since a name may be a person's."""
         most = max(len(given.columns & silo.columns) for silo in self.silos)
-        return f"Of the {len(given.columns)} different columns of silo {place} of those given, {most} are known."
+        return f"Of the {len(given.columns)} different columns of silo {place} as given, {most} are known."
 
     def _one_of(self, given: KnownSilo) -> str:
         fitting = self._fitting(given)
@@ -220,8 +221,8 @@ class KnownData:
             fitting = [silo for silo in fitting if silo.label == given.label]
             if not fitting:
                 raise LedgerError(
-                    "Several silos of the ledger hold the very same values as one that came, under other names. Use "
-                    "the names that the silos had when the ledger was made, so that it is known which one pays."
+                    "Several silos of the ledger hold exactly the values of a given silo, under other names. Use the "
+                    "names that the silos had when the ledger was created, so that the right one is charged."
                 )
         return fitting[0].name
 
@@ -250,16 +251,16 @@ def _check_names(data: Sequence[SiloColumns]) -> None:
     if not data or not all(isinstance(each, SiloColumns) for each in data):
         raise InputError("The data of a ledger are one SiloColumns per silo, at least one; see ledger_data.")
     if max(Counter(each.name for each in data).values()) > 1:
-        raise InputError("Two silos have the same name. Name them apart, and keep the names for later runs.")
+        raise InputError("Two silos have the same name. Give them different names, and keep the names for later runs.")
 
 
 def _other_data(what: str) -> LedgerError:
     return LedgerError(
         f"The ledger belongs to other data. {what} Nothing may be released. Use the original values and the original "
-        "order of rows, held by the same silos: a part of the rows (as in cross-validation), filled or encoded columns "
-        "and new columns are other data; columns may be left out. If the table itself has changed, make it the next "
-        "version of a ledger of one silo (`dpadmm silo new-data`, or Ledger.add_version), or create a ledger for the "
-        "new data, and count in its budget what people who are in both have spent."
+        "order of rows, held by the same silos: a subset of the rows (as in cross-validation), imputed or encoded "
+        "columns and new columns count as other data; columns may be left out. If the table itself has changed, make "
+        "it the next version of a ledger of one silo (`dpadmm silo new-data`, or Ledger.add_version), or create a "
+        "ledger for the new data, and count in its budget what has already been spent on people who are in both."
     )
 
 
@@ -327,13 +328,13 @@ def _texts(column: NDArray[Any]) -> list[str]:
     if column.dtype.kind != "O":
         raise InputError(
             f"A column has values of type {column.dtype}; a ledger takes booleans, numbers, dates and text. Convert "
-            "the rest to one of these."
+            "the column to one of these."
         )
     import pandas as pd  # late: only tables of mixed cells need it
 
     pairs = list(zip(column.tolist(), np.asarray(pd.isna(column)), strict=True))
     if not all(gone or isinstance(cell, str | Real | Decimal | np.bool_ | date) for cell, gone in pairs):
-        raise InputError("A column holds cells that are neither numbers, dates nor text. Convert them.")
+        raise InputError("A column holds cells that are not numbers, dates or text. Convert them to one of these.")
     return ["" if gone else _short(str(cell).strip()) for cell, gone in pairs]
 
 

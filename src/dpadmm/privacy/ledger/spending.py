@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from dpadmm import checks
+from dpadmm.checks import plural
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.privacy.ledger.entries import Ask, canonical, encode_release
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Strength
@@ -60,8 +61,8 @@ def admitted(release: Release, asked: Protection) -> Release:
     if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
         raise InputError(
             f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round {release.round} is "
-            f"certified {release.certificate.protection.words()}, which does not cover it. Certify for the ledger's "
-            "terms."
+            f"certified {release.certificate.protection.words()}, which does not cover that. Certify the release for "
+            "the ledger's terms."
         )
     return release
 
@@ -113,7 +114,7 @@ def gaussian_square(release: Release) -> Fraction | None:
     square = math.nextafter(ratio * ratio, math.inf)
     if not math.isfinite(square):
         raise InputError(
-            f"A sensitivity of {certificate.bound!r} under noise of {noise_std!r} protects nothing. Add noise."
+            f"A sensitivity of {certificate.bound!r} with noise of {noise_std!r} protects nothing. Add noise."
         )
     return release.count * Fraction(square)
 
@@ -293,10 +294,10 @@ def overspend(spent: Piles, asks: Sequence[Ask], budget: Budget, meter: Meter, *
             so_far, alone, total = (meter.epsilon(each, budget) for each in (before, added, pile))
             return BudgetError(
                 f"Refused: epsilon {so_far:.6g} of {budget.epsilon:.6g} is spent at delta {budget.delta:.3g}, "
-                f"{max(0.0, budget.epsilon - so_far):.6g} is left; the {added.releases} release(s) asked for cost "
-                f"{alone:.6g} alone and would make it {total:.6g}. Nothing was spent, so nothing may leave. Ask "
-                "for a smaller epsilon, or raise the budget and say why (`dpadmm ledger budget`, or "
-                f"Ledger.set_budget).{_pooled_words(asks, n_silos)}"
+                f"{max(0.0, budget.epsilon - so_far):.6g} is left; the {plural(added.releases, 'requested release')} "
+                f"would cost {alone:.6g} alone and bring the total to {total:.6g}. Nothing was spent, so nothing may "
+                "be released. Ask for a smaller epsilon, or raise the budget and give a reason (`dpadmm ledger "
+                f"budget`, or Ledger.set_budget).{_pooled_words(asks, n_silos)}"
             )
     return None
 
@@ -307,7 +308,7 @@ def below_spent(spent: Piles, budget: Budget, meter: Meter) -> BudgetError | Non
         if not meter.is_within(pile, budget):
             return BudgetError(
                 f"The budget cannot become epsilon {budget.epsilon:.6g} at delta {budget.delta:.3g}: epsilon "
-                f"{meter.epsilon(pile, budget):.6g} is already spent there. Choose a budget above that."
+                f"{meter.epsilon(pile, budget):.6g} is already spent at that delta. Choose a larger budget."
             )
     return None
 
@@ -318,7 +319,7 @@ def _pooled_words(asks: Sequence[Ask], n_silos: int) -> str:
     if n_silos > 1 or len(agents) < 2:
         return ""
     return (
-        f" This ledger was made for one silo, so what all {len(agents)} agents release is added up, as if a person "
-        "had records with each. If every person's records are with one of them, create the ledger with the silos "
-        "told apart, as in ledger_data(X, y, groups): each then has the whole budget."
+        f" This ledger was created for one silo, so the releases of all {len(agents)} agents add up, as if a person "
+        "had records with each of them. If every person's records are with one agent only, create the ledger with "
+        "separate silos, as in ledger_data(X, y, groups): each silo then has the whole budget."
     )

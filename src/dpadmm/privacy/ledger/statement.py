@@ -40,7 +40,7 @@ class SiloSpending:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStatement:
-    """Where a data set stands.
+    """What a data set has spent, and what is left.
 
     `spent_epsilon` is the certified total at the budget's delta, for `protection`.
     `left_epsilon` is the budget less that; since epsilons do not simply add, more than it may still fit.
@@ -93,7 +93,7 @@ class LedgerStatement:
         if self.version > 1:
             lines.append(f"Data       {version_words(self.version, self.version_since)}")
         if self.profiles:
-            lines.append(f"Profiles   {self.profiles} kept, which later fits of the same columns use at no cost")
+            lines.append(f"Profiles   {self.profiles} kept, which later fits on the same columns reuse at no cost")
         if len(self.silos) > 1:
             lines += [
                 f"  {spending.silo}: epsilon {spending.spent_epsilon:.6g} in {spending.releases} releases"
@@ -157,7 +157,7 @@ def version_words(number: int, since: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpending:
-    """What one run has in the log, and what it would have cost alone at the budget's delta.
+    """What one run has recorded in the log, and what it would have cost alone at the budget's delta.
 
     `profile_epsilon` is what its column profile (round 0) would have cost alone, a part of that; None without one.
     `version`: of the data that it was about.

@@ -89,15 +89,15 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 
 _WHAT_TO_DO = {
-    sqlite3.SQLITE_BUSY: "Another process held the ledger beyond the timeout; nothing was recorded. Try again.",
-    sqlite3.SQLITE_FULL: "The disk is full; nothing was recorded, so send nothing. Make room and try again.",
-    sqlite3.SQLITE_IOERR: "The file could not be written or read (disk full, quota or hardware); send nothing. "
-    "Make room and ask again under the same key: that never spends twice.",
+    sqlite3.SQLITE_BUSY: "Another process kept the ledger locked beyond the timeout; nothing was recorded. Try again.",
+    sqlite3.SQLITE_FULL: "The disk is full; nothing was recorded, so send nothing. Free some space and try again.",
+    sqlite3.SQLITE_IOERR: "The file could not be written or read (disk full, quota or hardware); send nothing. Free "
+    "some space and ask again under the same key: that never spends twice.",
     sqlite3.SQLITE_CORRUPT: "The file is damaged or cut short. Restore it from a backup.",
     sqlite3.SQLITE_NOTADB: "This is not a ledger. Give the path of one, or create one under a new name.",
     sqlite3.SQLITE_READONLY: "The ledger or its directory is read-only. Give the process write permission.",
     sqlite3.SQLITE_CANTOPEN: "The ledger and its directory must be readable and writable.",
-    sqlite3.SQLITE_CONSTRAINT: "The entry contradicts one that is there; nothing was recorded.",
+    sqlite3.SQLITE_CONSTRAINT: "The entry contradicts an existing one; nothing was recorded.",
 }
 
 
@@ -150,7 +150,7 @@ def inspect(path: Path, timeout: float) -> None:
     process hold on the same file.
     """
     if not path.is_file():
-        raise LedgerError(f"{path} is not there or not a file. Create a ledger, or give the path of one.")
+        raise LedgerError(f"{path} does not exist or is not a file. Create a ledger, or give the path of one.")
     with clear_errors(path):
         try:
             found = _application_id(connect(path, "mode=ro&immutable=1", 0.0))
@@ -171,7 +171,8 @@ def validate(connection: sqlite3.Connection, path: Path) -> None:
     version = _version(connection)
     if not 1 <= version <= VERSION:
         raise LedgerError(
-            f"{path} has schema version {version}; this dpadmm knows versions 1 to {VERSION}. Use a newer dpadmm."
+            f"{path} has schema version {version}; this version of dpadmm reads versions 1 to {VERSION}. Use a "
+            "newer dpadmm."
         )
     complaints = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
     if complaints != ["ok"]:
@@ -207,8 +208,8 @@ def open_for_writing(path: Path, timeout: float) -> sqlite3.Connection:
     """Return a connection that syncs at every commit."""
     if path.stat().st_nlink > 1:
         raise LedgerError(
-            f"{path} has several names (hard links), under which its journals would not be seen. Keep one name, and "
-            "make backups by copying."
+            f"{path} has several names (hard links), and its journal is found under only one of them. Keep one name, "
+            "and make backups by copying."
         )
     connection = connect(path, "mode=rw", timeout)
     try:
@@ -306,7 +307,8 @@ def locked_anchor(path: Path, timeout: float, *, is_writing: bool) -> Iterator[i
         descriptor = os.open(path, os.O_RDWR if is_writing else os.O_RDONLY)
     except OSError as error:
         raise LedgerError(
-            f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; repair or restore it."
+            f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; repair or restore "
+            "the file."
         ) from error
     try:
         _lock(descriptor, path, timeout, fcntl.LOCK_EX if is_writing else fcntl.LOCK_SH)
@@ -328,7 +330,8 @@ def _lock(descriptor: int, path: Path, timeout: float, kind: int) -> None:
         except BlockingIOError as held:
             if time.monotonic() > end:
                 raise LedgerError(
-                    f"Another process held the ledger of {path} beyond the timeout; nothing was recorded. Try again."
+                    f"Another process kept the ledger of {path} locked beyond the timeout; nothing was recorded. "
+                    "Try again."
                 ) from held
             time.sleep(0.002)
         else:
@@ -345,8 +348,8 @@ def write_anchor(descriptor: int, seq: int, digest: str) -> None:
         os.pwrite(descriptor, anchor_text(seq, digest), 0)
     except OSError as error:
         raise LedgerError(
-            f"The entry was recorded, but its anchor could not be written: {error.strerror}. Do not send; make room "
-            "and ask again under the same run, round, agent and slot: that spends nothing more."
+            f"The entry was recorded, but its anchor could not be written: {error.strerror}. Send nothing; free some "
+            "space and ask again under the same run, round, agent and slot: that spends nothing more."
         ) from error
 
 
@@ -378,7 +381,7 @@ def write_new(path: Path, content: bytes) -> None:
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
-        raise LedgerError(f"{path} cannot be created: {error.strerror}. Choose a new, writable place.") from error
+        raise LedgerError(f"{path} cannot be created: {error.strerror}. Choose another, writable location.") from error
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -393,8 +396,8 @@ def read_key(path: Path) -> bytes:
         key = bytes.fromhex(text)
     except OSError as error:
         raise LedgerError(
-            f"The key file {path} cannot be read: {error.strerror}. Without it the ledger cannot tell whether the "
-            "data are still the same, so nothing can be released; restore it from a backup."
+            f"The key file {path} cannot be read: {error.strerror}. Without it the ledger cannot check that the data "
+            "are unchanged, so nothing can be released; restore the key file from a backup."
         ) from error
     except ValueError as error:
         raise LedgerError(f"The key file {path} is damaged; restore it from a backup.") from error
@@ -404,7 +407,9 @@ def read_key(path: Path) -> bytes:
             f"anyone can test guesses of the data; run chmod 600 on it."
         )
     if len(key) != KEY_BYTES:
-        raise LedgerError(f"The key file {path} holds {len(key)} bytes instead of {KEY_BYTES}; restore it.")
+        raise LedgerError(
+            f"The key file {path} holds {len(key)} bytes instead of {KEY_BYTES}; restore it from a backup."
+        )
     return key
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dpadmm.checks import plural
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger.silos import KnownData, KnownSilo, SiloColumns, SiloMatch
 
@@ -49,10 +50,10 @@ class DataVersion:
         """
         if len(self.data.silos) != 1 or len(data) != 1:
             raise LedgerError(
-                f"Only a ledger of one silo can go on with new data: this one has {len(self.data.silos)} silo(s), and "
-                f"{len(data)} came. Where silos are told apart, a person may be with another one in the new version, "
-                "where what was spent before does not count. Keep one ledger for each silo, or create a new one, and "
-                "count in its budget what people who are in both have spent."
+                f"Only a ledger of one silo can move to new data: this one has {plural(len(self.data.silos), 'silo')}, "
+                f"and {len(data)} were given. With separate silos, a person may be in a different silo in the new "
+                "version, where earlier spending would not be counted. Keep one ledger for each silo, or create a new "
+                "one and count in its budget what has already been spent on people who are in both."
             )
         known = KnownData.of(data, _key_of(key, self.number + 1), tells_copies_apart=self.data.tells_copies_apart)
         silos = (replace(known.silos[0], name=self.data.silos[0].name),)
@@ -86,9 +87,9 @@ def match_newest(versions: Sequence[DataVersion], data: Sequence[SiloColumns], k
         if found is None:
             raise
     raise LedgerError(
-        f"These data are version {found.number}, not the newest version: since {newest.when} the ledger goes on with "
-        f"version {newest.number}. Nothing may be released from an earlier one. Use the newest table; if this one is "
-        "to be used from now on, make it the next version (`dpadmm silo new-data`, or Ledger.add_version)."
+        f"These data are version {found.number}, not the newest version: the ledger has used version {newest.number} "
+        f"since {newest.when}. Nothing may be released from an earlier one. Use the newest table; to use this one from "
+        "now on, make it the next version (`dpadmm silo new-data`, or Ledger.add_version)."
     )
 
 
