@@ -39,7 +39,7 @@ _ESTIMATORS: dict[str, Callable[..., PrivateLinearModel]] = {
     "svm": PrivateLinearSVC,
     "huber": PrivateLinearRegression,
 }
-_SIMULATED = "seed is set, so the noise is simulated: the result is not a private release. Leave seed out to make one."
+_SIMULATED = "seed is set, so the noise is simulated: the result is NOT a private release. Leave out seed to make one."
 
 
 _NO_LEDGER = (
@@ -317,7 +317,7 @@ def _array_model(
             model.fit(*rows)
         except HopelessPlanWarning as hopeless:
             told = str(hopeless)
-            raise InputError(f"{told} Nothing was spent. To train anyway, pass anyway=True.") from hopeless
+            raise InputError(f"{told} Nothing was spent. To train anyway, add anyway=True.") from hopeless
     place = None if out is None else model.released_.save(out)
     if report is not None:
         model.released_.report(report, name=None if place is None else place.name)
