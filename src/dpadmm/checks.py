@@ -155,3 +155,14 @@ def member(name: str, value: Any, kind: type[Word]) -> Word:
         listed = ", ".join(map(repr, known))
         raise InputError(f"{setting(name)} must be one of {listed}, got {shown(value)}.{nearest(value, known)}")
     return known[value]
+
+
+def plural(number: int, noun: str) -> str:
+    """Return how many there are, in words.
+
+    >>> plural(1, "silo"), plural(3, "silo"), plural(2, "category")
+    ('1 silo', '3 silos', '2 categories')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"

@@ -168,7 +168,7 @@ def test_schedule_changes_the_noise_of_later_rounds(cli):
         ),
         ("dp-gd --records 9 --rounds 3 --noise-std 1 --delta 1e-5 --schedule geometric:x", "needs a number after"),
         ("dp-gd --records 9 --rounds 3 --noise-std 1 --delta 1e-5 --schedule geometric:2", "decay must be"),
-        ("consensus --agents 9 --rho 1 --smoothness 1 --rounds 3 --noise-rate 1", "What is protected is not clear"),
+        ("consensus --agents 9 --rho 1 --smoothness 1 --rounds 3 --noise-rate 1", "It is not clear what is protected"),
         (
             "consensus --agents 9 --rho 1 --smoothness 1 --rounds 3 --noise-std 1 --gradient-distance 1",
             "told by --noise-rate",
@@ -193,7 +193,7 @@ def test_schedule_changes_the_noise_of_later_rounds(cli):
             "participations must be at most",
         ),
         ("dp-sgd --records 9 --batch 10 --clip 1 --rounds 3 --noise-std 1 --delta 1e-5", "batch must be at most"),
-        ("dp-sgd --records 9 --batch 3 --rounds 3 --noise-std 1 --delta 1e-5", "nothing bounds a record's gradient"),
+        ("dp-sgd --records 9 --batch 3 --rounds 3 --noise-std 1 --delta 1e-5", "Nothing bounds a record's gradient"),
         (
             "dp-sgd --records 9 --batch 3 --clip 1 --rounds 3 --records-per-person 2 --noise-std 1 --delta 1e-5",
             "Sample whole persons",

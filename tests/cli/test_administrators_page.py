@@ -123,7 +123,7 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines):
     for silo in silos.values():
         assert "epsilon 1 at delta 1e-06" in silo.hears("asks for .*")
         assert "one record (replace-one), from the coordinator with up to 1 silo" in silo.hears("protects .*")
-        silo.hears("Most epsilon that may ever be spent")
+        silo.hears("The most epsilon these data may ever spend")
         silo.types("2")
     told = {name: silo.hears(f"Fingerprint of {name}: ({FINGERPRINT})") for name, silo in silos.items()}
     watching.hears("Offer these terms to the silos")

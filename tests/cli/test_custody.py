@@ -88,7 +88,7 @@ def test_cells_are_read_as_before_unless_something_else_is_said(cli, place, term
     assert "the cell is empty" in refused.stderr
     filled = cli.run("silo", "new-data", "north", "--data", gaps, "--missing", "fill")
     assert filled.exit_code == 0
-    assert "Note (for the data's holder" in filled.stderr
+    assert "Notes for the data holder" in filled.stderr
     policy = Policy.load(place / "north" / "policy.toml")
     assert (policy.screening.missing.value, policy.screening.unlisted.value) == ("fill", "error")
     (place / "bare.csv").write_text((place / gaps).read_text().split("\n", 1)[1])
@@ -128,7 +128,7 @@ def test_a_new_key_and_what_to_do_next(cli, place, terms):
     key = SigningKey.load(place / "north" / "silo.key").public
     assert key != terms.participants[0].key
     assert f'key = "{key}"' in done.stdout
-    assert f"past the coordinator: {fingerprint(key)}" in done.stdout
+    assert f"but not through the coordinator: {fingerprint(key)}" in done.stdout
     kept = re.search(r"The old key is kept in (\S+),", done.stdout)[1]
     assert SigningKey.load(place / kept).public == terms.participants[0].key
     assert re.fullmatch(r"silo-\d{4}-\d\d-\d\d-[0-9a-f]{8}\.key", kept.rsplit("/", 1)[1])
@@ -169,11 +169,11 @@ def test_a_coordinators_new_key(cli, place, terms):
 def test_approve_tells_what_other_approved_runs_would_still_cost(cli, place, terms):
     first = approve(cli)
     assert "Left in this silo's ledger: epsilon 2 at delta 1e-05" in first.stdout
-    assert "Also approved" not in first.stdout
+    assert "Other runs that are approved" not in first.stdout
     write_federation(place / "federation.toml", replace(terms, run="second", epsilon=0.5))
     second = approve(cli)
     assert second.exit_code == 0
-    assert "Nothing of it is reserved. Also approved and not finished" in second.stdout
+    assert "None of it is reserved. Other runs that are approved and not finished" in second.stdout
     assert "\n  'trial': epsilon 1\n" in second.stdout
     again = approve(cli)
     assert "'second': epsilon" not in again.stdout  # it is the one that is asked about
@@ -196,7 +196,7 @@ def test_a_silo_keeps_how_its_table_is_written(cli, place, terms):
     words = ("--schema", "schema.json", "--budget-epsilon", "2", "--delta", "1e-5")
     made = cli.run("silo", "init", "west", "--data", "german.csv", *words, "--na-values", "?")
     assert made.exit_code == 0, made.output
-    assert "german.csv read as: semicolons, decimal comma, utf-8, header, '?' for an empty cell" in made.stderr
+    assert "german.csv read as: semicolons, decimal comma, utf-8, header, '?' for a missing value" in made.stderr
     policy = Policy.load(place / "west" / "policy.toml")
     assert policy.written == TableFormat(sep=";", decimal=",", encoding="utf-8", na_values=("?",))
     assert 'decimal = ","' in (place / "west" / "policy.toml").read_text()

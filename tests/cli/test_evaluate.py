@@ -51,7 +51,7 @@ def test_public_data_are_measured_exactly_and_the_report_shows_it(cli, study, co
     assert cli.run("report", str(model)).exit_code == 0
     page = model.with_suffix(".html").read_text()
     assert "made up for a test" in page
-    assert "Declared by whoever measured: these rows are published" in page
+    assert "Declared by the evaluator: all of these rows are published" in page
 
 
 def test_private_data_are_measured_with_noise_and_recorded(cli, study, copy):
@@ -88,7 +88,7 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "Say what allows the figure"),
+        ("", 'Add --public "WHY"'),
         ("--public test --epsilon 1 --delta 1e-5", "exclude each other"),
         ("--epsilon 1", "--epsilon needs --delta"),
         ("--epsilon 0 --delta 1e-5", "epsilon must be greater than 0"),
@@ -97,7 +97,7 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
         ("--public test --declare published --ledger study.ledger", "need no ledger"),
         ("--public test --ledger study.ledger", "--declare held-out"),
         ("--public test --declare held-out --ledger study.ledger", "These are training records"),
-        ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare belongs to --public"),
+        ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare is for --public"),
         ("--epsilon 1 --delta 1e-5 --ledger new", "at the same delta: --budget"),
         ("--public test --declare published --split-by clinic", "takes one file"),
     ],
@@ -187,7 +187,7 @@ def test_the_training_ledger_tells_training_records_from_others(cli, study, copy
     other.to_csv(tmp_path / "other.csv", index=False)
     words = ("evaluate", str(model), str(tmp_path / "other.csv"), *held_out)
     said = cli.ask(*words, str(ledger))
-    assert said["declaration"] == "Declared by whoever measured: none of these rows was used to train the model."
+    assert said["declaration"] == "Declared by the evaluator: none of these rows was used to train the model."
     foreign = tmp_path / "foreign.ledger"
     fitted = cli.run(
         "evaluate",
@@ -272,8 +272,8 @@ def test_groups_are_paid_for_together_and_the_table_fits_80_columns(cli, study, 
         (f"{' '.join(SPEND)} --out model.json --no-record", "is a file that this command reads"),
         (f"{' '.join(SPEND)} --out new.txt", "must end in .json"),
         (f"{' '.join(SPEND)} --threshold 1", "--threshold"),
-        ("--public test --declare published --by sex", "bought with --epsilon"),
-        ("--from other.json", "leave data, budgets"),
+        ("--public test --declare published --by sex", "private evaluations (--epsilon)"),
+        ("--from other.json", "Leave out data, budgets"),
     ],
 )
 def test_questions_that_have_no_answer_are_refused_before_anything_is_spent(

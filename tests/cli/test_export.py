@@ -17,7 +17,7 @@ def test_both_files_are_those_of_the_model(cli, study, trained, tmp_path):
     assert np.abs(joblib.load(place).predict_proba(rows) - model.predict_proba(rows)).max() < 1e-12
     plain = tmp_path / "plain.json"
     said = cli.run("export", str(trained.model), "--to", str(plain)).stdout
-    assert "needs no dpadmm" in said
+    assert "can be used without dpadmm" in said
     assert json.loads(plain.read_text()) == json.loads(model.to_plain_json())
     again = cli.run("export", str(trained.model), "--to", str(plain))
     assert (again.exit_code, "--force" in again.stderr) == (2, True)
@@ -28,7 +28,7 @@ def test_both_files_are_those_of_the_model(cli, study, trained, tmp_path):
     [
         ("--to p.pickle", "must end in .joblib"),
         ("--to plain.json --missing fill", "are for .joblib"),
-        ("--to p.joblib --unlisted zero", "missing='fill' as well"),
+        ("--to p.joblib --unlisted zero", "Add missing='fill'"),
     ],
 )
 def test_what_is_refused_writes_nothing(cli, trained, tmp_path, monkeypatch, words, message):

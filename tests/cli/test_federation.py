@@ -160,8 +160,8 @@ def test_a_graph_by_name(cli, place):
         (["federate", "--local", "1"], "at least 2"),
         (["federate", "federation.toml"], "--coordinator DIR"),
         (["federate", "--local", "2", "--data", "north.csv"], "public schema"),
-        (["federate", "federation.toml", "--coordinator", "c", "--page", "p.html"], "give --schema FILE"),
-        (["federate", "federation.toml", "--coordinator", "c", "--out", "o.json"], "give --schema FILE"),
+        (["federate", "federation.toml", "--coordinator", "c", "--page", "p.html"], "Add --schema FILE"),
+        (["federate", "federation.toml", "--coordinator", "c", "--out", "o.json"], "Add --schema FILE"),
         (
             ["federate", "federation.toml", "--coordinator", "c", "--out", "none/o.json", "--schema", "schema.json"],
             "does not exist",

@@ -65,7 +65,7 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert "Tables simulated in one place: all tables were on one machine" in said
     assert "Covers the model, starting from the rows as provided; not earlier steps fitted" in said
     assert "trivial" not in said
-    assert "no ledger: nothing remembers what these data have spent" in said
+    assert "Warning: no ledger, so nothing records what is spent on these data" in done.stderr
     assert "above the majority class there" in said
     assert whom in html.unescape(page.read_text())
     assert "<dd>a study</dd>" in page.read_text()
@@ -83,7 +83,7 @@ def test_a_profile_is_bought_once(cli, study, tmp_path):
     again = cli.run("fit", *words, "--out", str(models[1]))
     assert again.exit_code == 0, again.output
     first, second = (ReleasedModel.load(place) for place in models[:2])
-    assert f"released before, by run '{first.run}'" in " ".join(again.stdout.split())
+    assert f"by the column profile that run '{first.run}' released" in " ".join(again.stdout.split())
     assert second.profile == first.profile
     assert (first.guarantee.profile.earlier_run, second.guarantee.profile.earlier_run) == (None, first.run)
     assert second.guarantee.profile.run_epsilon < second.guarantee.epsilon <= 1.0
@@ -169,7 +169,7 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
     assert [silo.name for silo in ReleasedModel.load(two).silos] == ["north", "south"]
     recorded = cli.run("fit", *study.words, "--simulate", "7", "--ledger", str(tmp_path / "l"), "--budget", "1")
     assert recorded.exit_code == 2
-    assert "cannot be recorded" in recorded.stderr
+    assert "nothing to record" in recorded.stderr
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_awkward_cells_say_where_and_what_to_do(cli, study, tmp_path, monkeypatc
         checked = cli.run("schema", "check", study.schema, "mine.csv", *remedy.split())
         assert checked.exit_code == 0
         assert "mine: 300 rows can be used" in checked.stdout
-        assert "1 cell(s)" in checked.stderr
+        assert "1 cell " in checked.stderr
 
 
 @pytest.mark.parametrize("is_json", [True, False], ids=["json", "text"])
@@ -298,7 +298,7 @@ def test_a_hopeless_target_is_refused_unless_told(cli, study, tmp_path, monkeypa
     words = ("a.csv", "b.csv", *study.words[2:], "--epsilon", "0.05")
     result = cli.run("fit", *words, "--ledger", "l", "--budget", "1")
     assert result.exit_code == 2
-    assert "Nothing was spent. To train nevertheless, say --anyway." in result.stderr
+    assert "Nothing was spent. To train anyway, add --anyway." in result.stderr
     assert outputs(tmp_path) == ["a.csv", "b.csv"]
 
 
@@ -313,7 +313,7 @@ def test_a_hopeless_target_is_refused_unless_told(cli, study, tmp_path, monkeypa
         (b"age,age,pressure,sick\n1,1,2,yes\n", "has 4 columns but 3 different names"),
         (
             "age,sex,pressure,sick\n1,F,2,\u00e9\n".encode("latin-1"),
-            "is not text in the encoding it is read with, UTF-8 unless stated",
+            "is not text in the encoding used to read it (UTF-8 unless stated)",
         ),
         (b"\x00\xff\x00", "mine.csv"),
     ],
@@ -424,10 +424,10 @@ def test_a_copy_of_a_silo_is_not_another_silo(cli, study, tmp_path, form):
     words = (study.files[0], str(copy), *study.words[2:], "--out", str(tmp_path / "m.json"), "--ledger", str(ledger))
     result = cli.run("fit", *words, "--budget", "3")
     assert result.exit_code == 2
-    assert "The same rows are in two files" in result.stderr
+    assert "Two files contain the same rows" in result.stderr
     assert outputs(tmp_path) == [form]
     hopeless = cli.run("fit", *words, "--budget", "3", "--silos-per-person", "2", "--epsilon", "0.0001")
-    assert "The same rows" not in hopeless.stderr
+    assert "the same rows" not in hopeless.stderr
 
 
 def test_a_paid_model_is_saved_even_if_its_ledger_cannot_be_read_afterwards(cli, study, tmp_path, monkeypatch):

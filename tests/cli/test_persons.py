@@ -71,7 +71,7 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     assert "persons, the first row of each" in measured["on"]
     public = cli.run("evaluate", str(out), *files, "--public", "why", "--declare", "published", "--person", "patient")
     assert public.exit_code == 2
-    assert "--person belongs to --epsilon" in public.output
+    assert "--person is for private data (--epsilon)" in public.output
     check_that_no_record_is_measured_for_a_person(cli, clinics, out, ledger)
 
 
@@ -149,10 +149,10 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     [
         (("--keep", "2"), "--person COLUMN"),
         (("--unit", "person"), "--person COLUMN"),
-        (("--person", "patient", "--unit", "user"), "Say one"),
+        (("--person", "patient", "--unit", "user"), "Leave one out"),
         (("--person", "patient", "--records-per-person", "3"), "Leave --records-per-person"),
         (("--person", "patient", "--keep", "0"), "--keep"),
-        (("--person", "nobody"), "lacks the column(s) 'nobody'"),
+        (("--person", "nobody"), "lacks the column 'nobody'"),
         (("--person", "sick"), "is a column of the schema"),
         (("--person", "patient", "--split-by", "patient"), "--unit user"),
         (("--person", "patient", "--method", "r-admm"), "not certified for the unit person"),
@@ -172,7 +172,7 @@ def test_rows_of_nobody(cli, clinics):
     table.to_csv(clinics / "north.csv", index=False)
     result = cli.run("fit", *words(clinics, "--person", "patient"))
     assert result.exit_code == 2
-    assert "north.csv, row 7: the person is not named in 1 row(s)" in result.output
+    assert "north.csv, row 7: the person is missing in 1 row." in result.output
 
 
 def test_secret_numbers_of_persons(cli, clinics):

@@ -89,7 +89,7 @@ def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
         ("--method magic", "must be 'auto' or one of"),
         ("--loss huber", "Use logistic or svm"),
         ("--prevalence 1.5", "--prevalence must"),
-        ("--prevalence 0.2 --predict number", "a number to predict, have none"),
+        ("--prevalence 0.2 --predict number", "but the target is a number"),
     ],
 )
 def test_what_is_refused(cli, study, words, message):
@@ -99,9 +99,9 @@ def test_what_is_refused(cli, study, words, message):
 
 
 def test_sizes_or_files_and_dimension_or_schema(cli, study):
-    assert "and not both" in cli.run(*WORDS, study.files[0]).stderr
-    assert "and not both" in cli.run(*WORDS, "--schema", study.schema).stderr
-    assert "Give the records" in cli.run("plan", "--dimension", "3", "--epsilon", "1", "--delta", "1e-5").stderr
+    assert "not both" in cli.run(*WORDS, study.files[0]).stderr
+    assert "not both" in cli.run(*WORDS, "--schema", study.schema).stderr
+    assert "Give either the records" in cli.run("plan", "--dimension", "3", "--epsilon", "1", "--delta", "1e-5").stderr
 
 
 def test_where_sums_are_seen_the_plan_says_the_shares_and_what_they_add_up_to(cli):
@@ -112,7 +112,7 @@ def test_where_sums_are_seen_the_plan_says_the_shares_and_what_they_add_up_to(cl
     assert said["share_std"][0] * 3**0.5 == pytest.approx(said["noise_std"][0])
     shown = cli.run(*words, "--colluders", "2").stdout
     assert "against the coordinator with up to 2 silos, who see sums" in shown
-    assert "in each silo's share" in shown
+    assert "on every number a silo sends" in shown
     assert "that of 2 shares; replacing one record moves the sum" in shown
     assert cli.ask(*WORDS, "--no-curve")["share_std"] is None
 

@@ -54,7 +54,7 @@ def test_an_identifier_stands_beside_each_prediction(cli, study, trained, tmp_pa
     assert found.columns.tolist() == ["who", "sick", "probability"]
     assert found["who"].tolist()[0] == "12.345"
     assert cli.ask(*words)["predictions"]["who"] == ["12.345", None]
-    assert "lacks the column(s) 'name'" in cli.run(*words[:-1], "name").stderr
+    assert "lacks the column 'name'" in cli.run(*words[:-1], "name").stderr
     frame.assign(probability=1).to_csv(tmp_path / "new.csv", index=False)
     assert "rename it" in cli.run(*words[:3], "--id", "probability").stderr
 

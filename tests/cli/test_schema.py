@@ -12,7 +12,7 @@ def drafted(cli, *words):
     """Return what `schema init --json` prints; that the first line may be a record is said to programs as well."""
     result = cli.run("schema", "init", *words, "--json")
     assert result.exit_code == 0, result.output
-    assert "See that it is a header and no record" in result.stderr
+    assert "make sure that this line is a header, not somebody's record" in result.stderr
     return json.loads(result.stdout)
 
 
@@ -46,7 +46,7 @@ def test_types_and_columns_to_leave_out(cli, tmp_path):
 def test_a_draft_is_written_once_and_refused_by_fit(cli, study, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("schema", "init", *study.files, "--target", "sick", "--out", "draft.json")
-    assert "7 placeholder(s)" in cli.run(*words).stdout
+    assert "7 placeholders" in cli.run(*words).stdout
     assert "is there already" in cli.run(*words).stderr
     result = cli.run("fit", *study.files, "--schema", "draft.json", "--epsilon", "1", "--delta", "1e-5")
     assert result.exit_code == 2
@@ -71,7 +71,7 @@ def test_what_cannot_be_drafted(cli, study, tmp_path):
     for words, message in (
         ((study.files[0], "--target", "none"), "no column 'none'"),
         ((study.files[0], str(tmp_path / "b.csv"), "--target", "sick"), "does not have the same columns"),
-        ((study.files[0], "--target", "sick", "--leave-out", "none"), "lacks the column(s) 'none'"),
+        ((study.files[0], "--target", "sick", "--leave-out", "none"), "lacks the column 'none'"),
         ((str(tmp_path / "none.csv"), "--target", "sick"), "is not there"),
         ((study.schema, "--target", "sick"), "must end in"),
     ):
@@ -112,10 +112,10 @@ def test_a_table_without_a_header_gets_the_right_advice(cli, study, trained, tmp
     pd.read_csv(study.files[0]).to_csv(tmp_path / "bare.csv", index=False, header=False)
     bare = str(tmp_path / "bare.csv")
     for words in (("predict", str(trained.model), bare), ("schema", "check", study.schema, bare)):
-        assert "say --no-header" in cli.run(*words).stderr
+        assert "use --no-header" in cli.run(*words).stderr
         told = cli.run(*words, "--no-header").stderr
-        assert "say --no-header" not in told
-        assert "write a header line" in told
+        assert "use --no-header" not in told
+        assert "Add a header line" in told
         assert "'age'" in told
     pd.read_csv(study.files[0]).drop(columns="age").to_parquet(tmp_path / "t.parquet")
     assert "--no-header" not in cli.run("schema", "check", study.schema, str(tmp_path / "t.parquet")).stderr
@@ -132,4 +132,4 @@ def test_a_table_without_a_header_gets_the_right_advice(cli, study, trained, tmp
 def test_a_column_that_splits_and_is_learnt_from_is_told_before_a_table_is_read(cli, study, words):
     told = cli.run(*(study.schema if word == "SCHEMA" else word for word in words), "--split-by", "sex")
     assert told.exit_code == 2
-    assert "--split-by sex is a column of the schema as well" in told.stderr
+    assert "--split-by sex is also a column of the schema" in told.stderr

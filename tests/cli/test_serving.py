@@ -60,7 +60,7 @@ def test_everybody_may_end_at_any_time_and_come_back(federation, programs):
     assert end(watched, signal.SIGINT) == 130
     wait(watched, "Interrupted: the run goes on while its coordinator is served")
     assert end(served, signal.SIGINT) == 0
-    wait(served, "Ended; all runs are kept where they are.")
+    wait(served, "Stopped. All runs are kept where they are.")
 
     served, north, south = start(*coordinator), start(*silo["north"]), start(*silo["south"])
     wait(served, "run 'rehearsal': round 3 of 3 is complete")

@@ -146,7 +146,7 @@ def test_heart_has_four_hospitals():
     assert np.round(shares, 2).tolist() == [0.0, 0.0, 1.0, 0.25]
     assert (silos.features[unmeasured, names.index("chol")] == 0).all()
     # The only impossible cell is a resting pressure of 0 at Long Beach.
-    moved = "1 cell(s) outside the bounds, moved to the nearest one"
+    moved = "1 cell outside the bounds, moved to the nearest one"
     assert data.notes == (f"heart_disease, column 'trestbps': {moved}",)
 
 
@@ -208,7 +208,7 @@ def test_nist_keeps_adults_with_income(tmp_path):
     data = load_nist_acs(tmp_path)
     assert data.labels.tolist() == [1.0, -1.0]
     assert data.groups.tolist() == ["01-1", "02-2"]
-    assert data.notes == ("nist_acs, column 'NOC': 1 cell(s) outside the bounds, moved to the nearest one",)
+    assert data.notes == ("nist_acs, column 'NOC': 1 cell outside the bounds, moved to the nearest one",)
     pd.DataFrame(rows).drop(columns="PINCP").to_csv(tmp_path / "national2019.csv", index=False)
     with pytest.raises(InputError, match=r"lacks the column.*PINCP"):
         load_nist_acs(tmp_path)

@@ -173,7 +173,7 @@ def test_labels_of_each_kind():
     assert found.unlisted.tolist() == [False, False, False, True]
     real = encode(Schema((AGE,), RealLabel("pay", 0, 2000)), table(pay=[0, 500, 5000]))
     assert real.labels.tolist() == [-1.0, -0.5, 1.0]
-    assert real.notes == ("The table, column 'pay': 1 cell(s) outside the bounds, moved to the nearest one",)
+    assert real.notes == ("The table, column 'pay': 1 cell outside the bounds, moved to the nearest one",)
     with pytest.raises(InputError, match="row 3, column 'pay': outside the public bounds"):
         encode(Schema((AGE,), RealLabel("pay", 0, 2000)), table(pay=[0, 1, 5000]), out_of_range="error")
 

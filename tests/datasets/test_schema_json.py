@@ -62,12 +62,12 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not valid JSON .*Correct that, or draft a schema anew with `dpadmm schema init`"),
+        ("{", "not valid JSON .*Correct it, or draft a new schema with `dpadmm schema init`"),
         ("[]", "not a schema"),
         (broken(format="other"), "not a schema"),
         (broken(version=2), "version 2; this package reads version 1"),
-        (broken(label="remove"), "lacks the key.*'label'"),
-        (broken(extra=1), "unknown key.*'extra'"),
+        (broken(label="remove"), "lacks 'label'"),
+        (broken(extra=1), "unknown entries 'extra'"),
         (broken(columns={}), "'columns' must be a list, got dict"),
         (broken(columns=[]), "at least one column"),
         (broken(columns=["age"]), "column 1: 'kind' must be one of 'numeric', 'categorical'"),

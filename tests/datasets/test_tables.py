@@ -78,7 +78,7 @@ def test_out_of_range_is_clipped_or_refused():
     high = table(age=["40", "250"])
     clipped = encode_table(SCHEMA, high, "a", Screening())
     assert clipped.features[1, 0] == pytest.approx(0.6)
-    assert "1 cell(s) outside the bounds" in clipped.notes[0]
+    assert "1 cell outside the bounds" in clipped.notes[0]
     with pytest.raises(InputError, match=r"row 2, column 'age': outside the public bounds \(0 to 100\)"):
         encode_table(SCHEMA, high, "a", Screening(out_of_range=OutOfRange.ERROR))
 

@@ -316,7 +316,7 @@ def test_ledgers_of_single_silos_keep_no_counts_of_all(data, tmp_path):
     assert done.profile is not None
     assert [len(book.ledger.profiles()) for book in books] == [0] * len(books)
     bought = BoughtProfile(done.profile, next(iter(plan.profile_plan())))
-    with pytest.raises(InputError, match="carried out with that profile"):
+    with pytest.raises(InputError, match="needs that profile"):
         carry_out(plan, rows.raw, SecureSampler(), books, progress=False, bought=bought)
     for each in books:
         each.ledger.close()

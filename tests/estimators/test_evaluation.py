@@ -51,7 +51,7 @@ def table(n=600, seed=0):
 def model():
     rows = table(seed=1)
     made = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, schema=SCHEMA, random_state=0, profile="off")
-    with pytest.warns(UserWarning, match="NO PRIVATE RELEASE"):
+    with pytest.warns(UserWarning, match="NOT a private release"):
         return made.fit(rows, rows["sick"])
 
 

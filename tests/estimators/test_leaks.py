@@ -108,7 +108,7 @@ def test_steps_that_learn_nothing_are_clean(step):
     checked = check_pipeline(make_pipeline(step, MODEL))
     assert checked.is_clean
     assert checked.findings == ()
-    assert "No step but the private fit" in str(checked)
+    assert "Only the private fit" in str(checked)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_models_and_wrappers(pipe, places):
 
 def test_what_cannot_be_seen_is_noted():
     centre = FunctionTransformer(lambda X: X - X.mean(axis=0))
-    assert "must treat each row by itself" in str(check_pipeline(make_pipeline(centre, MODEL)))
+    assert "must treat every row on its own" in str(check_pipeline(make_pipeline(centre, MODEL)))
     assert check_pipeline(make_pipeline(FunctionTransformer(np.log1p), MODEL)).notes == ()
     frozen = FrozenEstimator(StandardScaler().fit([[0.0], [1.0]]))
     assert "was fitted before" in check_pipeline(make_pipeline(frozen, MODEL)).notes[0]
@@ -306,7 +306,7 @@ def test_a_release_without_a_ledger_is_announced_once(table, tmp_path):
     booked = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=path)
     assert heard(NoLedgerWarning, lambda: booked.fit(X, y)) == []
     (said,) = heard(NoLedgerWarning, lambda: MODEL.fit(X, y))
-    assert "nothing remembers what these data have spent" in said
+    assert "nothing records what is spent on these data" in said
     assert heard(NoLedgerWarning, lambda: MODEL.fit(X, y)) == []
 
 

@@ -74,11 +74,11 @@ def test_noise_is_fresh_in_every_release(make):
 
 def test_random_state_simulates_loudly_and_repeats(make):
     build, X, y = make
-    with pytest.warns(SimulatedNoiseWarning, match="NO PRIVATE RELEASE") as heard:
+    with pytest.warns(SimulatedNoiseWarning, match="NOT a private release") as heard:
         first = build(random_state=7).fit(X, y)
     assert heard[0].filename == __file__
     assert not first.privacy_.is_private_release
-    assert str(first.privacy_).startswith("NO PRIVATE RELEASE")
+    assert str(first.privacy_).startswith("NOT a private release")
     with pytest.warns(SimulatedNoiseWarning):
         again = build(random_state=7).fit(X, y)
     with pytest.warns(SimulatedNoiseWarning):
@@ -211,7 +211,7 @@ def test_several_classes_share_one_budget(table, options):
     assert ("C13" in str(model.privacy_)) is is_one
     assert ("3 in one model (softmax)" in model.released_.statement) is is_one
     assert model.score(X, y) > 0.6
-    assert any("read off y" in text for text in model.privacy_.assumptions) == ("classes" not in options)
+    assert any("taken from y" in text for text in model.privacy_.assumptions) == ("classes" not in options)
     chances = model.predict_proba(X)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
     assert np.all(chances >= 0)

@@ -117,7 +117,7 @@ def test_ledger_records_and_refuses(records, tmp_path):
 
 def test_simulated_figures_warn_and_are_not_recorded(records, tmp_path):
     X, y = records
-    with pytest.warns(SimulatedNoiseWarning, match="NO PRIVATE RELEASE"):
+    with pytest.warns(SimulatedNoiseWarning, match="NOT a private release"):
         score = private_accuracy(Threshold(), X, y, epsilon=1.0, random_state=3)
     assert not score.privacy.is_private_release
     with pytest.raises(InputError, match="ledger"):
@@ -274,7 +274,7 @@ def test_the_shares_of_a_metric_add_up_to_the_noise_that_is_stated(records):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"view": "aggregate", "groups": GROUPS}, "give delta too"),
+        ({"view": "aggregate", "groups": GROUPS}, "Give delta too"),
         ({"view": "aggregate", "delta": 1e-6}, "needs at least 3 silos, got 1"),
         ({"view": "aggregate", "delta": 1e-6, "groups": GROUPS, "colluders": 4}, "needs at least 6 silos, got 5"),
         ({"delta": 1e-6, "groups": GROUPS, "colluders": 1}, "colluders apply only to the view 'aggregate'"),

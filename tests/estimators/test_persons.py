@@ -131,8 +131,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"unit": "record"}, "Say one"),
-            ({"unit": "user"}, "Say one"),
+            ({"unit": "record"}, "Leave one out"),
+            ({"unit": "user"}, "Leave one out"),
             ({"records_per_person": 3}, "records_per_person"),
             ({"keep": 0}, "keep"),
             ({"keep": "2"}, "keep"),

@@ -151,9 +151,9 @@ def test_functions_that_may_treat_rows_alone_are_no_findings(function):
 
 
 def test_the_headline_claims_no_private_fit_where_there_is_none():
-    assert str(check_pipeline(make_pipeline(Normalizer()))).startswith("No step learns from the rows; there is no priv")
+    assert str(check_pipeline(make_pipeline(Normalizer()))).startswith("No step learns from the rows, but none")
     assert "which no private fit accounts for" in str(check_pipeline(make_pipeline(StandardScaler())))
-    assert str(check_pipeline(MODEL)).startswith("No step but the private fit learns")
+    assert str(check_pipeline(MODEL)).startswith("Only the private fit learns")
 
 
 def test_a_fixed_threshold_is_no_search(table, recwarn):

@@ -73,7 +73,7 @@ def test_a_run_is_recorded_before_it_is_drawn_and_refused_when_nothing_is_left(t
     dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED)
     with pytest.raises(BudgetError):
         dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED)
-    with pytest.raises(InputError, match="Leave seed or ledger out"):
+    with pytest.raises(InputError, match="Leave out seed or ledger"):
         dpadmm.run("p-admm", _PARTS, ledger=place, seed=1, **_STATED)
 
 

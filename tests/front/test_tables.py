@@ -73,7 +73,7 @@ def facts(model: ReleasedModel) -> str:
 def test_fit_and_the_command_make_the_same_model_files_and_page(place: Path) -> None:
     asked = "--schema schema.json --epsilon 3 --delta 1e-5 --simulate 4 --out shell.json --report shell.html"
     shell(f"fit north.csv south.parquet {asked}")
-    with pytest.warns(SimulatedNoiseWarning, match="NO PRIVATE RELEASE"):
+    with pytest.warns(SimulatedNoiseWarning, match="NOT a private release"):
         model = dpadmm.fit(
             ["north.csv", "south.parquet"], schema="schema.json", seed=4, out="python.json", report="page.html", **COST
         )
@@ -237,7 +237,7 @@ def test_a_misspelt_word_is_answered_with_the_nearest_one(place: Path, setting: 
         ({"epsilon": -1.0}, "--epsilon -1", "^epsilon must be greater", "--epsilon must be greater"),
         ({"l1_ratio": 2.0}, "--l1-ratio 2", "^l1_ratio must lie", "--l1-ratio must lie"),
         ({"person": "sick"}, "--person sick", "person='sick' is a column", "--person sick is a column"),
-        ({"keep": 2}, "--keep 2", "keep counts the rows.*person=", "--keep counts the rows.*--person"),
+        ({"keep": 2}, "--keep 2", "keep limits the rows.*person=", "--keep limits the rows.*--person"),
         ({"neighbours": "add-remove"}, "--neighbours add-remove", "that nominal_records", "that --nominal-records"),
         ({"budget": 2.0}, "--budget 2", "budget is for a new.*ledger=", "--budget is for a new.*--ledger"),
         ({"ledger": "new"}, "--ledger new", "same delta: budget", "same delta: --budget"),
@@ -252,7 +252,7 @@ def test_a_misspelt_word_is_answered_with_the_nearest_one(place: Path, setting: 
             "--simulate makes",
         ),
         ({"out": "north.csv"}, "--out north.csv", "^out north.csv is a file", "--out north.csv is a file"),
-        ({"epsilon": 1e-4}, "--epsilon 0.0001", "say anyway=True", "say --anyway"),
+        ({"epsilon": 1e-4}, "--epsilon 0.0001", "add anyway=True", "add --anyway"),
         ({"unit": "user", "view": "aggregate"}, "--unit user --view aggregate", "with split_by", "with --split-by"),
     ],
 )

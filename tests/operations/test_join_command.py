@@ -136,7 +136,7 @@ def test_that_runs_are_counted_together_is_told_once_something_is_spent(federati
     silo = Silo(federation.north.directory)
     assert "counted together" not in left_words(silo)
     federation.drive(answers=12)
-    assert "; runs are counted together" in left_words(silo)
+    assert "(runs are composed" in left_words(silo)
 
 
 @pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf"])

@@ -55,7 +55,7 @@ def test_secret_sizes_have_one_nominal_number():
     ("change", "words"),
     [
         ({"schema": "0" * 64}, "veterans was made with another schema"),
-        ({"view": "aggregate", "colluders": 1}, "against different observers"),
+        ({"view": "aggregate", "colluders": 1}, "for different views"),
         ({"methods": ("dvp",)}, "which veterans does not allow"),
         ({"records": None}, "does not fit"),
     ],

@@ -27,14 +27,15 @@ def test_a_plan_spends_the_budget_and_says_what_it_is():
     assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert made.noise_std.shape == made.sensitivity.shape == (2,)
     assert (made.noise_std > 0).all()
-    text = made.describe()
+    text = " ".join(made.describe().split())
+    assert max(map(len, made.describe().splitlines())) <= 80
     for word in (
         "p-admm",
         "epsilon 1",
         "Noise",
         "on synthetic data",
         "without privacy",
-        "no private record was looked at",
+        "no private record was used",
     ):
         assert word in text
     assert json.loads(json.dumps(made.as_json()))["method"] == "p-admm"
@@ -102,7 +103,9 @@ def test_a_method_that_cannot_serve_is_refused(method, facts, message):
 def test_a_hopeless_target_is_called_hopeless():
     made = plan(sizes=(400,) * 5, dimension=104, loss=Logistic(), epsilon=0.1, delta=1e-5)
     assert made.is_hopeless
-    said = "400 records per silo and d = 104 at eps = 0.1: expect no better than the majority class; pool silos"
+    said = (
+        "400 records per silo with 104 features are too few for epsilon 0.1: expect no better than the majority class."
+    )
     assert any(said in warning for warning in made.warnings)
     assert not plan(sizes=(4000,) * 5, dimension=104, loss=Logistic(), epsilon=2.0, delta=1e-5).is_hopeless
     regression = plan(sizes=(100,) * 2, dimension=30, loss=Huber(1.0), epsilon=0.05, delta=1e-5)
@@ -111,8 +114,9 @@ def test_a_hopeless_target_is_called_hopeless():
 
 def test_the_plan_counts_a_persons_records():
     said = plan(replace(TASK, protection=Protection(records_per_person=40, silos_per_person=2))).describe()
-    assert "for every person's up to 40 records in each of up to 2 silos (replace-one), against the eaves" in said
-    assert "replacing one person's up to 40 records moves it by at most" in said
+    said = " ".join(said.split())
+    assert "Protects every person's up to 40 records in each of up to 2 silos (replace-one) from the eaves" in said
+    assert "replacing one person's up to 40 records moves a message by at most" in said
 
 
 def test_the_forecast_does_not_pass_off_a_synthetic_majority_class():
@@ -127,7 +131,7 @@ def test_the_forecast_does_not_pass_off_a_synthetic_majority_class():
 def test_dubious_budgets_and_graphs_that_are_not_used_are_warned_about():
     large = plan(sizes=(200, 150), dimension=4, loss=Logistic(), epsilon=50.0, delta=0.01)
     assert any("above 1/n" in w for w in large.warnings)
-    assert any("protects hardly anybody" in w for w in large.warnings)
+    assert any("gives hardly any protection" in w for w in large.warnings)
     star = plan(replace(TASK, network=complete(2), regulariser=L1(0.01)))
     assert any("not over the given graph" in w for w in star.warnings)
     assert plan(TASK).warnings == ()
@@ -135,7 +139,7 @@ def test_dubious_budgets_and_graphs_that_are_not_used_are_warned_about():
 
 def test_losses_are_capped_only_where_noise_matters():
     assert plan(TASK).task.loss == CappedLogistic(0.5)
-    assert any("pull with at most 0.5" in reason for reason in plan(TASK).reasons)
+    assert any("capped at 0.5" in reason for reason in plan(TASK).reasons)
     assert plan(replace(TASK, target=Target(1e6, 1e-5))).task.loss == Logistic()
     assert plan(TASK, method="dvp").task.loss == Logistic()
 

@@ -108,7 +108,7 @@ def test_the_worlds_may_overrule_the_rule_for_a_profile_but_not_for_little(monke
     )
     made = plan(TASK)
     assert (made.profile is not None) == is_bought
-    assert any(("goes to counting" if is_bought else "are not counted") in reason for reason in made.reasons)
+    assert any(("pays for a column profile" if is_bought else "no column profile") in reason for reason in made.reasons)
     if not is_bought:
         asked = plan(replace(TASK, profile=ProfileRule(share=0.05)))
         assert asked.profile is not None

@@ -79,5 +79,5 @@ def test_planning_takes_public_facts_only(make_silos):
 def test_no_fact_has_a_silent_default(left_out):
     facts = {"sizes": (40, 60), "dimension": 3, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5}
     facts.pop(left_out)
-    with pytest.raises(InputError, match="Give a task, or sizes"):
+    with pytest.raises(InputError, match="Give a task, or all of sizes"):
         plan(**facts)

@@ -154,7 +154,7 @@ def test_the_page_says_what_the_counts_cost(model):
     for words in (
         "cost ε = 0.125 at δ = 1e-05, a part of the ε above, and were released before the first round",
         "Looking at them is free",
-        "The noise can push a count below zero",
+        "Noise can push a count below zero",
         "shares of the 456 records",
     ):
         assert words in said, words

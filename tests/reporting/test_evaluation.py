@@ -156,7 +156,7 @@ def test_groups_are_told_apart_and_add_up(records):
     assert found.roc_auc().value == pytest.approx(roc_auc_score(labels, log_odds), abs=5e-4)
     with pytest.raises(InputError, match="no group 'd': it has a, b, c"):
         found.roc_auc("d")
-    with pytest.raises(InputError, match="bought without groups"):
+    with pytest.raises(InputError, match="made without groups"):
         evaluation(np.zeros(2 * WIDTH), 10).log_loss("a")
 
 

@@ -182,7 +182,7 @@ def test_cells_that_are_not_allowed_are_refused(base):
         ({"missing": "blank"}, "every row"),
         ({"unlisted": "blank"}, "every row"),
         ({"out_of_range": "error"}, "clip"),
-        ({"unlisted": "zero"}, "missing='fill' as well"),
+        ({"unlisted": "zero"}, "Add missing='fill'"),
     ],
 )
 def test_policies_that_it_cannot_have_are_refused(base, words, message):
@@ -192,7 +192,7 @@ def test_policies_that_it_cannot_have_are_refused(base, words, message):
 
 def test_a_cap_that_ties_scores_is_refused(base):
     model = replace(of_table(base, "capped"), loss=loss_words(CappedLogistic(0.4)))
-    with pytest.raises(InputError, match="export the model as JSON"):
+    with pytest.raises(InputError, match="Export the model as JSON"):
         model.to_sklearn()
 
 
@@ -234,7 +234,7 @@ def test_the_pipeline_of_a_softmax_model_predicts_the_same(base, cap):
     pipeline = model.to_sklearn()
     assert (pipeline.predict(X) == model.predict(X)).all()
     agree(pipeline.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(InputError, match="export the model as JSON"):
+    with pytest.raises(InputError, match="Export the model as JSON"):
         together(model, 0.4).to_sklearn()
 
 

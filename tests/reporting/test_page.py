@@ -66,7 +66,7 @@ def test_the_page_says_where_the_records_were(model):
     said = text(report_page(model))
     assert "456 in 3 silos; simulated in one place: all tables were on one machine" in said
     assert "The machine that ran the training all records of all silos in the clear" in said
-    assert "the circles were simulated on one machine" in said
+    assert "the silos were simulated on one machine" in said
     apart = text(report_page(replace(model, custody=Custody.FEDERATED)))
     assert "456 in 3 silos; federated: every silo's own process kept its records" in apart
     assert "Records stayed inside the circles" in apart
@@ -122,7 +122,7 @@ def test_the_majority_class_of_synthetic_data_is_not_shown_as_that_of_the_record
     assert "constant answer 0.6" not in said
     assert "0.600" not in said
     assert "On the synthetic data the model with noise was 0.200 better than the majority class there" in said
-    assert "may be larger or smaller than that of the made-up data" in said
+    assert "may be larger or smaller than that of the synthetic data" in said
 
 
 def test_simulated_noise_is_called_by_its_name(model):
@@ -160,11 +160,11 @@ def test_an_accounted_figure_says_its_cost(model):
 def test_a_figure_that_no_ledger_knows_is_not_called_accounted(model):
     paid = replace(model.measurements[0], basis=Basis.ACCOUNTED, epsilon=0.25, on="private records")
     said = text(report_page(replace(model, measurements=(paid,))))
-    assert "paid for, but recorded in no ledger: not part of the spending shown" in said
+    assert "which no ledger recorded: it is not part of the spending shown" in said
     assert "measured (accounted)" not in said
     assert "accounted metric The" not in said
     kept = replace(paid, on="private records, recorded in a.ledger")
-    assert "recorded in no ledger" not in text(report_page(replace(model, measurements=(kept,))))
+    assert "which no ledger recorded" not in text(report_page(replace(model, measurements=(kept,))))
 
 
 def test_less_than_the_majority_class_is_called_worse(model):
@@ -174,7 +174,7 @@ def test_less_than_the_majority_class_is_called_worse(model):
 
 
 def test_what_the_charts_do_not_show_is_said_of_the_charts(model):
-    assert "no loss or accuracy on the training records is shown in these two charts" in text(report_page(model))
+    assert "They show no loss or accuracy on the training records" in text(report_page(model))
 
 
 def test_names_cannot_smuggle_markup(model):
@@ -203,7 +203,7 @@ def test_assumptions_with_braces_and_no_numbers_stay_as_they_are():
 def test_the_page_names_whom_a_view_covers():
     listed = observers(Protection(view=View.PUBLIC), has_coordinator=True, is_release=True, custody=Custody.FEDERATED)
     assert {row.name: row.is_covered for row in listed} == {
-        "Somebody on the network": False,
+        "Someone on the network": False,
         "The coordinator": False,
         "Another silo": False,
         "Whoever receives the model": True,
@@ -219,7 +219,7 @@ def covered(colluders: int, n_silos: int) -> dict[str, bool]:
 
 
 def test_of_sums_the_page_names_the_silos_that_are_counted_and_those_that_are_not():
-    always = {"Somebody on the network": True, "The coordinator": True, "Whoever receives the model": True}
+    always = {"Someone on the network": True, "The coordinator": True, "Whoever receives the model": True}
     assert covered(0, 5) == always | {"Another silo": False}
     assert covered(1, 5) == always | {"Another silo": True, "More than 1 other silo together": False}
     assert covered(2, 5) == always | {
@@ -241,7 +241,7 @@ def test_the_page_has_every_caveat_of_sums(model):
         "up to 1: every silo that looks counts",
         "all other silos and the coordinator together would see epsilon 2.15",
         "one share from each silo, which add up in the sum",
-        "masked messages, each with its silo's share of the noise: only their sum can be read",
+        "masked messages, each with its silo's share of the noise; only their sum can be read",
         "sees the sum of all messages only",
     ):
         assert words in said, words
@@ -250,7 +250,7 @@ def test_the_page_has_every_caveat_of_sums(model):
     alone = text(report_page(summed(model, 0, Collusion(if_all=2.4, if_one=1.1305), Custody.ONE_PLACE)))
     assert "one silo that looks knows its own share of the noise, and would see epsilon 1.13" in alone
     assert "but not from a silo that looks" in alone
-    assert "all silos were simulated in one process, which held all records: masks hide nothing" in alone
+    assert "all silos were simulated in one process, which had all records: masks hide nothing" in alone
 
 
 def test_what_is_said_of_sums_survives_a_file(model, tmp_path):

@@ -116,7 +116,7 @@ def test_a_number_comes_in_its_own_units(model, tmp_path):
         )
         assert read.labels.tolist() == [-1.0, 0.0, 1.0, 1.0]
     for refused in (made.decision_function, made.predict_proba):
-        with pytest.raises(InputError, match="use predict"):
+        with pytest.raises(InputError, match="Use predict"):
             refused(ROWS)
 
 
@@ -148,7 +148,7 @@ def test_awkward_cells_of_plain_columns_follow_the_policies(model):
         (np.ones((2, 3)), r"must have 2 columns, got an array of shape \(2, 3\)"),
         (np.ones(2), "must have 2 columns"),
         (np.array([[1.0, np.nan]]), "not finite"),
-        (np.array([["a", "b"]]), "must hold numbers"),
+        (np.array([["a", "b"]]), "must contain numbers"),
         (pd.DataFrame({"column1": [1.0], "b": [2.0]}), r"lacks the column\(s\) 'column2'"),
     ],
 )
@@ -176,7 +176,7 @@ def test_the_statement_and_the_page_say_the_same(model, tmp_path):
     said = model.statement
     for words in ("epsilon 1 at delta 1e-05", "from the eavesdropper", "C1 + C8; certified", "Theorem 3"):
         assert words in said
-    assert "NO PRIVATE RELEASE" not in said
+    assert "NOT a private release" not in said
     page = model.report(tmp_path / "page.html", name="m.json")
     assert (tmp_path / "page.html").read_text() == page
     assert "dpadmm report m.json --json" in page

@@ -58,8 +58,8 @@ def confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
     person = agreement.participants[agreement.agent(name)]  # refuses a name that is not in the terms
     if read_fingerprint(name, digits) != read_fingerprint(name, fingerprint(person.key)):
         raise InputError(
-            f"The terms name another key for {name} than the one with the fingerprint that you were told, "
-            f"{digits}. Do not approve them; find out who wrote them."
+            f"The key of {name} in the terms does not have the fingerprint that you were told, {digits}. Do not "
+            "approve the terms; find out who wrote them."
         )
     silo.confirm_peer(name, digits)
 
@@ -68,10 +68,10 @@ def _sight_words(terms: "AgreedRun") -> str:
     """Say who sees what of this silo's messages."""
     if terms.is_masked:
         observer = terms.course.setting.protection.observer
-        return f"Messages leave under masks, with this silo's share of the noise; the cost is against {observer}."
+        return f"Messages leave masked, with this silo's share of the noise; the cost holds against {observer}."
     if terms.sends_bare:
-        return "The coordinator sees BARE vectors of this silo, and adds the noise; the cost is against everybody else."
-    return "All noise is drawn here; the cost is against whoever sees every message, the coordinator included."
+        return "The coordinator sees vectors of this silo WITHOUT noise and adds it; the cost holds against all others."
+    return "All noise is drawn here; the cost holds against anyone who sees every message, including the coordinator."
 
 
 def _people_words(silo: "Silo", agreement: "Agreement") -> str:
@@ -96,7 +96,7 @@ def _people_words(silo: "Silo", agreement: "Agreement") -> str:
 def _encoding_words(terms: "AgreedRun", agent: int) -> str:
     """Say how rows are encoded, and what that costs."""
     if terms.has_profile:
-        alone = f"which alone cost epsilon {terms.epsilon(agent, 0):.3g}"
-        return f"Round 0 releases noisy counts of the columns, {alone}; rows are encoded by them"
-    how = "public bounds and categories" if terms.agreement.reach else "bounds, plainly,"
+        alone = f"which alone costs epsilon {terms.epsilon(agent, 0):.3g}"
+        return f"Round 0 releases a column profile (noisy counts), {alone}; rows are encoded by it"
+    how = "public bounds and categories" if terms.agreement.reach else "public bounds"
     return f"Rows are encoded by {how} alone"

@@ -26,33 +26,42 @@ def audit(
         str | None, typer.Argument(help="What to attack: a method (`dpadmm algorithms` lists them) or column-profile.")
     ] = None,
     all_methods: Annotated[
-        bool, typer.Option("--all", help=f"Attack everything private and write {PAGE} (a few minutes).")
+        bool, typer.Option("--all", help=f"Attack every private method and write {PAGE} (takes a few minutes).")
     ] = False,
     product: Annotated[
         bool,
-        typer.Option("--product", help="Attack the estimators as black boxes: real fits with secure noise (minutes)."),
+        typer.Option(
+            "--product", help="Attack the estimators as black boxes: real fits with secure noise (takes minutes)."
+        ),
     ] = False,
     view: Annotated[
-        str | None, typer.Option(help="Who looks: eavesdropper, coordinator, peer, public or aggregate (default: all).")
+        str | None,
+        typer.Option(help="Who attacks: eavesdropper, coordinator, peer, public or aggregate. Default: all."),
     ] = None,
     runs: Annotated[
         int | None,
-        typer.Option(help="Runs to attack, half with each data set, at least 200 (default: 20000; 1000 fits)."),
+        typer.Option(
+            help="Number of runs, at least 200, half with each data set. Default: 20000 (with --product: 1000)."
+        ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="At which all bounds hold together, in [0.76, 1).")] = 0.95,
-    epsilon: Annotated[float, typer.Option(help="Budget the noise is calibrated to, > 0.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Its delta, in (0, 1); methods of pure epsilon take none.")] = 1e-5,
-    seed: Annotated[int, typer.Option(help="Of noise, batches and participation.")] = 0,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence at which all bounds hold together, in [0.76, 1).")
+    ] = 0.95,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget that the noise is calibrated to, > 0.")] = 1.0,
+    delta: Annotated[
+        float, typer.Option(help="Delta of that budget, in (0, 1); methods with pure epsilon ignore it.")
+    ] = 1e-5,
+    seed: Annotated[int, typer.Option(help="Seed of noise, batches and participation.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for trade-off plots (SVG, PNG); with --all also the page.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Attack a method as its worst-case neighbour would, compare with the certified epsilon, and check its noise.
+    """Attack a method on worst-case neighbouring data, and compare what the attacker learns with the certified epsilon.
 
-    Exit code 4 says that a certificate was refuted, at a confidence of 1 - 1e-6, or that a check has failed, which a
-    sound build does with a probability of 1e-7 at most. The checks look at every release by itself: its sensitivity,
-    the scale of its noise, and whether that noise is independent of all other.
+    The result is a lower bound on the attacker's epsilon. Every single release is checked as well: its sensitivity, the
+    scale of its noise, and whether the noise is independent of all other noise. Exit code 4 means that a certificate
+    was refuted (at a confidence of 1 - 1e-6) or that a check failed (probability at most 1e-7 in a correct build).
 
     Examples: dpadmm audit p-admm --out plots; dpadmm audit --all; dpadmm audit --product --epsilon 8
     """
@@ -79,7 +88,7 @@ def audit(
 
 def _check_alone(algorithm: str | None, all_methods: bool, view: str | None) -> None:
     if algorithm is not None or all_methods or view is not None:
-        raise InputError("--product attacks the estimators: name no method or view beside it, and not --all.")
+        raise InputError("--product attacks the estimators. Leave out the method, --view and --all.")
 
 
 def _chosen(
@@ -91,7 +100,7 @@ def _chosen(
     from dpadmm.privacy.protection import View
 
     if (algorithm is None) == (not all_methods):
-        raise InputError("Name one method to attack (dpadmm audit p-admm), or say --all; not both.")
+        raise InputError("Name one method to attack (dpadmm audit p-admm) or use --all, not both.")
     subjects = all_subjects(seed) if algorithm is None else subjects_of(algorithm, seed)
     if word is None:
         return [(subject, tuple(subject.views)) for subject in subjects]
@@ -103,13 +112,13 @@ def _chosen(
     ]
     if not seen:
         known = ", ".join(dict.fromkeys(view.value for subject in subjects for view in subject.views))
-        raise InputError(f"{algorithm} has no attack for the view {word!r}; it is audited for {known}.")
+        raise InputError(f"{algorithm} has no attack for the view {word!r}; it can be attacked by {known}.")
     return seen
 
 
 def _check_folder(folder: Path | None) -> None:
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must be a folder, but {folder} is a file. Name another.")
+        raise InputError(f"--out must be a folder, but {folder} is a file. Give another name.")
 
 
 def _attack(
@@ -207,14 +216,15 @@ def _print_table(
     from rich.console import Console
     from rich.table import Table
 
+    from dpadmm.checks import plural
     from dpadmm.cli.terminal import cell
 
     console = Console()
-    console.print(f"[bold]Audited epsilon[/bold], all bounds together at {100 * confidence:g} %")
+    console.print(f"[bold]Lower bounds on the attacker's epsilon[/bold], together at {100 * confidence:g} % confidence")
     for (method, pair), group in groupby(results, key=lambda result: (result.method, result.pair)):
         console.print(f"\n[bold]{method}[/bold]  {pair}", highlight=False)
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        for name in ("  who looks", "certified", "audited, at least"):
+        for name in ("  who attacks", "certified", "audited, at least"):
             table.add_column(name, justify="left" if "who" in name else "right", header_style="dim", min_width=9)
         for result in group:
             audited = f"{result.estimate.epsilon_lower:.3g}"
@@ -224,17 +234,17 @@ def _print_table(
     console.print()
     broken = sum(result.is_violation for result in results)
     console.print(
-        f"{broken} of {len(results)} attacks refute a certificate."
+        f"{broken} of {len(results)} attacks refuted a certificate."
         if broken
-        else f"None of {len(results)} attacks refutes a certificate. That is evidence, not proof."
+        else f"None of {plural(len(results), 'attack')} refuted a certificate. This is evidence, not proof."
     )
     failed = [finding for finding in findings if finding.is_broken]
     for finding in failed:
         console.print(f"[bold red]BROKEN[/bold red] {cell(_words(finding))}", soft_wrap=True)
     console.print(
-        f"{len(failed)} of {len(findings)} checks of single releases fail."
+        f"{len(failed)} of {len(findings)} checks of single releases failed."
         if failed
-        else f"All {len(findings)} checks of single releases pass."
+        else f"All {len(findings)} checks of single releases passed."
     )
     for path in written:
         if path.suffix != ".png":
@@ -244,6 +254,6 @@ def _print_table(
 def _words(finding: "CheckOutcome") -> str:
     measure = {"SENSITIVITY": "distance over bound", "MODEL": "distance"}.get(finding.check.name, "p-value")
     return (
-        f"{finding.method}, {finding.pair}: not so that {finding.check.value} "
+        f"{finding.method}, {finding.pair}: it is not true that {finding.check.value} "
         f"({measure} {finding.worst:.3g}, {finding.where})."
     )

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from dpadmm.privacy.calibration import PureTarget, Target
 
 _WORDS = (
-    "The noise that spends a budget exactly, by the certificates; --claimed calibrates by the method's paper instead."
+    "Find the noise that spends a budget exactly, by certificates or (--claimed) by the formula of the method's paper."
+    "\n\nExample: dpadmm calibrate p-admm --records 6331 --degree 2 --eta 1e-3 --mu 2e-4 --rounds 40 --epsilon 1 "
+    "--delta 1e-5"
 )
-_CLAIMED = "Calibrate by the paper's own formula: the noise is then CLAIMED, not certified, to meet the budget."
+_CLAIMED = "Calibrate by the formula of the paper: the noise is then CLAIMED, not certified, to meet the budget."
 
 
 def _options(method: type["Method"]) -> list[inspect.Parameter]:
     return [
-        parameter("epsilon", float, "Budget for the whole run, > 0.", rich_help_panel="Noise"),
+        parameter("epsilon", float, "Privacy budget of this run, > 0.", rich_help_panel="Noise"),
         delta_option(method),
         schedule_option(),
         parameter("claimed", bool, _CLAIMED, False, rich_help_panel="Noise"),

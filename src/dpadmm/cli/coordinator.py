@@ -8,7 +8,7 @@ import typer
 from dpadmm.cli import custody, joining, operations, options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal
 
-app = typer.Typer(help="Bring silos together: one port, to which they dial.", no_args_is_help=True)
+app = typer.Typer(help="Bring silos together. They connect to one port of the coordinator.", no_args_is_help=True)
 
 app.command()(joining.invite)
 
@@ -17,7 +17,7 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator'
 
 @app.command()
 def init(directory: Directory) -> None:
-    """Make a coordinator: a directory with its key, by which silos know it.
+    """Make a coordinator: a directory with the key by which silos recognise it.
 
     Example: dpadmm coordinator init coordinator
     """
@@ -31,11 +31,13 @@ def init(directory: Directory) -> None:
 @app.command()
 def run(
     directory: Directory,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
     log: options.LogFile = None,
 ) -> None:
-    """Serve until interrupted: wait for silos, and drive every run that `dpadmm federate` has asked for.
+    """Serve until interrupted: wait for silos, and drive every run that `dpadmm federate` requests.
 
     Example: dpadmm coordinator run coordinator --host 0.0.0.0 --port 9092
     """
@@ -49,9 +51,9 @@ def run(
         files, ending = CoordinatorFiles(directory), EndSignals()
         with serving(files, host, port, Studies(files), log) as service:
             typer.echo(
-                f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos dial in, each known by "
-                f"its key).\nKey {service.key.public}\nRuns start when `dpadmm federate --study NAME --coordinator "
-                f"{directory}` asks for them. Ctrl-C ends; runs are kept."
+                f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos connect, each "
+                f"recognised by its key).\nKey {service.key.public}\nTo start a run: `dpadmm federate --study NAME "
+                f"--coordinator {directory}`. Ctrl-C stops the coordinator; runs are kept."
             )
             try:
                 while not ending.is_asked:
@@ -59,7 +61,7 @@ def run(
                     ending.sleep(LOOK_SECONDS)
             except Ended:
                 pass
-        typer.echo("Ended; all runs are kept where they are.")
+        typer.echo("Stopped. All runs are kept where they are.")
 
 
 custody.add_to_coordinator(app)

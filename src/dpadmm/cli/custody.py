@@ -38,22 +38,23 @@ def add_to_coordinator(app: typer.Typer) -> None:
 def new_data(
     directory: SiloDirectory,
     written: "TableFormat",
-    data: Annotated[Path, typer.Option(help="The private table as it is now.")],
+    data: Annotated[Path, typer.Option(help="The new version of the private table.")],
     missing: Annotated[
-        Literal["error", "fill", "blank"] | None, typer.Option(help=f"An empty cell. {_AS_BEFORE}")
+        Literal["error", "fill", "blank"] | None, typer.Option(help=f"Missing value. {_AS_BEFORE}")
     ] = None,
     unlisted: Annotated[
-        Literal["error", "zero", "blank"] | None, typer.Option(help=f"A category that is not listed. {_AS_BEFORE}")
+        Literal["error", "zero", "blank"] | None,
+        typer.Option(help=f"Category that the schema does not list. {_AS_BEFORE}"),
     ] = None,
     out_of_range: Annotated[
-        Literal["clip", "error"] | None, typer.Option(help=f"A number outside its bounds. {_AS_BEFORE}")
+        Literal["clip", "error"] | None, typer.Option(help=f"Number outside its bounds. {_AS_BEFORE}")
     ] = None,
     abandon: Abandon = False,
 ) -> None:
-    """Go on with a table that has changed: a new version of the data, under the same key, ledger and budget.
+    """Continue with a changed table: a new version of the data, under the same key, ledger and budget.
 
-    It is read as the earlier table was, unless an option says otherwise. What was spent on earlier versions still
-    counts. End the silo's process first. Interrupted, give the command again.
+    The table is read like the earlier one, unless an option says otherwise. What was spent on earlier versions still
+    counts. Stop the silo's process first. If the command is interrupted, run it again.
 
     Example: dpadmm silo new-data clinic --data patients-2027.csv
     """
@@ -92,10 +93,10 @@ def _read_next(said: "TableFormat", earlier: "TableFormat", data: Path) -> "Tabl
 
 
 def rotate_silo_key(directory: SiloDirectory, forget: Forget = False, abandon: Abandon = False) -> None:
-    """Give a silo another identity key; ledger, budget, data and rules stay.
+    """Give a silo a new identity key; ledger, budget, data and rules stay.
 
-    End the silo's process first, and do it when the coordinator says that its runs are done. Interrupted, give the
-    command again.
+    Wait until the coordinator says that its runs are done, and stop the silo's process first. If the command is
+    interrupted, run it again.
 
     Example: dpadmm silo rotate-key clinic
     """
@@ -111,12 +112,12 @@ def rotate_silo_key(directory: SiloDirectory, forget: Forget = False, abandon: A
             change = rotate(files, is_old_kept=not forget, may_close=abandon)
         typer.echo(
             f'{directory} has a new key.\nkey = "{change.key.public}"\n'
-            f"Fingerprint, for the other owners and past the coordinator: {fingerprint(change.key.public)}\n"
+            f"Fingerprint, for the other owners but not through the coordinator: {fingerprint(change.key.public)}\n"
             f"{_kept_words(change)}{_closed_words(change.closed)}{_unfit_words(change.unfit, 'name the old key')}"
-            f"Now send {files.entry} to whoever drafts terms. Tell the other owners the new fingerprint: whoever has "
-            "confirmed the old one gives it with the next terms (`dpadmm silo approve --peer`), and must refuse terms "
-            "that name the old key. Copy the directory anew: a copy from before knows the old key only, and nothing "
-            "of what is spent from now on."
+            f"Now send {files.entry} to whoever drafts the terms. Tell the other owners the new fingerprint: those who "
+            "confirmed the old one confirm the new one with the next terms (`dpadmm silo approve --peer`) and must "
+            "refuse terms that name the old key. Make a new backup of the directory: an earlier one has only the old "
+            "key, and does not know what is spent from now on."
         )
 
 
@@ -125,7 +126,7 @@ def rotate_coordinator_key(
     forget: Forget = False,
     abandon: Abandon = False,
 ) -> None:
-    """Give a coordinator another identity key. End its process first. Interrupted, give the command again.
+    """Give a coordinator a new identity key. Stop its process first. If the command is interrupted, run it again.
 
     Example: dpadmm coordinator rotate-key coordinator
     """
@@ -141,9 +142,9 @@ def rotate_coordinator_key(
         typer.echo(
             f'{directory} has a new key. For federation files:\ncoordinator = "{change.key.public}"\n'
             f"{_kept_words(change)}{_closed_words(change.closed)}"
-            "Now tell it to the owners of the silos: later terms name it. Where policy.toml lists `coordinators`, the "
-            "new key belongs there; and if the old one may have been stolen, the new one alone: runs that were "
-            "approved under the old key would still be answered to whoever has it."
+            "Now tell the owners of the silos: later terms name the new key. Where policy.toml lists `coordinators`, "
+            "add the new key. If the old key may have been stolen, remove it there: silos would still answer whoever "
+            "has it in runs that were approved under it."
         )
 
 
@@ -155,7 +156,7 @@ def left_words(silo: "Silo") -> str:
         stated = ledger.statement()
     left = f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
     # without this an approval of more than what is left looks like a fault
-    together = "; runs are counted together, not by adding up their epsilons" * (stated.spent_epsilon > 0)
+    together = " (runs are composed, so their epsilons do not simply add up)" * (stated.spent_epsilon > 0)
     return left + together
 
 
@@ -166,28 +167,30 @@ def room_words(silo: "Silo", agreement: "Agreement") -> str:
     others = [each for each in open_runs(silo) if each.agreement.digest != agreement.digest]
     lines = [left_words(silo)]
     if others:
-        lines.append("Nothing of it is reserved. Also approved and not finished, each with what it would still cost:")
+        lines.append(
+            "None of it is reserved. Other runs that are approved and not finished, with what each would still cost:"
+        )
         lines += [f"  {each.agreement.run!r}: epsilon {each.epsilon:.6g}" for each in others]
     return "\n".join(lines)
 
 
 def _data_words(change: "DataChange", policy: "Policy", entry: Path) -> str:
     said = change.statement
-    begun = "goes on with" if change.is_new else "has already"
+    begun = "now uses" if change.is_new else "already uses"
     records = "" if change.records is None else f": {change.records} records"
     return (
         f"{policy.name} {begun} version {said.version} of its data, {policy.data}{records}.\n"
         f"Spent on all versions: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g}; left "
         f"{said.left_epsilon:.6g}.\n"
         f"{_closed_words(change.closed)}{_unfit_words(change.unfit, 'state another number of records')}"
-        f"Now send {entry} to whoever drafts terms. Note the ledger's head: {said.head}"
+        f"Now send {entry} to whoever drafts the terms. Note the ledger's head: {said.head}"
     )
 
 
 def _kept_words(change: "KeyChange") -> str:
     if change.kept is None:
-        return "The old key is destroyed here; copies of the directory still have it.\n"
-    return f"The old key is kept in {change.kept}, to show what it has signed; it is of no other use.\n"
+        return "The old key is destroyed here; copies of the directory still contain it.\n"
+    return f"The old key is kept in {change.kept}, only to show what it has signed.\n"
 
 
 def _closed_words(runs: tuple[str, ...]) -> str:
@@ -196,7 +199,7 @@ def _closed_words(runs: tuple[str, ...]) -> str:
 
 def _unfit_words(runs: tuple[str, ...], why: str) -> str:
     return (
-        f"Approved, but cannot be joined any more, because the terms {why}: {', '.join(map(repr, runs))}.\n"
+        f"Approved runs that can no longer be joined, because their terms {why}: {', '.join(map(repr, runs))}.\n"
         if runs
         else ""
     )

@@ -19,14 +19,17 @@ PUBLIC = "the four hospitals' own records: a published data set, so accuracy may
 
 
 def demo(
-    epsilon: Annotated[float, typer.Option(help="Privacy budget, > 0.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="In (0, 1).")] = 1e-5,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of this run, > 0.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Probability that the epsilon bound fails, in (0, 1).")] = 1e-5,
     out: Annotated[
-        Path | None, typer.Option(help="New folder for the files; dpadmm-demo (or -2, -3, ...) if left out.")
+        Path | None, typer.Option(help="New folder for the files. Default: dpadmm-demo (or -2, -3, ...).")
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Train one private breast-cancer model over four hospitals, with secure noise, and write the report."""
+    """Train one private breast-cancer model over four hospitals, with secure noise, and write the report.
+
+    Example: dpadmm demo --epsilon 2
+    """
     with clear_failures():
         from dpadmm.cli.fit import model_json
         from dpadmm.cli.terminal import print_json
@@ -87,8 +90,8 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     tables = read_silos(files, None)
     sizes = ", ".join(f"{name} {len(table.frame)}" for name, table in tables.items())
     console.print(
-        "[bold]Four hospitals, one model.[/bold] They are simulated in one place: this process reads all four tables. "
-        f"Between machines: `dpadmm federate`. Tables in {escape(str(folder))}: {sizes}."
+        "[bold]Four hospitals, one model.[/bold] They are simulated: this process reads all four tables. For a run "
+        f"between machines, see `dpadmm federate`. Tables in {escape(str(folder))}: {sizes} records."
     )
     training = Training(
         schema=SCHEMA,
@@ -102,7 +105,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     training.check_words()
     prepared = training.check(tables)
     plan = training.plan(prepared)
-    console.print("\n[bold]The plan[/bold], made from public facts alone:")
+    console.print("\n[bold]The plan[/bold], made from public facts only:")
     console.print(plan.describe(), soft_wrap=True, markup=False)
     done = training.carry_out(prepared, plan)
     model, place = done.model, done.place or folder
@@ -114,7 +117,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     model.report(
         page,
         name=place.name,
-        purpose="to show what one private model over four hospitals costs and is worth, on published records",
+        purpose="to show what one private model over four hospitals costs and how good it is, on published records",
         budgets=budgets_around(task),
     )
     if not is_json:
@@ -133,10 +136,11 @@ def _tell(model: "ReleasedModel", page: Path) -> None:
     print_model(model, page.with_name("model.json"), page)
     for text in (
         f"\nAccuracy [bold]{measured.value:.3f}[/bold] on all {measured.records} records (always the majority class: "
-        f"{measured.baseline:.3f}). It is shown because this data set is published; on private records it would be a "
-        "release of its own, see `dpadmm evaluate --help`.",
-        "\n[bold]Who is protected from whom:[/bold] every patient's record, from anyone who sees every message between "
-        "the hospitals and the final model: the other hospitals, a wiretap, the public. Not from its own hospital.",
+        f"{measured.baseline:.3f}). It may be shown because this data set is published. On private records it would be "
+        "a release of its own; see `dpadmm evaluate --help`.",
+        "\n[bold]Who is protected from whom:[/bold] every patient's record, from anyone who sees all messages between "
+        "the hospitals and the final model: the other hospitals, an eavesdropper, the public. Not from the patient's "
+        "own hospital.",
         f"\nOpen [bold]{escape(str(page))}[/bold] in a browser for the full report.",
     ):
         console.print(text)

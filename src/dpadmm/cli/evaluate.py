@@ -30,9 +30,15 @@ class Declared(Enum):
 
 
 DECLARATIONS = {
-    Declared.HELD_OUT: "Declared by whoever measured: none of these rows was used to train the model.",
-    Declared.PUBLISHED: "Declared by whoever measured: these rows are published, training rows among them included.",
+    Declared.HELD_OUT: "Declared by the evaluator: none of these rows was used to train the model.",
+    Declared.PUBLISHED: "Declared by the evaluator: all of these rows are published, including any training rows.",
 }
+
+
+_NO_LEDGER = (
+    "Warning: no ledger, so nothing records what is spent on these data.\n"
+    "         Keep one with --ledger FILE --budget EPSILON.\n"
+)
 
 
 @options.reads_tables
@@ -41,30 +47,45 @@ def evaluate(
     written: "TableFormat",
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Tables, one per silo (or one with --split-by)."),
+        typer.Argument(
+            metavar="[FILE...]",
+            help="Tables, one per silo (or one with --split-by): CSV and other text, Parquet, Arrow, Excel.",
+        ),
     ] = None,
     public: Annotated[
         str | None,
-        typer.Option(metavar="WHY", help="Declare these data public, and say why; the figure is exact and free."),
+        typer.Option(
+            metavar="WHY", help="Declare these data public, and say why. The figures are then exact and cost nothing."
+        ),
     ] = None,
     declare: Annotated[
         Declared | None,
         typer.Option(
-            help="With --public: no row was used for training, or all rows are published. Recorded in the model file."
+            help="With --public: held-out (no row was used for training) or published (all rows are public). Recorded "
+            "in the model file."
         ),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Private data: spend this much, once, on all figures.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With --epsilon, in (0, 1).")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="For private data: what all figures together may spend, > 0.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="With --epsilon: probability that the epsilon bound fails, in (0, 1).")
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(help="With --epsilon: the ledger of these data. With --public: the ledger of the training data."),
     ] = None,
-    budget: Annotated[float | None, typer.Option(help="For a new ledger: all that these data may ever spend.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="For a new ledger: the most epsilon these data may ever spend.")
+    ] = None,
     split_by: options.SplitBy = None,
     person: options.PersonColumn = None,
     view: Annotated[
         Literal["eavesdropper", "aggregate"],
-        typer.Option(help="With --epsilon: from whom; aggregate sums the silos' parts under masks, one file a silo."),
+        typer.Option(
+            help="With --epsilon: whom it is protected from. aggregate sees only sums of masked counts (one file per "
+            "silo)."
+        ),
     ] = "eavesdropper",
     colluders: options.Colluders = None,
     records_per_person: options.RecordsPerPerson = None,
@@ -73,33 +94,41 @@ def evaluate(
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
     record: Annotated[
-        bool, typer.Option("--record/--no-record", help="Keep the figure in the model file, for the report.")
+        bool, typer.Option("--record/--no-record", help="Record the figures in the model file, for the report.")
     ] = True,
     threshold: Annotated[
-        float | None, typer.Option(help="Predict the positive class above this probability (else above .5).")
+        float | None,
+        typer.Option(help="Two classes: predict the positive class above this probability. Default: 0.5."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Also by group: a column whose values the schema lists.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Also show figures by group: a column whose categories the schema lists."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw ROC and calibration curves, .svg or .png.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where the evaluation that was bought is kept, .json; else beside the model, by a new name."),
+        typer.Option(help="File for the private evaluation, .json. Default: a new file next to the model."),
     ] = None,
     earlier: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Ask what was bought before: reads no data, costs nothing."),
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Show figures of an earlier private evaluation: reads no data, costs nothing.",
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the files of --plot and --out.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Measure a model. Two classes: AUC, log-loss, confusion, calibration; a number: R^2 or mean absolute error.
+    """Measure how good a model is: accuracy, AUC, log-loss and calibration, or R^2 and mean absolute error.
 
     A figure computed from private records is a release of its own. So either declare the data public (--public WHY), or
-    spend --epsilon and --delta, recorded in --ledger, once for all figures of two classes: noisy counts of scores,
-    which are kept in a file; whatever is asked of it later (--from) is free. Training records may be measured by the
-    second way only, with their own ledger; so --public wants a declaration (--declare), which is recorded in the model
-    file and its report. With the training data's --ledger beside it, their tables are recognised and refused.
+    spend --epsilon and --delta, recorded in --ledger. For two classes this buys noisy counts of scores once; they are
+    kept in a file, and all further questions to that file (--from) are free.
+
+    Training records may only be measured the second way, with their own ledger. So --public also needs --declare, which
+    is recorded in the model file and its report. With the ledger of the training data (--ledger), training tables are
+    recognised and refused.
 
     Example: dpadmm evaluate model.json new.csv --epsilon 0.2 --delta 1e-6 --ledger new.ledger --budget 1 --by sex
     """
@@ -118,12 +147,12 @@ def evaluate(
         asked = Questions(threshold, by, plot, out)
         if earlier is not None:
             if files or (public, epsilon, delta, ledger, budget, by, out, person) != (None,) * 8:
-                raise InputError("--from asks what was bought already: leave data, budgets, --by and --out away.")
+                raise InputError("--from shows an earlier evaluation. Leave out data, budgets, --by and --out.")
             asked.ask_again(model, earlier, may_replace=force, is_json=json)
             return
         _check_basis(public, declare, epsilon, delta, ledger, budget)
         if public is not None and person is not None:
-            raise InputError("--person belongs to --epsilon; nobody has to be hidden in public data.")
+            raise InputError("--person is for private data (--epsilon); in public data nobody has to be protected.")
         saved, evaluation, paths = ReleasedModel.load(model), None, files or []
         if record:
             check_writable(model, may_replace=True)
@@ -142,6 +171,8 @@ def evaluate(
         else:
             books = Books(path=ledger, budget=budget)
             books.check(epsilon or 0.0)
+            if ledger is None and not json:
+                typer.echo(_NO_LEDGER, err=True)
             counts = (records_per_person, silos_per_person, colluders)
             protection = protection_of(ledger, None, view, *counts, has_persons=person is not None)
             if person is None:
@@ -157,7 +188,7 @@ def evaluate(
                 evaluation = keep(bought(saved, tables, policies, words, books, by, persons), model, asked)
                 found = measurement_of(evaluation.figures)
             elif persons is not None:
-                raise InputError("--person is for models of two classes. Nothing was spent; measure one row a person.")
+                raise InputError("--person is for models of two classes. Nothing was spent. Give one row per person.")
             else:
                 found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
         place = replace(saved, measurements=(*saved.measurements, found)).save(model) if record else None
@@ -168,8 +199,6 @@ def evaluate(
             print_json(head)
         else:
             print_line(_words(found))
-        if public is None and ledger is None and not json:
-            print_line("No ledger: nothing remembers what these data have spent. Keep one with --ledger FILE.")
 
 
 def _check_basis(
@@ -181,29 +210,32 @@ def _check_basis(
     budget: float | None,
 ) -> None:
     if public is not None and epsilon is not None:
-        raise InputError("--public and --epsilon exclude each other: the data are public, or the figure is paid for.")
+        raise InputError(
+            "--public and --epsilon exclude each other: either the data are public, or the figures cost epsilon."
+        )
     if public is None and epsilon is None:
         raise InputError(
-            'Say what allows the figure: --public "WHY" for data that are not private, or --epsilon E --delta D for a '
-            "noisy figure of private data."
+            'Add --public "WHY" if the data are not private, or --epsilon E --delta D for noisy figures of private '
+            "data."
         )
     if epsilon is not None and delta is None:
         raise InputError("--epsilon needs --delta as well, for instance --delta 1e-6.")
     if epsilon is not None and declare is not None:
-        raise InputError("--declare belongs to --public; a figure that is paid for needs no declaration.")
+        raise InputError("--declare is for --public; figures that cost epsilon need no declaration. Leave it out.")
     if public is None:
         return
     if not public.strip():
         raise InputError('--public needs a reason, for instance --public "published by the registry in 2020".')
     if (budget, delta) != (None, None):
-        raise InputError("--budget and --delta belong to --epsilon; public data spend nothing.")
+        raise InputError("--budget and --delta are for --epsilon; public data spend nothing. Leave them out.")
     if declare is None:
         raise InputError(
-            "The exact figure of training records would tell about them. With --public, say --declare held-out (no row "
-            "was used for training) or --declare published (all rows are published); the declaration is recorded."
+            "Exact figures of training records would reveal something about them. With --public, add --declare "
+            "held-out (no row was used for training) or --declare published (all rows are published). The declaration "
+            "is recorded."
         )
     if declare is Declared.PUBLISHED and ledger is not None:
-        raise InputError("Rows that are published need no ledger: leave --ledger out, or declare them held-out.")
+        raise InputError("Published rows need no ledger. Leave out --ledger, or declare them held-out.")
 
 
 def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
@@ -216,14 +248,16 @@ def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledg
     if model.has_ledgers_of_silos:
         model.verify(ledger=ledger)
     elif model.spending is None:
-        raise InputError("The model was trained without a ledger, so there is none to compare with. Leave it out.")
+        raise InputError(
+            "The model was trained without a ledger, so there is none to compare with. Leave out --ledger."
+        )
     with open_for_reading(ledger) as book:
         if model.spending is not None and not book.has_head(model.spending.head):
             raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
         if any(book.is_about(ledger_data(each)) for each in _arrangements(model, tables)):
             raise InputError(
-                "These are training records: their ledger knows them. An exact figure would not be covered by the "
-                "budget; measure them with --epsilon and --delta."
+                "These are training records: they are in the ledger. Exact figures would not be covered by the budget. "
+                "Measure them with --epsilon and --delta."
             )
 
 
@@ -290,7 +324,7 @@ def _private(
         score=name,
         value=score.value,
         records=score.n_records,
-        on=f"private records, hidden from {words.protection.observer}{kept}",
+        on=f"private records, protected from {words.protection.observer}{kept}",
         basis=Basis.ACCOUNTED,
         epsilon=score.privacy.certified,
         delta=score.privacy.delta,
@@ -301,7 +335,7 @@ def _private(
 
 def _words(found: "Measurement") -> str:
     noise = f" +- {found.uncertainty:.4f} (noise)" if found.uncertainty else ""
-    base = "" if found.baseline is None else f"; the best constant answer has {found.baseline:.4f}"
+    base = "" if found.baseline is None else f"; the best constant prediction has {found.baseline:.4f}"
     others = "".join(f"; {each}" for each in found.others)
     cost = f", cost epsilon {found.epsilon:.4g} at delta {found.delta:.3g}" if found.epsilon else ""
     return f"{found.score} {found.value:.4f}{noise} on {found.records} records ({found.on}){base}{others}{cost}."

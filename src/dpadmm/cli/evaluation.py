@@ -27,8 +27,8 @@ from dpadmm.reporting.model import ReleasedModel
 _HEADER = f"{'':24}{'value':>9}  {'noise interval':>19}  {'population interval':>21}"
 
 INTERVALS = (
-    "The noise interval covers the exact figure on these records, the population\n"
-    "interval the figure of those whom they were drawn from; each in 95 of 100 cases."
+    "The noise interval covers the exact figure of these records; the population\n"
+    "interval that of the population they were drawn from (95 % confidence each)."
 )
 
 
@@ -51,8 +51,8 @@ class Questions:
         if not (is_private and self.fit(model)):
             if any(each is not None for each in vars(self).values()):
                 raise InputError(
-                    "--threshold, --by, --plot and --out are about counts of scores, which are bought with --epsilon "
-                    "for a model of two classes. Leave them out."
+                    "--threshold, --by, --plot and --out are for private evaluations (--epsilon) of models with two "
+                    "classes. Leave them out."
                 )
             return
         if self.threshold is not None and model.has_probabilities:
@@ -72,7 +72,7 @@ class Questions:
         released, found = ReleasedModel.load(model), PrivateEvaluation.load(earlier)
         if found.model != released.run:
             raise InputError(
-                f"{earlier} is an evaluation of another model than {model}. Give the one that was measured."
+                f"{earlier} is an evaluation of another model, not of {model}. Give the model that was evaluated."
             )
         check_apart({"--plot": self.plot}, [model, earlier])
         self.check(released, is_private=True, may_replace=may_replace)
@@ -106,7 +106,7 @@ def show(kept: Kept, asked: Questions, head: dict[str, Any] | None) -> None:
         print_json(head | places | {"figures": json_of(found, asked.threshold)})
     else:
         print_line(text_of(found, asked.threshold))
-        print_line(f"Kept in {kept.place}:\nfurther questions are free, with --from and that file.")
+        print_line(f"Saved in {kept.place}.\nFurther questions to that file are free: use --from.")
         if plot is not None:
             print_line(f"Drew {plot}.")
     if kept.place != kept.wanted:
@@ -191,8 +191,7 @@ def text_of(found: PrivateEvaluation, threshold: float | None) -> str:
     """Return the table, group by group, the confusion matrix and the calibration of all records."""
     said = found.privacy
     lines = [
-        f"{found.records} {said.protected.counted}, paid for once: epsilon {said.certified:.4g} at delta "
-        f"{said.delta:.3g}.",
+        f"{found.records} {said.protected.counted}, cost: epsilon {said.certified:.4g} at delta {said.delta:.3g}.",
         f"({found.on})" if found.on else "",
         "",
         _HEADER,

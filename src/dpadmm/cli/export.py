@@ -16,17 +16,17 @@ def export(
         Path, typer.Option("--to", metavar="FILE", help=".joblib: a scikit-learn pipeline; .json: plain numbers.")
     ],
     missing: Annotated[
-        Literal["error", "fill"], typer.Option(help="With .joblib: what the pipeline does about an empty cell.")
+        Literal["error", "fill"], typer.Option(help="With .joblib: what the pipeline does with a missing value.")
     ] = "error",
     unlisted: Annotated[
-        Literal["error", "zero"], typer.Option(help="With .joblib: what it does about a category that is not listed.")
+        Literal["error", "zero"], typer.Option(help="With .joblib: what it does with a category that is not listed.")
     ] = "error",
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
 ) -> None:
     """Write a model for use without this package: a scikit-learn pipeline, or JSON for any language.
 
-    Both predict what the model predicts. A model is a release that is paid for, so this costs nothing.
+    Both predict what the model predicts. The model is already released, so this costs no further privacy.
 
     Example: dpadmm export model.json --to pipeline.joblib --missing fill
     """
@@ -40,7 +40,9 @@ def export(
         if to.suffix not in (".joblib", ".json"):
             raise InputError(f"--to must end in .joblib (a scikit-learn pipeline) or .json, got {str(to)!r}.")
         if to.suffix == ".json" and (missing, unlisted) != ("error", "error"):
-            raise InputError("--missing and --unlisted are for .joblib: who reads the JSON decides about such cells.")
+            raise InputError(
+                "--missing and --unlisted are for .joblib. Whoever reads the JSON decides about such cells."
+            )
         check_apart({"--to": to}, [model])
         released = ReleasedModel.load(model)
         check_writable(to, may_replace=force)
@@ -56,4 +58,4 @@ def export(
         if json:
             print_json({"command": "export", "file": str(to)})
         else:
-            print_line(f"Wrote {to}: it needs no dpadmm.")
+            print_line(f"Wrote {to}. It can be used without dpadmm.")

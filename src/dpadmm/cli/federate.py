@@ -41,24 +41,26 @@ class RunByDefault(typer.core.TyperGroup):
         return super().parse_args(ctx, args if is_named else ["run", *args])
 
 
-app = typer.Typer(cls=RunByDefault, help="Draft the terms of a federation, and run them (`run` may be left out).")
+app = typer.Typer(
+    cls=RunByDefault, help="Draft the terms of a federation, and run them (the word `run` may be left out)."
+)
 
 
 @app.command()
 def draft(
     entries: Annotated[list[Path], typer.Argument(metavar="ENTRY...", help="The silos' entries, NAME.entry.")],
     schema: Annotated[Path, typer.Option(help="The public schema that all silos were made with.")],
-    epsilon: Annotated[float, typer.Option(help="Most epsilon that the run may cost a record, > 0.")],
-    delta: Annotated[float, typer.Option(help="Its delta, in (0, 1).")],
-    coordinator: Annotated[Path, typer.Option(help="The coordinator's directory; made if it is not there.")] = Path(
-        "coordinator"
-    ),
-    name: Annotated[str, typer.Option(help="Name of the run; a new run needs a new one.")] = "federation",
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of this run, > 0.")],
+    delta: Annotated[float, typer.Option(help="Probability that the epsilon bound fails, in (0, 1).")],
+    coordinator: Annotated[
+        Path, typer.Option(help="The coordinator's directory; created if it does not exist.")
+    ] = Path("coordinator"),
+    name: Annotated[str, typer.Option(help="Name of the run; every run needs a new one.")] = "federation",
     nominal_records: options.NominalRecords = None,
     out: Annotated[Path, typer.Option(help="Write the terms here.")] = Path("federation.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
 ) -> None:
-    """Write the whole federation file: method, rounds, step, encoding and masks as the planner chooses them.
+    """Write the whole federation file. The planner chooses method, rounds, step sizes, encoding and masks.
 
     Example: dpadmm federate draft north.entry south.entry --schema schema.json --epsilon 1 --delta 1e-6
     """
@@ -80,9 +82,9 @@ def draft(
         write_federation(out, terms)
         print_line(f"{made.plan}\n\nWrote the terms to {out}, digest {terms.digest}.")
         print_line(
-            f"Send it to every silo: `dpadmm silo approve DIR {out.name}`, `dpadmm silo run DIR --coordinator "
-            f"HOST:PORT`. Here: `dpadmm coordinator run {coordinator}`, `dpadmm federate {out} --coordinator "
-            f"{coordinator}`."
+            f"Send it to every silo, whose owner runs:\n  dpadmm silo approve DIR {out.name}\n"
+            f"  dpadmm silo run DIR --coordinator HOST:PORT\nHere, run:\n  dpadmm coordinator run {coordinator}\n"
+            f"  dpadmm federate {out} --coordinator {coordinator}"
         )
 
 
@@ -95,16 +97,18 @@ def run(
     ] = None,
     coordinator: Annotated[Path | None, typer.Option(help="The coordinator's directory.")] = None,
     study: Annotated[
-        str | None, typer.Option(help="Run a study to which silos were invited: wait for them, draft its terms.")
+        str | None, typer.Option(help="Run a study to which silos were invited: wait for them, then draft its terms.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Offer the drafted terms of a study without being asked.")] = False,
-    local: Annotated[int | None, typer.Option(help="Rehearse with so many silos on this machine instead.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Rehearsal: a table to deal out; else breast cancer.")] = None,
+    local: Annotated[int | None, typer.Option(help="Rehearse with this many silos on this machine instead.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Rehearsal: a table to split among the silos. Default: breast cancer.")
+    ] = None,
     schema: Annotated[
         Path | None,
         typer.Option(help="Rehearsal: its schema. Federation: the approved one, for --out and --page."),
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Rehearsal: column that says whose row it is.")] = None,
+    by: Annotated[str | None, typer.Option(help="Rehearsal: column that says which silo a row belongs to.")] = None,
     rounds: Annotated[int, typer.Option(help="Rehearsal: rounds of P-ADMM.")] = 10,
     epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
     missing: options.MissingWord = "error",
@@ -112,11 +116,13 @@ def run(
     out_of_range: options.OutOfRangeWord = "clip",
     out: Annotated[Path | None, typer.Option(help="Write the model, .json or .npz.")] = None,
     page: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace these files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Run the terms to their end, from where they stopped: live progress, the public model, each silo's cost.
+    """Run approved terms to their end, or continue where they stopped: progress, the model, each silo's cost.
 
-    What is done with awkward cells is said here for a rehearsal; in a federation every silo's own policy says it.
+    The options for awkward cells are for rehearsals; in a federation every silo's own policy decides.
+
+    Example: dpadmm federate federation.toml --coordinator coordinator --schema schema.json --out model.json
     """
     with clear_federation_failures():
         from dpadmm.datasets.schema import Screening
@@ -126,7 +132,9 @@ def run(
         if [local, federation, study].count(None) != 2:
             raise InputError("Give a FEDERATION.toml, a --study, or --local N for a rehearsal on this machine.")
         if (out, page) != (None, None) and federation is not None and schema is None:
-            raise InputError("Model and report name the columns: give --schema FILE, the one that the silos approved.")
+            raise InputError(
+                "Model and report name the columns. Add --schema FILE, the schema that the silos approved."
+            )
         if out is not None:
             checked_suffix(out)
         check_apart({"--out": out, "--page": page}, [federation, data, schema])
@@ -162,7 +170,7 @@ def _run(
     try:
         return watch(CoordinatorFiles(coordinator), terms, _show), public
     except KeyboardInterrupt:
-        said = "the run goes on while its coordinator is served; the same command watches it again"
+        said = "the run goes on while the coordinator is serving; the same command shows it again"
         raise KeyboardInterrupt(said) from None
 
 
@@ -182,8 +190,8 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
         asked = study.announced()
         if asked.coordinator != files.key().public:
             raise InputError(
-                f"The invitations to {name!r} name an earlier key of this coordinator; no silo would take its terms. "
-                "Announce a new study: `dpadmm coordinator invite`."
+                f"The invitations to {name!r} name an earlier key of this coordinator, so no silo would accept its "
+                "terms. Announce a new study: `dpadmm coordinator invite`."
             )
         _await_silos(study, files)
         print_line("All silos have registered. Drafting the terms, which takes up to a few minutes ...")
@@ -192,7 +200,7 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
         if is_asked:
             typer.confirm("Offer these terms to the silos?", abort=True)
         study.publish(made.terms(name, files.key().public))
-        print_line(f"Wrote the terms to {study.federation}; every owner sees them, and what they cost, and approves.")
+        print_line(f"Wrote the terms to {study.federation}. Every owner now sees them and their cost, and approves.")
     return study.federation, study.schema
 
 
@@ -201,7 +209,7 @@ def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
 
     said: list[str] | None = None
     if not is_held(files.lock):
-        print_line(f"Nobody serves {files.directory} yet: run `dpadmm coordinator run {files.directory}`.")
+        print_line(f"The coordinator is not serving yet: run `dpadmm coordinator run {files.directory}`.")
     while absent := study.absent():
         if absent != said:
             print_line(f"waiting for {', '.join(absent)} to register (`dpadmm silo join`)")
@@ -219,7 +227,7 @@ def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tu
         silos, table.data, table.schema, table.by, written=table.written, screening=table.screening
     )
     policy = partial(rehearsal_policy, screening=table.screening)
-    typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: nobody is protected.")
+    typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: not a private release.")
     with ended_by_signals(), temporary_place() as place:
         reach, share = _encoding(public, [len(each) for each in tables.values()], Target(epsilon, DELTA))
         terms = p_admm_terms(public, rounds, epsilon, reach=reach, profile_share=share)
@@ -244,7 +252,7 @@ def _encoding(schema: "Schema", sizes: list[int], target: "Target") -> tuple[flo
 def _show(progress: "Progress") -> None:
     spent = ", ".join(f"{name} {epsilon:.4g}" for name, epsilon in progress.epsilon)
     waiting = f"; waiting for {', '.join(progress.waiting_for)}" if progress.waiting_for else ""
-    where = f"round {progress.round}/{progress.rounds}" if progress.round >= 0 else "round 0, the columns' noisy counts"
+    where = f"round {progress.round}/{progress.rounds}" if progress.round >= 0 else "round 0, the column profile"
     typer.echo(f"{where}{waiting}; epsilon: {spent}")
 
 
@@ -263,7 +271,7 @@ def _finish(
             f"delta {silo.delta:.3g} ({silo.certificate}, {silo.strength}, against {observer})"
         )
     if outcome.seconds_per_round:
-        typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds a round")
+        typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds per round")
     if schema is not None:
         _write(outcome, schema, out, page, is_rehearsal=is_rehearsal)
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from dpadmm.algorithms.method import Method
 from dpadmm.algorithms.one_agent import OneAgent
+from dpadmm.checks import plural
 from dpadmm.cli.methods import plain
 from dpadmm.cli.public_facts import claimed_agent
 from dpadmm.errors import DpadmmError
@@ -20,7 +21,7 @@ from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems.arrays import Floats
 
-CLAIMED = "CLAIMED figures are what a paper prints, evaluated as printed. Nothing certified is computed from them."
+CLAIMED = "CLAIMED figures evaluate a paper's formula as printed. No certified figure depends on them."
 _STD = "standard deviation of Gaussian noise"
 _RATE = "rate of noise with density proportional to exp(-rate ||v||)"
 _MEASURES = {
@@ -209,7 +210,7 @@ def noise_words(f: Figures) -> str:
     rounds, first, last = len(f.noise), float(f.noise[0]), float(f.noise[-1])
     course = shown(first) if first == last else f"{shown(first)} in the first, {shown(last)} in the last"
     measure, on = _MEASURES[f.described.agent.family], f.described.noised
-    return f"{f.described.name}: {measure} on {on}: {course} ({rounds} private round(s))"
+    return f"{f.described.name}: {measure} on {on}: {course} ({plural(rounds, 'private round')})"
 
 
 def _table(f: Figures) -> Table:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from dpadmm.reporting.model import ReleasedModel
 
 _OUTPUT, _PRIVACY = "Output", "Privacy"
+_NO_LEDGER = (
+    "Warning: no ledger, so nothing records what is spent on these data.\n"
+    "         Keep one with --ledger FILE --budget EPSILON.\n"
+)
 
 
 @options.reads_tables
@@ -36,7 +40,7 @@ def fit(
     delta: options.Delta,
     written: "TableFormat",
     schema: options.SchemaFile = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict; must be the schema's label.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict; must be the label of the schema.")] = None,
     split_by: options.SplitBy = None,
     person: options.PersonColumn = None,
     keep: options.Keep = None,
@@ -52,11 +56,13 @@ def fit(
     contact: options.Contact = "",
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Record what is spent here, and stop at the data's budget.", rich_help_panel=_PRIVACY),
+        typer.Option(
+            help="Ledger that records what is spent on these data and enforces their budget.", rich_help_panel=_PRIVACY
+        ),
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(help="For a new ledger: all that these data may ever spend.", rich_help_panel=_PRIVACY),
+        typer.Option(help="For a new ledger: the most epsilon these data may ever spend.", rich_help_panel=_PRIVACY),
     ] = None,
     unit: options.UnitWord = None,
     view: options.ViewWord = None,
@@ -77,18 +83,22 @@ def fit(
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
-    anyway: Annotated[bool, typer.Option("--anyway", help="Train even if the planner expects nothing.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Train even if the planner expects no useful model.")
+    ] = False,
     simulate: Annotated[
         int | None,
-        typer.Option(metavar="SEED", help="Seeded noise: NOT a private release.", rich_help_panel=_PRIVACY),
+        typer.Option(
+            metavar="SEED", help="Use seeded noise. The result is not a private release.", rich_help_panel=_PRIVACY
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files.", rich_help_panel=_OUTPUT)] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.", rich_help_panel=_OUTPUT)] = False,
     json: options.Json = False,
 ) -> None:
     """Train one private model over the tables of one or several silos.
 
-    Everything is checked and planned before the data are used, and reserved in the ledger before noise is drawn. The
-    method, its rounds and its noise are chosen from public facts: sizes, number of columns, epsilon and delta.
+    Everything is checked and planned before the data are used, and the cost is recorded in the ledger before noise is
+    drawn. Method, rounds and noise are chosen from public facts: sizes, number of columns, epsilon and delta.
 
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
@@ -150,8 +160,8 @@ def fit(
             print_reading({each.where: each.written for each in tables.values()})
         if split_by is not None and words.protection.unit is not Unit.USER:
             typer.echo(
-                f"The {len(tables)} values of {split_by!r} become the public names of the silos, in model, report "
-                "and ledger. If they are people, say --unit user: they are then numbered.",
+                f"Note: the {len(tables)} values of {split_by!r} become the public names of the silos, in the model, "
+                "the report and the ledger. If they are people, use --unit user: silos are then numbered.",
                 err=True,
             )
         _show(training, _run(training, tables, is_json=json), is_json=json)
@@ -174,8 +184,9 @@ def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
     if path is None:
         listed = " ".join(map(str, files))
         raise InputError(
-            "--schema is needed: public bounds and categories, which are never read off the data. Draft one with "
-            f"`dpadmm schema init {listed} --target {target or 'COLUMN'} --out schema.json`, fill it in, and give it."
+            "--schema is needed: public bounds and categories, which are never taken from the data. Draft one with "
+            f"`dpadmm schema init {listed} --target {target or 'COLUMN'} --out schema.json`, fill it in, and add "
+            "--schema schema.json."
         )
     schema = Schema.load(path)
     if target is not None and target != schema.label.name:
@@ -191,7 +202,9 @@ def _run(training: "Training", tables: "Mapping[str, SiloTable]", *, is_json: bo
     with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
         plan = training.plan(prepared)
     if not is_json:
-        print_line(plan.describe())
+        print_line(f"\n{plan.describe()}\n")
+    if training.books.path is None and training.seed is None and not is_json:
+        typer.echo(_NO_LEDGER, err=True)
     return training.carry_out(prepared, plan)
 
 
@@ -208,7 +221,7 @@ def _show(training: "Training", done: "Trained", *, is_json: bool) -> None:
     if place != wanted:
         say_elsewhere(wanted, place)
     if not model.guarantee.is_release and not is_json:
-        print_warning("SIMULATED NOISE: this model is NOT a private release. Keep it to yourself.")
+        print_warning("Simulated noise: this model is NOT a private release. Keep it to yourself.")
 
 
 def model_json(model: "ReleasedModel") -> dict[str, Any]:
@@ -223,10 +236,11 @@ def model_json(model: "ReleasedModel") -> dict[str, Any]:
 
 
 def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> None:
-    """Print what was released, for whom it is safe, and what to do next."""
+    """Print the model file, what it cost and whom it protects, what is left in the ledger, and what to do next."""
     from rich.console import Console
     from rich.table import Table
 
+    from dpadmm.checks import plural
     from dpadmm.privacy.protection import covers
 
     said = model.guarantee
@@ -234,25 +248,23 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     label = "Certified" if said.is_release else "NOT PRIVATE, would cost"
+    table.add_row("Model", cell(place))
     table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.strength})")
     table.add_row("Protects", f"{said.protected} from {said.protected.observer}")
     for heading, words in model.collusion_lines:
         table.add_row(heading, words)
     table.add_row("Covers", covers("the model"))
-    table.add_row("Trained on", f"{model.records_words} in {len(model.silos)} silo(s), {model.wiring.words}")
+    table.add_row("Trained on", f"{model.records_words} in {plural(len(model.silos), 'silo')}, {model.wiring.words}")
     if said.profile is not None:
         table.add_row("Profile", cell(said.profile))
     table.add_row("Tables", model.custody.words(len(model.silos)))
     if model.spending is not None:
         spent = model.spending
-        table.add_row(
-            "Budget", cell(f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}")
-        )
-    elif said.is_release:
-        words = "no ledger: nothing remembers what these data have spent. Keep one: --ledger FILE --budget EPSILON"
-        table.add_row("Budget", words)
-    table.add_row("Model", cell(place))
-    table.add_row(
-        "Report", cell(report if report is not None else f"make one: dpadmm report {shlex.quote(str(place))}")
-    )
+        words = f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}"
+        table.add_row("Budget", cell(f"{words}; {spent.left_epsilon:.4g} left"))
+    if report is None:
+        table.add_row("Next", cell(f"dpadmm report {shlex.quote(str(place))}"))
+    else:
+        table.add_row("Report", cell(report))
+        table.add_row("Next", cell(f"dpadmm predict {shlex.quote(str(place))} FILE"))
     Console(highlight=False).print(table)

@@ -26,34 +26,34 @@ _STUDY = "The study"
 
 def invite(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The coordinator's directory; made if it is not there.")
+        Path, typer.Argument(metavar="DIR", help="The coordinator's directory; created if it does not exist.")
     ],
     study: Annotated[str, typer.Option(help="Name of the study, and of its run.", rich_help_panel=_STUDY)],
-    silo: Annotated[list[str], typer.Option(help="Name of a silo; once for each.", rich_help_panel=_STUDY)],
+    silo: Annotated[list[str], typer.Option(help="Name of a silo; repeat for each silo.", rich_help_panel=_STUDY)],
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where silos will reach the coordinator.")],
     schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
-    epsilon: Annotated[float, typer.Option(help="Most epsilon that the run may cost a record, > 0.")],
-    delta: Annotated[float, typer.Option(help="Its delta, in (0, 1).")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of this run, > 0.")],
+    delta: Annotated[float, typer.Option(help="Probability that the epsilon bound fails, in (0, 1).")],
     view: Annotated[
         Literal["eavesdropper", "aggregate", "public"],
         typer.Option(
-            help="From whom records are protected: who sees every message; who sees nothing but sums, of masked "
-            "messages; or the public, where the coordinator is trusted with bare messages."
+            help="Whom records are protected from: eavesdropper sees every message, aggregate sees only sums of masked "
+            "messages, public sees only the model (the coordinator is trusted with messages without noise)."
         ),
     ] = "eavesdropper",
     colluders: Annotated[
         int | None,
-        typer.Option(help="With --view aggregate: how many silos may look together with the coordinator; else 1."),
+        typer.Option(help="With --view aggregate: how many silos may collude with the coordinator. Default: 1."),
     ] = None,
     neighbours: Annotated[
         Literal["replace-one", "add-remove"],
-        typer.Option(help="What is hidden: a record replaced, or one more or less (sizes stay secret)."),
+        typer.Option(help="Neighbouring data sets: one record replaced, or one added or removed (sizes are secret)."),
     ] = "replace-one",
     nominal_records: options.NominalRecords = None,
-    records_per_person: Annotated[int, typer.Option(help="Most records of one person in a silo.")] = 1,
-    silos_per_person: Annotated[int, typer.Option(help="Most silos with the same person.")] = 1,
+    records_per_person: Annotated[int, typer.Option(help="Most records that one person has in a silo.")] = 1,
+    silos_per_person: Annotated[int, typer.Option(help="Most silos in which one person has records.")] = 1,
 ) -> None:
-    """Announce a study: write an invitation for each silo, by which it registers and gets the terms.
+    """Announce a study: write an invitation for each silo, with which it registers and gets the terms.
 
     Example: dpadmm coordinator invite coordinator --study asthma --silo north --silo south --schema schema.json
     --epsilon 1 --delta 1e-6 --address federation.example.org:9092
@@ -89,7 +89,7 @@ def invite(
         if is_new:
             files.create(key)
         made = studies.invite(asked, silo)
-        print_line("Send each owner the silo's invitation; whoever has it can register in the silo's name:")
+        print_line("Send each owner the silo's invitation. Whoever has it can register in the silo's name:")
         for name in silo:
             print_line(f"  {made.invitation(name)}")
         print_line(
@@ -103,29 +103,32 @@ def join(
     written: "TableFormat",
     invitation: Annotated[Path, typer.Argument(metavar="INVITE", help="The invitation that the coordinator sent.")],
     directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="The silo's directory; by default its name, here.")
+        Path | None, typer.Argument(metavar="DIR", help="The silo's directory. Default: its name, in this folder.")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="The private table; for a new silo.")] = None,
+    data: Annotated[Path | None, typer.Option(help="For a new silo: the private table.")] = None,
     budget_epsilon: Annotated[
-        float | None, typer.Option(help="Most epsilon that may ever be spent on these data; asked for if left out.")
+        float | None, typer.Option(help="The most epsilon these data may ever spend. Default: the command asks.")
     ] = None,
-    least_noise: Annotated[float, typer.Option(help="Least noise/sensitivity of any single release.")] = 0.0,
+    least_noise: Annotated[float, typer.Option(help="Lowest noise/sensitivity allowed in any single release.")] = 0.0,
     trust_coordinator: Annotated[
-        bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
+        bool, typer.Option("--trust-coordinator", help="Allow messages without noise to the coordinator, who adds it.")
     ] = False,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
     peer: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=FINGERPRINT", help="A participant's fingerprint, as its owner told it; asked for."),
+        typer.Option(
+            metavar="NAME=FINGERPRINT",
+            help="Fingerprint of a participant, as its owner told you. Default: the command asks.",
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve the terms without being asked.")] = False,
     serve: Annotated[bool, typer.Option("--run/--no-run", help="Serve the run once it is approved.")] = True,
 ) -> None:
     """Join a study, step by step: make the silo, register, compare fingerprints, see the cost, approve, and serve.
 
-    It may be interrupted at any time; the same command goes on where it was.
+    The command may be interrupted at any time; run it again to continue.
 
     Example: dpadmm silo join clinic.invite --data patients.csv
     """
@@ -143,7 +146,7 @@ def join(
             rules = OwnRules(
                 data=data or Path(typer.prompt("The private table (text, Parquet, Arrow or Excel)")),
                 budget_epsilon=typer.prompt(
-                    "Most epsilon that may ever be spent on these data", type=float, default=asked.epsilon
+                    "The most epsilon these data may ever spend", type=float, default=asked.epsilon
                 )
                 if budget_epsilon is None
                 else budget_epsilon,
@@ -157,7 +160,7 @@ def join(
             print_reading({str(rules.data): records.written})
             print_line(f"Made {place}: keys, ledger, policy.toml with its rules, schema.json with the public bounds.")
         elif data is not None or budget_epsilon is not None:
-            print_line(f"{place} is there already: its own table, budget and rules hold, not those given here.")
+            print_line(f"{place} exists already: its own table, budget and rules apply, not those given here.")
         silo = Silo(place)
         try:
             check_silo(asked, silo)
@@ -182,7 +185,7 @@ def _show_study(asked: "Invitation") -> None:
     print_line(
         f"Study {asked.study!r} invites {asked.silo}\n"
         f"  coordinator  {asked.address}, fingerprint {fingerprint(asked.coordinator)}\n"
-        f"  asks for     epsilon {asked.epsilon:g} at delta {asked.delta:g}, of every record here, in one run\n"
+        f"  asks for     epsilon {asked.epsilon:g} at delta {asked.delta:g} from every record here, for one run\n"
         f"  protects     {protection}, from {protection.observer}\n"
         f"  columns      {len(asked.table.columns)} and the label {asked.table.label.name!r}, with public bounds"
     )
@@ -193,7 +196,7 @@ def _show_fingerprint(silo: "Silo") -> None:
 
     print_line(
         f"Fingerprint of {silo.policy.name}: {fingerprint(silo.public_key)}\n"
-        "Read it to the other owners, on the telephone or face to face; not through the coordinator."
+        "Read it to the other owners by telephone or face to face, not through the coordinator."
     )
 
 
@@ -205,7 +208,7 @@ def _approve(silo: "Silo", terms: "Agreement", told: list[str], *, is_asked: boo
         print_line(f"The terms of run {terms.run!r} are approved already.")
         return
     if (terms.run, terms.coordinator) in [(each.run, each.coordinator) for each in silo.agreements()]:
-        print_warning("Other terms of this study were approved here before; what is run of either is paid for.")
+        print_warning("Other terms of this study were approved here before. Whatever is run of either costs budget.")
         is_asked = True
     for each in told:
         confirm(silo, terms, each)
@@ -226,10 +229,10 @@ def _serve(directory: Path, *, is_wanted: bool) -> None:
 
     files = SiloFiles(directory)
     if is_held(files.lock):
-        print_line("This silo is served already, by another process, which takes the run up.")
+        print_line("Another process is already serving this silo and will take up the run.")
     elif not is_wanted:
         print_line(f"Serve it with `dpadmm silo run {directory}`.")
     else:
-        print_line("Serving until Ctrl-C; `dpadmm silo run` serves later, and as a service.")
+        print_line("Serving until Ctrl-C. To serve later or as a service, use `dpadmm silo run`.")
         log_to_terminal()
         run_silo(directory, files.read_address())

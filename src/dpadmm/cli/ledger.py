@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Read, check and export a privacy ledger; change its budget.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger's file.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger file.")]
 Head = Annotated[
     str | None,
     typer.Option(help="A head noted earlier, in full: it must be in the ledger's history.", metavar="DIGEST"),
@@ -30,7 +30,10 @@ def _open(path: Path, expected_head: str | None) -> "Ledger":
 
 @app.command()
 def show(file: File, expected_head: Head = None, json: Json = False) -> None:
-    """Show the budget, what is spent and left, and the releases of every run. Needs no data, changes nothing."""
+    """Show the budget, what is spent and left, and the releases of every run. Reads no data and changes nothing.
+
+    Example: dpadmm ledger show study.ledger
+    """
     with clear_failures(), _open(file, expected_head) as ledger:
         said, runs, profiles = ledger.statement(), ledger.runs(), ledger.profiles()
         if json:
@@ -40,8 +43,8 @@ def show(file: File, expected_head: Head = None, json: Json = False) -> None:
             _print_profiles(profiles)
             if ledger.is_earlier_format:
                 typer.echo(
-                    "Written in an earlier format, which counted silos by position: a silo may have spent more than is "
-                    "shown. Nothing can be added to it; carry it over with `dpadmm ledger migrate`.",
+                    "Warning: this ledger has an earlier format, which counted silos by position. A silo may have "
+                    "spent more than is shown. It is read-only; convert it with `dpadmm ledger migrate`.",
                     err=True,
                 )
 
@@ -52,7 +55,10 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="OUT.json", help="New file to write; never overwritten.")],
     expected_head: Head = None,
 ) -> None:
-    """Write the statement and every entry as readable JSON, for people without this package."""
+    """Write the statement and every entry as readable JSON, for people without this package.
+
+    Example: dpadmm ledger export study.ledger study.json
+    """
     with clear_failures():
         from dpadmm.reporting.files import check_apart
 
@@ -62,20 +68,23 @@ def export(
         from dpadmm.errors import InputError
 
         if out.exists() or not out.parent.is_dir():
-            raise InputError(f"{out} is there already, or its folder is not. Give a new file in an existing folder.")
+            raise InputError(f"{out} exists already, or its folder does not. Give a new file in an existing folder.")
         ledger.export_json(out)
-        print_line(f"Wrote {out} (head {ledger.head}). The key file is not part of it: keep that like the data.")
+        print_line(f"Wrote {out} (head {ledger.head}). The key file is not included: protect it like the data.")
 
 
 @app.command()
 def budget(
     file: File,
     epsilon: Annotated[float, typer.Option(help="New budget, > 0.")],
-    delta: Annotated[float, typer.Option(help="Its delta, in [0, 1); 0 asks for pure epsilon.")],
-    reason: Annotated[str, typer.Option(help="Why; kept in the ledger for good.")],
+    delta: Annotated[float, typer.Option(help="New delta, in [0, 1); 0 for pure epsilon.")],
+    reason: Annotated[str, typer.Option(help="Why; recorded in the ledger for good.")],
     expected_head: Head = None,
 ) -> None:
-    """Change the budget. The change and its reason become an entry; a budget that is already spent is refused."""
+    """Change the budget. The change and its reason are recorded; a budget below what is already spent is refused.
+
+    Example: dpadmm ledger budget study.ledger --epsilon 3 --delta 1e-5 --reason "second study approved"
+    """
     with clear_failures():
         from dpadmm.privacy.ledger import Budget, Ledger
 
@@ -91,7 +100,10 @@ def budget(
 
 @app.command()
 def verify(file: File, expected_head: Head = None) -> None:
-    """Check pages, chain of digests, keys and anchor, and print the head to note down. Changes nothing."""
+    """Check that the ledger is intact, and print its head to note down. Changes nothing.
+
+    Example: dpadmm ledger verify study.ledger
+    """
     with clear_failures(), _open(file, expected_head) as ledger:
         typer.echo(f"Sound. Head {ledger.verify()}")
 
@@ -99,17 +111,17 @@ def verify(file: File, expected_head: Head = None) -> None:
 @app.command()
 @options.reads_tables
 def migrate(
-    file: Annotated[Path, typer.Argument(metavar="EARLIER", help="A ledger of an earlier format; it stays as it is.")],
+    file: Annotated[Path, typer.Argument(metavar="EARLIER", help="A ledger of an earlier format; it is not changed.")],
     out: Annotated[Path, typer.Argument(metavar="NEW", help="The new ledger to write.")],
     tables: options.Files,
     written: "TableFormat",
     split_by: options.SplitBy = None,
     silos_per_person: Annotated[
         int | None,
-        typer.Option(help="Most silos with the same person. Default: as the earlier ledger assumed."),
+        typer.Option(help="Most silos in which one person has records. Default: as in the earlier ledger."),
     ] = None,
 ) -> None:
-    """Carry a ledger of an earlier format over into a new one for the same tables, undercounting nobody.
+    """Convert a ledger of an earlier format into a new one for the same tables; nobody is undercounted.
 
     Earlier formats counted by the position of a silo in a list, so what the dearest position of a run paid is charged
     to every silo. Put the earlier file away afterwards, and never spend from it again.

@@ -90,9 +90,12 @@ def main(
 
 @app.command()
 def algorithms(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """List every method: who talks to whom, and what certifies it."""
+    """List every method: who talks to whom, and what certifies it.
+
+    Example: dpadmm algorithms
+    """
     from dpadmm.cli.terminal import clear_failures
 
     with clear_failures():

@@ -30,11 +30,11 @@ _WORDS = {
     "rho": "penalty to the consensus model, > 0",
     "gamma": "step of the prox, > 0",
     "lam": "lam, relaxation of a step",
-    "growth": "q >= 1: the penalty of round t = 1, 2, ... is eta q^t",
+    "growth": "q >= 1; the penalty of round t = 1, 2, ... is eta q^t",
     "inner_steps": "S, inner steps of a round",
     "step": "first step size, > 0",
     "power": "the step decays as k^(-power)",
-    "decay": "the step is multiplied by this from round to round",
+    "decay": "factor by which the step shrinks from round to round",
 }
 _SHOWN = {"lam": "relaxation", "growth": "penalty_growth"}
 SCHEDULES = "constant, geometric:R (variance ratio R in (0, 1]), cao:BETA (BETA > 0) or optimal"
@@ -153,7 +153,7 @@ def levels_of(method: type["Method"]) -> tuple[str, ...]:
 
 def delta_option(method: type["Method"]) -> inspect.Parameter:
     """Return --delta: required where only Gaussian noise is known, else 0 unless given."""
-    words = "Delta of the guarantee, in (0, 1)"
+    words = "Probability that the epsilon bound fails, in (0, 1)"
     if "noise_rate" in levels_of(method):
         return parameter(
             "delta", float, f"{words}; 0 for pure epsilon (Laplace noise only).", 0.0, rich_help_panel="Noise"
@@ -163,7 +163,7 @@ def delta_option(method: type["Method"]) -> inspect.Parameter:
 
 def schedule_option() -> inspect.Parameter:
     """Return --schedule."""
-    return parameter("schedule", str, f"Course of the noise: {SCHEDULES}.", "constant", rich_help_panel="Noise")
+    return parameter("schedule", str, f"Noise over the rounds: {SCHEDULES}.", "constant", rich_help_panel="Noise")
 
 
 def json_option() -> inspect.Parameter:
@@ -185,14 +185,14 @@ def shape_of(agent: "OneAgent", text: str) -> "Floats":
         return simple[name]().shape(rounds)
     if name in given and value:
         return given[name](_number(text, value)).shape(rounds)
-    raise InputError(f"the schedule {text!r} is unknown; give {SCHEDULES}.")
+    raise InputError(f"The schedule {text!r} is unknown. Give {SCHEDULES}.")
 
 
 def _number(text: str, value: str) -> float:
     try:
         return float(value)
     except ValueError as error:
-        raise InputError(f"the schedule {text!r} needs a number after the colon; give {SCHEDULES}.") from error
+        raise InputError(f"The schedule {text!r} needs a number after the colon. Give {SCHEDULES}.") from error
 
 
 def checked_delta(agent: "OneAgent", delta: float) -> float:
@@ -202,7 +202,7 @@ def checked_delta(agent: "OneAgent", delta: float) -> float:
     if agent.family.is_pure and delta == 0:
         return 0.0
     if delta == 0:
-        raise InputError("Gaussian noise gives no pure epsilon: give --delta greater than 0.")
+        raise InputError("Gaussian noise cannot give pure epsilon. Give --delta greater than 0.")
     return checks.open_unit("delta", delta)
 
 

@@ -18,7 +18,7 @@ WATCH_SECONDS = 2.0
 Silo = Annotated[Path, typer.Argument(metavar="DIR", help="The silo's directory.")]
 Coordinator = Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh the screen until Ctrl-C.")]
 
 
 def add_to_silo(app: typer.Typer) -> None:
@@ -43,9 +43,9 @@ def silo_status(
         bool, typer.Option("--check-data", help="Read the table, and compare it with the ledger.")
     ] = False,
 ) -> None:
-    """Show how this silo stands: is it serving, connected, what is spent and left, every run, the latest refusals.
+    """Show the state of this silo: serving, connected, what is spent and left, every run, the latest refusals.
 
-    Reads only: while the silo serves, or while it does not. Example: dpadmm silo status clinic --watch
+    Changes nothing, and works whether or not the silo is serving. Example: dpadmm silo status clinic --watch
     """
     with clear_federation_failures():
         from dpadmm.operations.screens import silo_screen
@@ -59,9 +59,9 @@ def silo_status(
 
 
 def coordinator_status(directory: Coordinator, json: Json = False, watch: Watch = False) -> None:
-    """Show how this coordinator stands: is it serving, every run, who has joined, who has answered, who is awaited.
+    """Show the state of this coordinator: serving, every run, who has joined, who has answered, who is missing.
 
-    Reads only: while the coordinator serves, or while it does not. Example: dpadmm coordinator status coordinator
+    Changes nothing, and works whether or not it is serving. Example: dpadmm coordinator status coordinator
     """
     with clear_federation_failures():
         from dpadmm.operations.coordinator_status import coordinator_status as status_of
@@ -107,13 +107,15 @@ def silo_doctor(
     directory: Silo,
     coordinator: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens; by default as the silo last dialled."),
+        typer.Option(
+            metavar="HOST:PORT", help="Where the coordinator listens. Default: where the silo last connected."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Find out what keeps this silo from working: files, table, ledger, disk, clock, and the way to the coordinator.
+    """Find out why this silo does not work: files, table, ledger, disk, clock, and the connection to the coordinator.
 
-    Reads the table. Safe beside a silo that serves. Exit code 1 if anything must be done.
+    Reads the table. Safe while the silo is serving. Exit code 1 if anything must be fixed.
     Example: dpadmm silo doctor clinic --coordinator federation.example.org:9092
     """
     with clear_federation_failures():
@@ -123,9 +125,9 @@ def silo_doctor(
 
 
 def coordinator_doctor(directory: Coordinator, json: Json = False) -> None:
-    """Find out what keeps this coordinator from working: files, disk, clock, and its port as silos find it.
+    """Find out why this coordinator does not work: files, disk, clock, and its port as silos see it.
 
-    Safe beside a coordinator that serves. Exit code 1 if anything must be done.
+    Safe while the coordinator is serving. Exit code 1 if anything must be fixed.
     Example: dpadmm coordinator doctor coordinator
     """
     with clear_federation_failures():
@@ -151,10 +153,10 @@ def silo_unit(
     directory: Silo,
     coordinator: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens; by default that of the invitation."),
+        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens. Default: as in the invitation."),
     ] = None,
 ) -> None:
-    """Print a systemd unit that serves this silo, as the owner of its directory, with few rights.
+    """Print a systemd unit that serves this silo with few rights, as the owner of its directory.
 
     Example: dpadmm silo unit clinic > dpadmm-silo-clinic.service
     """
@@ -169,10 +171,12 @@ def silo_unit(
 
 def coordinator_unit(
     directory: Coordinator,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "0.0.0.0",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")
+    ] = "0.0.0.0",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
 ) -> None:
-    """Print a systemd unit that serves this coordinator, as the owner of its directory, with few rights.
+    """Print a systemd unit that serves this coordinator with few rights, as the owner of its directory.
 
     Example: dpadmm coordinator unit coordinator --port 9092 > dpadmm-coordinator.service
     """

@@ -22,100 +22,107 @@ Epsilon = Annotated[float, typer.Option(help="Privacy budget of this run, > 0.",
 Delta = Annotated[
     float,
     typer.Option(
-        help="Chance of a worse loss, in (0, 1), well below 1 / records. No default suits every data set.",
+        help="Probability that the epsilon bound fails, in (0, 1), well below 1 / records.",
         rich_help_panel=_PRIVACY,
     ),
 ]
 LogFile = Annotated[
     Path | None,
-    typer.Option("--log", metavar="FILE", help="Write the log there, in 5 files of 10 MB at most, not to stderr."),
+    typer.Option("--log", metavar="FILE", help="Write the log to this file, not to stderr (at most 5 files of 10 MB)."),
 ]
 UnitWord = Annotated[
     Literal["record", "person", "user"] | None,
     typer.Option(
-        help="Whose change is hidden: one record, a person with all their rows (see --person), or all records of a "
-        "silo's user. Default: person with --person, else the ledger's, else record.",
+        help="What is protected: one record, a person with all their rows (see --person), or a user with all records "
+        "of a silo. Default: person with --person, else the ledger's, else record.",
         rich_help_panel=_PRIVACY,
     ),
 ]
 ViewWord = Annotated[
     Literal["eavesdropper", "coordinator", "peer", "public", "aggregate"] | None,
     typer.Option(
-        help="From whom: who sees every message is the strictest view; aggregate: who sees nothing but sums, of masked "
-        "messages. Default: the ledger's, else eavesdropper.",
+        help="Whom it is protected from. The strictest: eavesdropper, who sees every message; aggregate sees only sums "
+        "of masked messages. Default: the ledger's, else eavesdropper.",
         rich_help_panel=_PRIVACY,
     ),
 ]
 Colluders = Annotated[
     int | None,
     typer.Option(
-        help="With --view aggregate: how many silos may look together with the coordinator; every silo that looks "
-        "counts. Default: the ledger's, else 1.",
+        help="With --view aggregate: how many silos may collude with the coordinator. Default: the ledger's, else 1.",
         rich_help_panel=_PRIVACY,
     ),
 ]
 NeighboursWord = Annotated[
     Literal["replace-one", "add-remove"] | None,
     typer.Option(
-        help="Neighbouring data: a record replaced (sizes are public), or added or removed (sizes are secret). "
-        "Default: the ledger's, else replace-one.",
+        help="Neighbouring data sets: one record replaced (sizes are public), or one added or removed (sizes are "
+        "secret). Default: the ledger's, else replace-one.",
         rich_help_panel=_PRIVACY,
     ),
 ]
 NominalRecords = Annotated[
     int | None,
     typer.Option(
-        help="With add-remove: the public number that stands for that of all records.", rich_help_panel=_PRIVACY
+        help="With add-remove: a public number to use in place of the secret number of records.",
+        rich_help_panel=_PRIVACY,
     ),
 ]
 RecordsPerPerson = Annotated[
     int | None,
-    typer.Option(help="Most records of one person in a silo. Default: the ledger's, else 1.", rich_help_panel=_PRIVACY),
+    typer.Option(
+        help="Most records that one person has in a silo. Default: the ledger's, else 1.", rich_help_panel=_PRIVACY
+    ),
 ]
 SilosPerPerson = Annotated[
     int | None,
-    typer.Option(help="Most silos with the same person. Default: the ledger's, else 1.", rich_help_panel=_PRIVACY),
+    typer.Option(
+        help="Most silos in which one person has records. Default: the ledger's, else 1.", rich_help_panel=_PRIVACY
+    ),
 ]
 PersonColumn = Annotated[
     str | None,
     typer.Option(
         "--person",
         metavar="COLUMN",
-        help="Column that tells whose a row is, where people have several: each is protected with all their rows, "
-        "which count one together.",
+        help="Column that says which person a row belongs to. Each person is then protected with all their rows, "
+        "which together count as one record.",
         rich_help_panel=_PRIVACY,
     ),
 ]
 Keep = Annotated[
     int | None,
     typer.Option(
-        help="With --person: use the first so many rows of a person in a silo; default: all. Changes no guarantee.",
+        help="With --person: use at most this many rows of a person in each silo (the first ones). Default: all. "
+        "The guarantee is the same either way.",
         rich_help_panel=_PRIVACY,
     ),
 ]
 SplitBy = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Make a silo of each value of this column of the one file.")
+    str | None, typer.Option(metavar="COLUMN", help="Split the one file into silos by the values of this column.")
 ]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model of `dpadmm fit`, of `dpadmm federate` or of an estimator.")
+    Path, typer.Argument(metavar="MODEL", help="Model file written by `dpadmm fit`, `dpadmm federate` or an estimator.")
 ]
-_ABOUT = "For the report's reader"
+_ABOUT = "For the readers of the report"
 Purpose = Annotated[str, typer.Option(help="Why the data are processed.", rich_help_panel=_ABOUT)]
-Controller = Annotated[str, typer.Option(help="Who answers for the processing.", rich_help_panel=_ABOUT)]
+Controller = Annotated[str, typer.Option(help="Who is responsible for the processing.", rich_help_panel=_ABOUT)]
 Contact = Annotated[str, typer.Option(help="Whom to ask, such as a data-protection officer.", rich_help_panel=_ABOUT)]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option("--schema", help="Public bounds and categories; draft one with `dpadmm schema init`."),
+    typer.Option(
+        "--schema", help="Schema file with public bounds and categories; draft one with `dpadmm schema init`."
+    ),
 ]
 LossWord = Annotated[
     Literal["auto", "logistic", "svm", "huber"],
-    typer.Option(help="auto: logistic for classes, huber for a number.", rich_help_panel=_MODEL),
+    typer.Option(help="Loss to minimise. auto: logistic for classes, huber for a number.", rich_help_panel=_MODEL),
 ]
 MultiClassWord = Annotated[
     Literal["auto", "softmax", "one-vs-rest"],
     typer.Option(
         "--multi-class",
-        help="More than two classes: one softmax model, or one for each class. auto: softmax where it is certified.",
+        help="For three or more classes: one softmax model, or one model per class. auto: softmax where certified.",
         rich_help_panel=_MODEL,
     ),
 ]
@@ -129,46 +136,58 @@ ClassWeights = Annotated[
     ),
 ]
 MethodWord = Annotated[
-    str, typer.Option("--method", help="auto, or a name from `dpadmm algorithms`.", rich_help_panel=_MODEL)
+    str, typer.Option("--method", help="Method: auto, or a name from `dpadmm algorithms`.", rich_help_panel=_MODEL)
 ]
 TopologyWord = Annotated[
     Literal["auto", "complete", "ring", "path", "star"],
-    typer.Option(help="Which silos talk, for methods of peers.", rich_help_panel=_MODEL),
+    typer.Option(help="Which silos talk to each other, for methods without a coordinator.", rich_help_panel=_MODEL),
 ]
 Alpha = Annotated[
     float | None,
-    typer.Option(help="Weight of your own penalty, >= 0; else the planner adds a small ridge.", rich_help_panel=_MODEL),
+    typer.Option(
+        help="Weight of the penalty, >= 0. Default: a small ridge, chosen by the planner.", rich_help_panel=_MODEL
+    ),
 ]
 L1Ratio = Annotated[
-    float, typer.Option(help="Share of the penalty that is |w|_1: 0 ridge, 1 lasso.", rich_help_panel=_MODEL)
+    float,
+    typer.Option(help="Share of the L1 norm in the penalty: 0 is ridge, 1 is lasso.", rich_help_panel=_MODEL),
 ]
 ProfileWord = Annotated[
     Literal["auto", "off"],
     typer.Option(
-        help="Count columns first, with noise, for a small part of the budget where that pays; or never.",
+        help="Column profile (noisy counts of the columns, for a small part of the budget): auto, where it pays; or "
+        "off.",
         rich_help_panel=_MODEL,
     ),
 ]
 ProfileShare = Annotated[
     float | None,
-    typer.Option(help="Its part of the squared budget m^2, in (0, 1); else the planner's.", rich_help_panel=_MODEL),
+    typer.Option(
+        help="Share of the squared budget m^2 for the column profile, in (0, 1). Default: chosen by the planner.",
+        rich_help_panel=_MODEL,
+    ),
 ]
 MissingWord = Annotated[
     Literal["error", "fill", "blank"],
     typer.Option(
-        help="An empty cell: refuse; fill (the column's centre); blank the row.",
+        help="Missing value: refuse it (error), fill in the column's centre, or blank the row.",
         rich_help_panel=_CELLS,
     ),
 ]
 UnlistedWord = Annotated[
     Literal["error", "zero", "blank"],
     typer.Option(
-        help="A category that is not listed: refuse; zero (no category); blank the row.", rich_help_panel=_CELLS
+        help="Category that the schema does not list: refuse it (error), encode it as no category (zero), or blank the "
+        "row.",
+        rich_help_panel=_CELLS,
     ),
 ]
 OutOfRangeWord = Annotated[
     Literal["clip", "error"],
-    typer.Option(help="A number outside its bounds: move it to the nearest bound; refuse.", rich_help_panel=_CELLS),
+    typer.Option(
+        help="Number outside its bounds: move it to the nearest bound (clip), or refuse it (error).",
+        rich_help_panel=_CELLS,
+    ),
 ]
 
 
@@ -178,12 +197,12 @@ def _option(default: Any, kind: Any, *names: str, **words: Any) -> inspect.Param
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-_HEADER = "Whether the first line names the columns. Without: column1, column2, ... from the left."
+_HEADER = "Whether the first line names the columns. Without a header they are column1, column2, ..."
 _WRITTEN = (
-    _option(None, str | None, "--sep", help="Between cells of text: , ; | tab. Default: as the file shows."),
-    _option(None, str | None, "--decimal", help="Decimal mark of text, . or , (then dots between thousands)."),
-    _option(None, str | None, "--encoding", help="Of text, such as cp1252. Default: utf-8, or as its mark says."),
-    _option(None, list[str] | None, "--na-values", metavar="WORD", help="Stands for an empty cell; may be repeated."),
+    _option(None, str | None, "--sep", help="Separator of text files: , ; | or tab. Default: detected."),
+    _option(None, str | None, "--decimal", help="Decimal mark of text files, . or , (1.234,5). Default: detected."),
+    _option(None, str | None, "--encoding", help="Encoding of text files, such as cp1252. Default: utf-8."),
+    _option(None, list[str] | None, "--na-values", metavar="WORD", help="Word for a missing value; may be repeated."),
     _option(None, bool | None, "--header/--no-header", help=_HEADER),
 )
 

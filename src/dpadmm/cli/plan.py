@@ -26,13 +26,13 @@ def plan(
     written: "TableFormat",
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Tables, of which only rows or persons are counted; needs --schema."),
+        typer.Argument(metavar="[FILE...]", help="Tables. Only their rows or persons are counted. Needs --schema."),
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(help="Records of each silo (--unit person: persons), such as 228,171,113,57; instead of files."),
+        typer.Option(help="Records (or persons) of each silo, such as 228,171,113,57, instead of files."),
     ] = None,
-    dimension: Annotated[int | None, typer.Option(help="Encoded features; instead of --schema.")] = None,
+    dimension: Annotated[int | None, typer.Option(help="Number of encoded features, instead of --schema.")] = None,
     schema: options.SchemaFile = None,
     split_by: options.SplitBy = None,
     person: options.PersonColumn = None,
@@ -56,22 +56,26 @@ def plan(
     profile_share: options.ProfileShare = None,
     prevalence: Annotated[
         float | None,
-        typer.Option(help="Share of the positive class (the schema's first, listed as positive), if it is public."),
+        typer.Option(help="Share of the positive class, if it is public."),
     ] = None,
     curve: Annotated[
-        bool, typer.Option("--curve/--no-curve", help="Expected utility against epsilon (takes a little longer).")
+        bool, typer.Option("--curve/--no-curve", help="Show expected utility against epsilon (takes a little longer).")
     ] = True,
-    plot: Annotated[Path | None, typer.Option(help="Write that plot here, .svg or .png.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write the plot of utility against epsilon here, .svg or .png.")
+    ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="Write a page here, .html, with sliders over budgets, silos and records (up to a minute)."),
+        typer.Option(
+            help="Write an HTML page here, with sliders for budget, silos and records (takes up to a minute)."
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace plot and page.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Plan a run: method, rounds, noise per message, expected utility, and when a target is hopeless.
+    """Plan a run: method, rounds, noise, expected utility, and a warning if no useful model can be expected.
 
-    Uses public facts only: the number of records of each silo, the number of features, epsilon and delta.
+    Only public facts are used: the number of records in each silo, the number of features, epsilon and delta.
 
     Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
     """
@@ -115,10 +119,10 @@ def plan(
         if sizes is None:
             check_person(person, None, words.protection, None, split_by)
         elif person is not None:
-            raise InputError("--person names a column of the tables; with --sizes of persons, say --unit person.")
+            raise InputError("--person names a column of the tables. With --sizes, use --unit person instead.")
         if (sizes is None) is (not files):
             raise InputError(
-                "Give the records of each silo as --sizes 228,171,... or the tables themselves, and not both."
+                "Give either the records of each silo (--sizes 228,171,...) or the tables themselves, not both."
             )
         if sizes is not None:
             counts = _stated(sizes, nominal_records)
@@ -152,7 +156,7 @@ def _check_place(name: str, place: Path, suffixes: tuple[str, ...], force: bool)
 def _stated(sizes: str, nominal: int | None) -> tuple[int, ...]:
     counts = _counts(sizes)
     if nominal is not None and sum(counts) != nominal:
-        raise InputError(f"--sizes must add up to --nominal-records {nominal}: with add-remove they are nominal, too.")
+        raise InputError(f"--sizes must add up to --nominal-records {nominal}: with add-remove, sizes are nominal too.")
     return counts
 
 
@@ -160,7 +164,9 @@ def _counts(sizes: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in sizes.split(","))
     except ValueError as error:
-        raise InputError(f"--sizes takes whole numbers with commas, such as 228,171,113; got {sizes!r}.") from error
+        raise InputError(
+            f"--sizes takes whole numbers separated by commas, such as 228,171,113; got {sizes!r}."
+        ) from error
 
 
 def _write_page(page: Path, task: "Task", planner: "Planner", *, is_quiet: bool) -> None:
@@ -209,6 +215,7 @@ def _show(task: "Task", words: "TaskWords", problems: int, written: Outputs, *, 
         return
     print_line(made.describe())
     if points:
+        print_line("")
         _print_curve(points, task.target.epsilon)
     for place in (written.plot, written.page):
         if place is not None:

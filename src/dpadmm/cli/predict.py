@@ -22,27 +22,25 @@ def predict(
         Path, typer.Argument(metavar="FILE", help="Rows to predict: CSV or other text, Parquet, Arrow, Excel.")
     ],
     written: "TableFormat",
-    out: Annotated[Path | None, typer.Option(help="CSV file to write; else they are printed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write. Default: print the predictions.")] = None,
     id_columns: Annotated[
         list[str] | None,
-        typer.Option(
-            "--id", metavar="COLUMN", help="Write this column beside the predictions, as it is; may be repeated."
-        ),
+        typer.Option("--id", metavar="COLUMN", help="Copy this column next to the predictions; may be repeated."),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Of two classes, predict the second where its probability is above this; else the likelier."),
+        typer.Option(help="Two classes: predict the positive class above this probability. Default: 0.5."),
     ] = None,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Predict the label of every row. The label's column is not needed and not read.
+    """Predict the label of every row. The label column is not needed and not read.
 
-    Predictions follow from the released model, so they cost the training records nothing. They stand in the order of
-    the rows; with --id they also say whose they are.
+    Predictions come from the released model, so they cost no further privacy. They are in the order of the rows; --id
+    adds a column that says whose they are.
 
     Example: dpadmm predict model.json new.csv --id patient --out predictions.csv
     """
@@ -72,7 +70,7 @@ def predict(
             names = ["probability"] if len(classes) == 2 else [f"probability of {name}" for name in classes]
             table[names] = chances[:, -len(names) :]
         if set(own) & set(table.columns):
-            raise InputError("--id names a column that the predictions have as well: rename it in the file.")
+            raise InputError("--id names a column that the predictions also contain. Rename it in the file.")
         table = pd.concat([kept, table], axis=1)
         text = table.to_csv(index=False)
         if out is not None:
@@ -101,5 +99,5 @@ def _kept(file: Path, written: "TableFormat", names: "Sequence[str]") -> Any:
     is_text = written.sep is not None
     frame = read_file(file, replace(written, decimal="." if is_text else None, na_values=())).frame
     if any(name not in frame.columns for name in names):
-        raise InputError(f"{lacks(str(file), names, frame.columns)} Give --id the name of a column.")
+        raise InputError(f"{lacks(str(file), names, frame.columns)} Give --id the name of an existing column.")
     return frame[list(names)].astype("string")

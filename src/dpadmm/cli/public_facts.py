@@ -189,7 +189,9 @@ def claimed_agent(method: type[Method], **told: Any) -> ClaimedAgent:
 def _counted(method: type[Method], facts: AgentFacts) -> AgentFacts:
     """Return the facts, with people and rounds refused that the method cannot have."""
     if Unit.USER in method.about.units and facts.records is None and facts.protection != Protection():
-        raise InputError("A whole user is protected, so records_per_person and silos_per_person must stay 1.")
+        raise InputError(
+            "A whole user is protected, so records_per_person and silos_per_person must be 1. Leave them out."
+        )
     if method.about.topology is Topology.WALK:
         facts = replace(facts, rounds=facts.participations or 1)
     if facts.participations is not None and facts.participations > facts.rounds:
@@ -197,11 +199,11 @@ def _counted(method: type[Method], facts: AgentFacts) -> AgentFacts:
     listed = facts.silos_per_person * facts.rounds
     if listed > _MOST_RELEASES:
         raise InputError(
-            f"{facts.silos_per_person} silos and {facts.rounds} rounds are {listed} releases to list; at most "
-            f"{_MOST_RELEASES} are. Assume fewer silos per person or fewer rounds."
+            f"{facts.silos_per_person} silos and {facts.rounds} rounds make {listed} releases; at most "
+            f"{_MOST_RELEASES} can be listed. Assume fewer silos per person or fewer rounds."
         )
     if facts.number > _MOST_AGENTS:
-        raise InputError(f"at most {_MOST_AGENTS} agents or users can be accounted for, got {facts.number}.")
+        raise InputError(f"At most {_MOST_AGENTS} agents or users can be accounted for, got {facts.number}.")
     return facts
 
 
@@ -212,8 +214,8 @@ def _check_bound(method: type[Method], facts: AgentFacts) -> None:
     if facts.gradient_bound is not None or is_clipped or "neighbours" in _names(method):
         return
     if is_user:
-        raise InputError("give lipschitz, the bound of the loss gradient (or, to protect whole users, a clip).")
-    raise InputError("give gradient_bound, clip, or both: without either nothing bounds a record's gradient.")
+        raise InputError("Nothing bounds the gradient: give lipschitz, its bound (or, to protect whole users, a clip).")
+    raise InputError("Nothing bounds a record's gradient: give gradient_bound, clip, or both.")
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ def _setting(method: type[Method], facts: AgentFacts) -> Setting:
     agents = facts.number if is_user or is_star else facts.silos_per_person
     is_smooth = facts.smoothness is not None or "smoothness" in method.about.free
     if is_user and facts.records is not None and is_star and not is_smooth:
-        raise InputError("the bound for one record needs the smoothness of f_i; give it.")
+        raise InputError("The bound for one record needs the smoothness of f_i. Give it.")
     scale = agents if is_user else 1
     return Setting(
         Problem(_functions(facts, agents), np.full(agents, facts.weight / scale), NoRegulariser()),

@@ -11,14 +11,14 @@ from dpadmm.cli.terminal import clear_failures
 
 def report(
     model: options.ModelFile,
-    out: Annotated[Path | None, typer.Option(help="HTML file to write; MODEL.html if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="HTML file to write. Default: MODEL.html.")] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Show what this ledger says now; else what it said when trained.")
+        Path | None, typer.Option(help="Show what this ledger says now. Default: what it said after training.")
     ] = None,
     purpose: options.Purpose = "",
     controller: options.Controller = "",
     contact: options.Contact = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace the page.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
 ) -> None:
     """Write one self-contained HTML page: what was trained on what, who is protected from whom, what it cost.
@@ -45,4 +45,4 @@ def report(
             facts = {"command": "report", "page": place and str(place)}
             print_json(facts | encode(released) | {"spending": encode(spending)})
         else:
-            print_line(f"Wrote {place}: open it in a browser, or print it.")
+            print_line(f"Wrote {place}. Open it in a browser, or print it.")

@@ -20,18 +20,21 @@ _SCOREBOARD = "scoreboard"
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Figures, such as p-admm/fig1; p-admm or scoreboard: all of its.")
+        list[str] | None,
+        typer.Argument(help="Figures, such as p-admm/fig1; p-admm or scoreboard stands for all of its figures."),
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="All figures and the scoreboard.")] = False,
-    runs: Annotated[int | None, typer.Option(help="Noise runs (default: as many as the paper made).")] = None,
-    accounting: Annotated[str, typer.Option(help="Noise by the paper, by proof: claimed, certified, both.")] = "both",
+    runs: Annotated[int | None, typer.Option(help="Number of noisy runs. Default: as in the paper.")] = None,
+    accounting: Annotated[
+        str, typer.Option(help="How noise is calibrated: claimed (by the paper), certified (by proof) or both.")
+    ] = "both",
     out: Annotated[Path, typer.Option(help="Folder for the results; finished parts in it are kept.")] = Path(
         "reproduction"
     ),
-    toy: Annotated[bool, typer.Option("--toy", help="Toy size: seconds, to try the machinery.")] = False,
+    toy: Annotated[bool, typer.Option("--toy", help="Toy size, to try it out in seconds.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    jobs: Annotated[int, typer.Option(help="Number of processes.")] = 2,
     docs: Annotated[
         Path | None, typer.Option(help="Also write the pages of this documentation folder (with --all, or scoreboard).")
     ] = None,
@@ -47,9 +50,14 @@ def reproduce(
         if everything == bool(names):
             raise InputError("Name the figures to reproduce, or give --all; `dpadmm reproduce --list` shows the names.")
         if docs is not None and not everything and names != [_SCOREBOARD]:
-            raise InputError(f"The pages need every figure: give --all with --docs, or {_SCOREBOARD!r} for its alone.")
+            raise InputError(
+                f"The pages need every figure. With --docs, give --all, or {_SCOREBOARD!r} for its page alone."
+            )
         if docs is not None and (toy or runs is not None or accounting != "both"):
-            raise InputError("The pages show the papers' sizes, runs and both readings: leave out --toy and the like.")
+            raise InputError(
+                "The pages show the papers' sizes and runs, claimed and certified. Leave out --toy, --runs and "
+                "--accounting."
+            )
         checks.count("--jobs", jobs)
         _run(names or [], _order(toy, runs, accounting, seed), out, jobs, docs)
 
@@ -90,7 +98,7 @@ def _run(names: list[str], order: "Order", out: Path, jobs: int, docs: Path | No
     from dpadmm.papers.reproduction.runner import reproduce as compute
 
     if docs is not None and adult(order).is_invented:
-        raise InputError("The pages show the real Adult table, which is not at hand: set DPADMM_DATA to its folder.")
+        raise InputError("The pages show the real Adult table, which was not found. Set DPADMM_DATA to its folder.")
     outcome = compute(names or list(FIGURES), order, out, processes=jobs, console=Console(stderr=True))
     for file in outcome.files:
         if file.suffix == ".md":

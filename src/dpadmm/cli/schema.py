@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dpadmm.checks import plural
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures, print_notes, print_reading
 from dpadmm.errors import InputError, without_controls
@@ -24,24 +25,24 @@ def init(
     files: options.Files,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     written: "TableFormat",
-    out: Annotated[Path | None, typer.Option(help="File to write; else the draft is printed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write. Default: print the draft.")] = None,
     predict: Annotated[
         Literal["classes", "number"], typer.Option(help="What the target is: one of several classes, or a number.")
     ] = "classes",
     leave_out: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Column not to learn from; may be repeated.")
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out of the model; may be repeated.")
     ] = None,
     split_by: options.SplitBy = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
 ) -> None:
     """Draft a schema with placeholders. Only names and types of the columns are used, never their values.
 
-    Fill the placeholders in from public knowledge (an age lies between 0 and 120), delete columns that should not be
+    Fill in the placeholders from public knowledge (an age lies between 0 and 120), delete columns that should not be
     used, then run `dpadmm schema check`.
 
-    The names come from the first line of the files. A line that lacks the target, or in which a name looks like a
-    value, may be somebody's record: it is refused, and nothing of it is shown. If it is one, say --no-header.
+    The names come from the first line of the files. A line without the target, or with names that look like values,
+    may be somebody's record: it is refused, and nothing of it is shown. If it is a record, use --no-header.
 
     Example: dpadmm schema init north.csv south.csv --target sick --leave-out patient --out schema.json
     """
@@ -63,14 +64,14 @@ def init(
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         if written.is_headed:
             typer.echo(
-                f"The names of the {len(types)} columns in the draft are those of the files: of text, the first line. "
-                "See that it is a header and no record before you pass the draft on.",
+                f"The {len(types)} column names in the draft come from the files (in text files, the first line).\n"
+                "Before you share the draft, make sure that this line is a header, not somebody's record.",
                 err=True,
             )
         left_out = [name for name, kind in types.items() if kind is ColumnType.OTHER and name != target]
         if left_out:
             typer.echo(
-                "Left out, since they hold neither numbers nor text (but dates, lists, ...): "
+                "Left out, because they contain neither numbers nor text (but dates, lists, ...): "
                 f"{', '.join(map(repr, left_out))}. To use one, store it as numbers or text.",
                 err=True,
             )
@@ -82,7 +83,8 @@ def init(
             typer.echo(text)
         else:
             print_line(
-                f"Wrote {out} with {len(left)} placeholder(s) to fill in from public knowledge, not from the data."
+                f"Wrote {out} with {plural(len(left), 'placeholder')} to fill in from public knowledge, not from the "
+                "data."
             )
 
 
@@ -93,7 +95,7 @@ def check(
     written: "TableFormat",
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Tables to try it on; nothing leaves, nothing is spent."),
+        typer.Argument(metavar="[FILE...]", help="Tables to check against the schema. Nothing is released or spent."),
     ] = None,
     split_by: options.SplitBy = None,
     missing: options.MissingWord = "error",
@@ -101,7 +103,7 @@ def check(
     out_of_range: options.OutOfRangeWord = "clip",
     json: options.Json = False,
 ) -> None:
-    """Say what a schema allows, or what is still to be filled in; with tables, whether they can be used.
+    """Show what a schema allows, or what still has to be filled in. With tables: check whether they can be used.
 
     Example: dpadmm schema check schema.json north.csv south.csv --missing fill
     """
@@ -144,7 +146,7 @@ def _common(tables: "Mapping[str, Mapping[str, Any]]", apart: set[str], *, has_h
     for file, types in tables.items():
         if set(types) != set(first):
             raise InputError(
-                f"{file} does not have the same columns as the first file: it has {len(types)}, the first "
+                f"{file} does not have the same columns as the first file: it has {len(types)}, the first file has "
                 f"{len(first)}, and {len(set(types) & set(first))} names are in both. {remedy(has_header)}"
             )
     if not apart <= set(first):

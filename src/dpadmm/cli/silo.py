@@ -24,33 +24,41 @@ def init(
     written: "TableFormat",
     data: Annotated[Path, typer.Option(help="The private table: CSV or other text, Parquet, Arrow, Excel.")],
     schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
-    budget_epsilon: Annotated[float, typer.Option(help="Most epsilon that may ever be spent on these data, > 0.")],
+    budget_epsilon: Annotated[float, typer.Option(help="The most epsilon these data may ever spend, > 0.")],
     delta: Annotated[float, typer.Option(help="The delta of the budget, in [0, 1).")],
-    name: Annotated[str | None, typer.Option(help="Name in federations; by default the directory's.")] = None,
-    allow: Annotated[list[str] | None, typer.Option(help="A method that may run; may be given several times.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name in federations. Default: the directory's name.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="Method that may run; may be repeated.")] = None,
     coordinator: Annotated[
-        list[str] | None, typer.Option(help="Public key of a coordinator that may ask; by default the approved ones.")
+        list[str] | None,
+        typer.Option(help="Public key of an allowed coordinator; may be repeated. Default: those approved."),
     ] = None,
-    least_noise: Annotated[float, typer.Option(help="Least noise/sensitivity of any single release.")] = 0.0,
+    least_noise: Annotated[float, typer.Option(help="Lowest noise/sensitivity allowed in any single release.")] = 0.0,
     trust_coordinator: Annotated[
-        bool, typer.Option("--trust-coordinator", help="Let bare messages go to the coordinator, who adds the noise.")
+        bool, typer.Option("--trust-coordinator", help="Allow messages without noise to the coordinator, who adds it.")
     ] = False,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
-    records_per_person: Annotated[int, typer.Option(help="Most records of one person here.")] = 1,
+    records_per_person: Annotated[int, typer.Option(help="Most records that one person has in a silo.")] = 1,
     view: Annotated[
-        str, typer.Option(help="Whom the budget is against: eavesdropper, or aggregate for sums under masks (C12).")
+        str,
+        typer.Option(
+            help="Whom the budget protects from: eavesdropper, or aggregate, who sees only sums of masked messages."
+        ),
     ] = "eavesdropper",
     colluders: Annotated[
-        int | None, typer.Option(help="Least number of silos that may look with the coordinator, for --view aggregate.")
+        int | None,
+        typer.Option(help="With --view aggregate: how many silos may collude with the coordinator. Default: 1."),
     ] = None,
     neighbours: Annotated[
         Literal["replace-one", "add-remove"],
-        typer.Option(help="What the budget counts: a record replaced, or one more or less (its size stays secret)."),
+        typer.Option(help="Neighbouring data sets: one record replaced, or one added or removed (sizes are secret)."),
     ] = "replace-one",
 ) -> None:
-    """Make a silo: policy, keys, ledger and state in a new directory."""
+    """Make a silo: policy, keys, ledger and state in a new directory.
+
+    Example: dpadmm silo init clinic --data patients.csv --schema schema.json --budget-epsilon 3 --delta 1e-6
+    """
     with clear_federation_failures():
         from dpadmm.datasets.schema import Screening
         from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
@@ -79,7 +87,7 @@ def init(
         entry = _write_entry(directory)
         typer.echo(
             f"Made {directory}. Edit policy.toml to change its rules. Send {entry} to whoever drafts the terms "
-            "(`dpadmm federate draft`), or this for a federation file by hand:"
+            "(`dpadmm federate draft`). For a federation file written by hand:"
         )
         _print_participant(directory)
 
@@ -88,7 +96,10 @@ def init(
 def show(
     directory: Directory, log: Annotated[bool, typer.Option("--log", help="Show the silo's log.")] = False
 ) -> None:
-    """Show what the coordinator needs to know of this silo, its ledger, and on demand its log."""
+    """Show what the coordinator needs to know about this silo, its ledger, and with --log its log.
+
+    Example: dpadmm silo show clinic --log
+    """
     with clear_federation_failures():
         from dpadmm.engines.federation.silo import Silo
         from dpadmm.privacy.ledger import open_for_reading
@@ -106,17 +117,22 @@ def show(
 @app.command()
 def approve(
     directory: Directory,
-    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The terms, as all parties have them.")],
+    federation: Annotated[
+        Path, typer.Argument(metavar="FEDERATION.toml", help="The terms that all participants have.")
+    ],
     peer: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=FINGERPRINT",
-            help="The fingerprint of a participant, as its owner told it past the coordinator; once for each.",
+            help="Fingerprint of a participant, as its owner told you (not through the coordinator); may be repeated.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve the terms without being asked.")] = False,
 ) -> None:
-    """Show the terms of a federation and what they cost this silo, and let them be run."""
+    """Show the terms of a federation and what they cost this silo, and approve them.
+
+    Example: dpadmm silo approve clinic federation.toml
+    """
     with clear_federation_failures():
         from dpadmm.cli.approval import confirm, show_terms
         from dpadmm.engines.federation.agreement import read_federation
@@ -139,7 +155,7 @@ def run(
     directory: Directory,
     coordinator: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens; by default that of the invitation."),
+        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens. Default: as in the invitation."),
     ] = None,
     log: options.LogFile = None,
 ) -> None:
@@ -168,7 +184,7 @@ def _is_summed(view: str, colluders: int | None) -> bool:
     if view not in (View.EAVESDROPPER.value, View.AGGREGATE.value):
         raise InputError(f"--view must be eavesdropper or aggregate, got {view!r}.")
     if colluders is not None and view != View.AGGREGATE.value:
-        raise InputError("--colluders is for --view aggregate, in which silos see nothing but sums.")
+        raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
     return view == View.AGGREGATE.value
 
 
@@ -200,7 +216,7 @@ def _print_participant(directory: Path) -> None:
     typer.echo(f'# schema = "{schema.digest}"')
     numbers = ", ".join(f"{name} = {number}" for name, number in profile_terms(schema).items())
     typer.echo(f"# dimension = {schema.dimension}; with a profile_share also: {numbers}")
-    typer.echo(f"\nFingerprint, for the other owners and past the coordinator: {fingerprint(silo.public_key)}")
+    typer.echo(f"\nFingerprint, for the other owners but not through the coordinator: {fingerprint(silo.public_key)}")
     silo.close()
 
 

@@ -76,8 +76,8 @@ def clear_failures() -> Iterator[None]:
             raise
         places = "".join(traceback.format_list(traceback.extract_tb(fault.__traceback__)))
         typer.echo(
-            f"Traceback (most recent call last):\n{places}{type(fault).__name__}: a fault of the program. Its text is "
-            f"not shown, since it may quote a cell; {DEBUG}=1 shows it to you.",
+            f"Traceback (most recent call last):\n{places}{type(fault).__name__}: a fault of the program. Its "
+            f"message is hidden because it may quote a cell. Set {DEBUG}=1 to see it.",
             err=True,
         )
         raise_alone(typer.Exit(FAULT))
@@ -175,13 +175,15 @@ def print_warning(text: str) -> None:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Tell the data's holder what was done with awkward cells."""
-    for note in notes:
-        typer.echo(without_controls(f"Note (for the data's holder, not for publication): {note}"), err=True)
+    """Tell the data holder what was done with awkward cells."""
+    for number, note in enumerate(notes):
+        if number == 0:
+            typer.echo("Notes for the data holder, not for publication:", err=True)
+        typer.echo(without_controls(f"  {note}"), err=True)
 
 
 def print_reading(files: "Mapping[str, TableFormat]") -> None:
-    """Tell the data's holder how text files were read; others say it themselves."""
+    """Tell the data holder how text files were read; other formats need no telling."""
     found = {where: written.describe() for where, written in files.items() if written.sep is not None}
     if len(set(found.values())) == 1:
         found = {", ".join(found): next(iter(found.values()))}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpadmm.checks import nearest
+from dpadmm.checks import nearest, plural
 from dpadmm.datasets.cells import is_empty, numbers_of
 from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.reading import UNNAMED, checked_names, may_lack_header, no_header, read_file
@@ -123,7 +123,7 @@ def _filled(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
         return {"kind": "classes", "name": part["name"], "classes": values}
     keys = ("positive", "negative") if part["kind"] == "binary" else ("lower", "upper")
     if len(values) != 2:
-        raise InputError(f"{part['name']!r} needs a pair ({', '.join(keys)}), got {len(values)} value(s).")
+        raise InputError(f"{part['name']!r} needs a pair ({', '.join(keys)}), got {plural(len(values), 'value')}.")
     if part["kind"] == "binary":
         values = [list(each) if isinstance(each, list | tuple) else [each] for each in values]
     return {**part, **dict(zip(keys, values, strict=True))}
@@ -139,7 +139,10 @@ def _check_header(where: str, frame: pd.DataFrame) -> None:
     names = list(frame.columns)
     strange = [name for place, name in enumerate(names) if _is_value(name, frame.iloc[:, place])]
     if strange:
-        values = "look like values (numbers, dates, what begins with a digit, nothing, or values of the same column)."
+        values = (
+            "look like values (numbers, dates, names that are empty or begin with a digit, or values of the same "
+            "column)."
+        )
         if not may_lack_header(where):
             raise InputError(
                 f"{where}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
@@ -199,7 +202,7 @@ def draft_schema(types: Mapping[str, ColumnType], target: str, *, is_number: boo
         raise InputError(f"There is no column {target!r} to predict among the {len(types)} columns. {no_header()}")
     columns = [_draft(name, kind) for name, kind in types.items() if name != target and kind is not ColumnType.OTHER]
     if not columns:
-        raise InputError(f"There is no column to learn from beside the target {target!r}. Leave fewer columns out.")
+        raise InputError(f"There is no column to learn from besides the target {target!r}. Leave out fewer columns.")
     return {
         "format": FORMAT,
         "version": VERSION,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import plural, shown
 from dpadmm.errors import InputError
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -115,7 +115,9 @@ def checked_generator(rng: np.random.Generator) -> np.random.Generator:
 
 def _check_enough(rows: int, silos: int, least: int) -> None:
     if silos * least > rows:
-        raise InputError(f"{rows} rows cannot fill {silos} silos with at least {least} row(s) each; use fewer silos.")
+        raise InputError(
+            f"{rows} rows cannot fill {silos} silos with at least {plural(least, 'row')} each. Use fewer silos."
+        )
 
 
 def _groups(values: Any) -> tuple[NDArray[Any], Rows]:
@@ -123,7 +125,7 @@ def _groups(values: Any) -> tuple[NDArray[Any], Rows]:
     if array.ndim != 1 or len(array) == 0:
         raise InputError(f"One value per row is needed, in one column; got shape {array.shape}.")
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError("The column that names silos or classes has missing values; fill or drop those rows.")
+        raise InputError("The column that names silos or classes has missing values; fill them in or drop these rows.")
     try:
         names, codes = np.unique(array, return_inverse=True)
     except TypeError as problem:

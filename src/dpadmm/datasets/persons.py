@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpadmm.checks import setting
+from dpadmm.checks import plural, setting
 from dpadmm.datasets.cells import is_empty
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Ints
@@ -56,10 +56,10 @@ class Persons:
         """Refuse persons with rows in more silos than are counted."""
         if self.most_silos > silos_per_person:
             raise InputError(
-                f"A person has rows in {self.most_silos} silos, but {silos_per_person} silo(s) per person are counted. "
-                f"Say {setting('silos_per_person', self.most_silos)}, so that what the silos "
-                "release about them is added up; if equal identifiers in different silos are different people, make "
-                "them differ. Nothing was spent."
+                f"One person has rows in {self.most_silos} silos, but at most {plural(silos_per_person, 'silo')} "
+                f"per person was stated. Use {setting('silos_per_person', self.most_silos)}, so that what all "
+                "silos release about a person is added up. If the same identifier means different people in "
+                "different silos, rename it. Nothing was spent."
             )
 
     def rows(self) -> list[PersonRows]:
@@ -76,13 +76,13 @@ def _identifiers(column: Any, place: str) -> NDArray[Any]:
         whole = pd.api.types.is_integer_dtype(cells.index.dtype)
         row = int(cells.index[empty[0]] if whole else empty[0]) + 1
         raise InputError(
-            f"{place}, row {row}: the person is not named in {len(empty)} row(s), so whose they are is unknown. Fill "
-            "them in, or leave these rows out. Rows are counted from 1, a header left out."
+            f"{place}, row {row}: the person is missing in {plural(len(empty), 'row')}. Fill in these cells, or "
+            "drop these rows. (Rows are counted from 1, without the header.)"
         )
     if any(isinstance(cell, float | np.floating) and abs(float(cell)) >= _EXACT for cell in cells):
         raise InputError(
-            f"{place}: persons are named by numbers with a decimal point that are too large to be exact, so that the "
-            "same person may have another number elsewhere. Keep identifiers as whole numbers or as text."
+            f"{place}: the identifiers of persons are decimal numbers too large to be exact, so the same person "
+            "may have another number elsewhere. Store identifiers as whole numbers or as text."
         )
     return texts.to_numpy()
 

@@ -51,7 +51,9 @@ class ReadTable:
 def read_file(path: Path, asked: TableFormat) -> ReadTable:
     """Read one file. Columns without a header are called column1, column2, ... from left to right."""
     if not path.is_file():
-        raise InputError(f"{path} is not there or not a file. Give the path of a CSV, Parquet, Arrow or Excel file.")
+        raise InputError(
+            f"{path} does not exist or is not a file. Give the path of a CSV, Parquet, Arrow or Excel file."
+        )
     name, written = path.name.lower(), asked
     if is_text_file(name):
         frame, written = _read_text(path, asked)
@@ -75,8 +77,8 @@ def checked_names(where: str, found: Sequence[Any]) -> list[str]:
     names = [str(name).strip() or f"{UNNAMED}{place}" for place, name in enumerate(found, start=1)]
     if len(set(names)) < len(names):
         raise InputError(
-            f"{where} has {len(names)} columns but {len(set(names))} different names: some columns are called the "
-            f"same. Rename all but one of each.{' ' + no_header() if may_lack_header(where) else ''}"
+            f"{where} has {len(names)} columns but {len(set(names))} different names: some columns have the same "
+            f"name. Rename all but one of each.{' ' + no_header() if may_lack_header(where) else ''}"
         )
     return names
 
@@ -84,8 +86,8 @@ def checked_names(where: str, found: Sequence[Any]) -> list[str]:
 def no_header() -> str:
     """Say what to do where the first line is a record."""
     return (
-        f"If the first line is a record and no header, say {setting('header', False)}: the columns are then column1, "
-        "column2, ..."
+        f"If the first line is a record, not a header, use {setting('header', False)}: the columns are then "
+        "column1, column2, ..."
     )
 
 
@@ -101,7 +103,7 @@ def _check_stored(path: Path, asked: TableFormat) -> None:
     if not asked.is_headed and not may_lack_header(path):
         given.append(setting("header", False))
     if given:
-        raise InputError(f"{', '.join(given)}: for text files such as CSV; {path} has cells and names of its own.")
+        raise InputError(f"{', '.join(given)}: only for text files such as CSV. Leave out for {path}.")
 
 
 def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableFormat]:
@@ -168,13 +170,16 @@ def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
     except ImportError:
         raise_alone(
             InputError(
-                f"{path} is an Excel file, which needs the extra `excel` of this package, dpadmm[excel]: it is not "
-                "installed. Install it (pip install '.[excel]' in a checkout), or save the table as CSV or Parquet."
+                f"{path} is an Excel file. Reading it needs dpadmm[excel], an extra of this package that is not "
+                "installed. Install it (pip install '.[excel]' in a checkout), or save the table as CSV or "
+                "Parquet."
             )
         )
     full = [sheet for sheet in sheets.values() if sheet.size]
     if len(full) != 1:
-        raise InputError(f"{path} has {len(full)} sheets that hold something. Save the one with the table by itself.")
+        raise InputError(
+            f"{path} has {len(full)} sheets that are not empty. Save the one with the table as a file of its own."
+        )
     if not has_header:
         return full[0].set_axis(numbered_names(full[0].shape[1]), axis=1)
     names = full[0].iloc[0].map(lambda name: "" if pd.isna(name) else name)
@@ -193,9 +198,8 @@ def _quietly(path: Path, kind: str, read: Callable[[], Any]) -> Any:
     except UnicodeError:
         raise_alone(
             InputError(
-                f"{path} is not text in the encoding it is read with, UTF-8 unless stated. Say another one, "
-                f"for instance {setting('encoding', 'cp1252')} (Windows, western Europe), or save it with UTF-8 "
-                "encoding."
+                f"{path} is not text in the encoding used to read it (UTF-8 unless stated). Give another one, for "
+                f"instance {setting('encoding', 'cp1252')} (Windows, western Europe), or save the file as UTF-8."
             )
         )
     except pd.errors.EmptyDataError:
@@ -209,11 +213,11 @@ def _reason(problem: BaseException, kind: str) -> str:
     if isinstance(problem, OSError) and problem.strerror:
         return f"{problem.strerror}."
     if kind != "text":
-        return "it is damaged, of another format, or holds types that pandas does not know. Write it again."
+        return "it is damaged, has another format, or contains types that pandas does not know. Write it again."
     line = _LINE.search(str(problem))
     where = f"near line {line[1]}" if line else "somewhere"
     return (
-        f"{where}, a row has more cells than the first line, a quotation mark is not closed, or the file is damaged. "
-        "Give every row as many cells as the first line, put text that holds the separator in quotation marks, or say "
-        f"what separates cells with {setting('sep')}."
+        f"{where}, a row has more cells than the first line, a quotation mark is not closed, or the file is "
+        "damaged. Give every row as many cells as the first line, put text that contains the separator in "
+        f"quotation marks, or give the separator with {setting('sep')}."
     )

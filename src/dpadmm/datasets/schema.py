@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpadmm import checks
-from dpadmm.checks import nearest, shown
+from dpadmm.checks import nearest, plural, shown
 from dpadmm.datasets.columns import (
     BinaryLabel,
     Categorical,
@@ -41,8 +41,8 @@ ASKED = {
     "upper": "the highest value it can take, as a number, known without looking at the data (such as 120)",
     "typical": "null, or a usual value, as a number, known without looking at the data (such as 45)",
     "categories": 'every value it can take, known without looking at the data (such as ["F", "M"])',
-    "positive": 'the value(s) to be predicted as yes (such as ["sick"])',
-    "negative": 'the value(s) to be predicted as no (such as ["healthy"])',
+    "positive": 'the values that mean yes (such as ["sick"])',
+    "negative": 'the values that mean no (such as ["healthy"])',
 }
 """What a draft asks for, by the key where it is to be written."""
 
@@ -55,7 +55,7 @@ _LABELS: dict[str, Callable[..., Label]] = {
 }
 
 _KEYS = {"format", "version", "row_norm", "constant", "label", "columns"}
-_REMEDY = "Correct that, or draft a schema anew with `dpadmm schema init`."
+_REMEDY = "Correct it, or draft a new schema with `dpadmm schema init`."
 
 T = TypeVar("T")
 
@@ -286,15 +286,18 @@ def _check_record(record: Any, origin: str) -> None:
         )
     left = unfilled(record)
     if left:
-        head = f"{origin} still has {len(left)} placeholder(s). Replace each by public knowledge, or delete the column:"
+        head = (
+            f"{origin} still has {plural(len(left), 'placeholder')}. Fill in each from public knowledge, or delete "
+            "the column:"
+        )
         raise InputError("\n".join([head, *(f"{sentence}." for sentence in left)]))
     lacking = [key for key in ("row_norm", "label", "columns") if key not in record]
     if lacking:
-        raise InputError(f"{origin} lacks the key(s) {', '.join(map(repr, lacking))}.")
+        raise InputError(f"{origin} lacks {', '.join(map(repr, lacking))}. Add what is missing.")
     strange = sorted(set(record) - _KEYS)
     if strange:
         raise InputError(
-            f"{origin} has unknown key(s) {', '.join(map(repr, strange))}; remove them.{nearest(strange[0], _KEYS)}"
+            f"{origin} has unknown entries {', '.join(map(repr, strange))}. Remove them.{nearest(strange[0], _KEYS)}"
         )
     if not isinstance(record["columns"], list):
         raise InputError(f"{origin}: 'columns' must be a list, got {type(record['columns']).__name__}.")
@@ -319,7 +322,7 @@ def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
         raise InputError(f"{where}: kind {kind!r} lacks {', '.join(map(repr, lacking))}. Add it.")
     strange = [key for key in fields if key not in known]
     if strange:
-        raise InputError(f"{where}: kind {kind!r} has no {', '.join(map(shown, strange))}. Take it out.")
+        raise InputError(f"{where}: kind {kind!r} has no {', '.join(map(shown, strange))}. Remove it.")
     try:
         return kinds[kind](**fields)
     except TypeError as problem:

@@ -75,7 +75,7 @@ class TableFormat:
         if self.decimal is not None and self.decimal not in _DECIMALS:
             raise InputError(f"The decimal mark must be . or , (a point or a comma), got {shown(self.decimal)}.")
         if self.sep is not None and self.sep == self.decimal == ".":
-            raise InputError("The separator and the decimal mark cannot both be a point. State other ones.")
+            raise InputError("The separator and the decimal mark cannot both be a point. Change one of them.")
         if not isinstance(self.na_values, tuple) or not all(isinstance(word, str) for word in self.na_values):
             raise InputError(f"na_values must be a list of words, got {shown(self.na_values)}.")
         if self.has_header not in (None, True, False):
@@ -133,7 +133,7 @@ class TableFormat:
         decimal = None if self.decimal is None else _DECIMALS[self.decimal]
         words = ", ".join(map(repr, self.na_values))
         parts = (sep, decimal, self.encoding, "header" if self.is_headed else "no header")
-        return ", ".join(part for part in (*parts, words and f"{words} for an empty cell") if part)
+        return ", ".join(part for part in (*parts, words and f"{words} for a missing value") if part)
 
 
 def _check_encoding(name: str | None) -> None:
@@ -203,7 +203,7 @@ def decimal_of(path: Path, columns: Sequence[Any]) -> str:
         what = (
             "some cells have a decimal comma and some a decimal point"
             if has_comma and has_point
-            else "some cells could be thousands or decimals, as 1.234 could"
+            else "some cells are ambiguous (1.234 could be 1234 or a little more than 1)"
         )
         raise InputError(
             f"{path}: {what}. Say {setting('decimal', ',')} (1.234,5 is then 1234.5, and 1.234 is 1234) or "

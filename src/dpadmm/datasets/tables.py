@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpadmm.checks import setting
+from dpadmm.checks import plural, setting
 from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask, Screened, ScreenedCells, is_empty
 from dpadmm.datasets.columns import Column, Label
 from dpadmm.datasets.encoding import RowEncoding
@@ -40,8 +40,8 @@ def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: boo
     empty = np.flatnonzero(is_empty(frame[column])) + 1
     if len(empty):
         raise InputError(
-            f"{where}, row {empty[0]}, column {column!r}: the cell is empty in {len(empty)} row(s), so their silo "
-            "is unknown. Fill them in. Rows are counted from 1, a header left out."
+            f"{where}, row {empty[0]}, column {column!r}: the cell is empty in {plural(len(empty), 'row')}, so "
+            "their silo is unknown. Fill in these cells. (Rows are counted from 1, without the header.)"
         )
     groups = frame[column].astype(str)
     return {str(name): frame[groups == name] for name in sorted(groups.unique())}
@@ -77,10 +77,9 @@ def check_split(split_by: str | None, columns: Sequence[Column], label: Label) -
     """Refuse to split by a column that a schema uses: within a silo all rows would have the same value."""
     if split_by in (*(each.name for each in columns), label.name):
         raise InputError(
-            f"{setting('split_by', split_by)} is a column of the schema as well. A column says which silo a row is "
-            "in, or "
-            "something about the row: take it out of the schema (`dpadmm schema init --split-by` drafts one without), "
-            "or split by another."
+            f"{setting('split_by', split_by)} is also a column of the schema. A column can name the silo of a row "
+            "or be a feature, not both. Take it out of the schema (`dpadmm schema init --split-by` drafts one "
+            "without it), or split by another column."
         )
 
 
@@ -103,7 +102,7 @@ def read_silos(files: Sequence[Path], split_by: str | None, written: TableFormat
 def _names(files: Sequence[Path]) -> list[str]:
     stems = [path.name.split(".")[0] for path in files]
     if len({path.resolve() for path in files}) < len(files):
-        raise InputError("The same file is given twice. A record may be counted once only: give each file once.")
+        raise InputError("The same file is given twice, but a record may count only once. Give each file once.")
     return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
 
 
@@ -111,14 +110,14 @@ def lacks(where: str, wanted: Sequence[str], found: Collection[Any]) -> str:
     """Say which wanted names a table lacks, and how many columns it has; what those are called is not said.
 
     >>> lacks("a.csv", ["age", "sex"], ["sex", "pay", "id"])
-    "a.csv lacks the column(s) 'age': 1 of the 2 wanted names is among its 3 columns."
+    "a.csv lacks the column 'age': 1 of the 2 wanted names is among its 3 columns."
     """
     lacking = [name for name in wanted if name not in found]
     there = len(wanted) - len(lacking)
-    said = f"{where} lacks the column(s) {', '.join(map(repr, lacking))}: "
+    said = f"{where} lacks the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}: "
     if len(found) == 1 and is_text_file(where):
         return (
-            f"{said}it has a single one, as it was read. If something else separates cells, say it with "
+            f"{said}it was read as a single column. If another character separates the cells, give it with "
             f"{setting('sep')}."
         )
     return (
@@ -130,10 +129,10 @@ def lacks(where: str, wanted: Sequence[str], found: Collection[Any]) -> str:
 def remedy(has_header: bool) -> str:
     """Say what to do where columns are not found by their names."""
     if has_header:
-        return f"Name the columns of the file as wanted. {no_header()}"
+        return f"Rename the columns of the file. {no_header()}"
     return (
-        f"With {setting('header', False)} the columns are called column1, column2, ... from left to right: use these "
-        "names."
+        f"With {setting('header', False)} the columns are called column1, column2, ... from left to right. Use "
+        "these names."
     )
 
 
@@ -141,9 +140,9 @@ def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str
     """Say what to do where a table lacks columns of a schema; whether it was read without a header, its names tell."""
     if list(found) == numbered_names(len(found)):
         return (
-            f"With {setting('header', False)} the columns are column1, column2, ...; the schema wants "
-            f"{', '.join(map(repr, wanted))}: "
-            f"write a header line with such names into the file, and leave {setting('header', False)} out."
+            f"With {setting('header', False)} the columns are column1, column2, ...; the schema needs "
+            f"{', '.join(map(repr, wanted))}. Add a header line with these names to the file, and leave out "
+            f"{setting('header', False)}."
         )
     return f"Rename them in the file, or correct the schema.{' ' + no_header() if may_lack_header(where) else ''}"
 
@@ -167,7 +166,7 @@ class _Findings:
         self.faults.append(f"{self.where}, {listed}, column {name!r}: {what}. {remedy}")
 
     def note(self, name: str, rows: Mask, what: str) -> None:
-        self.notes.append(f"{self.where}, column {name!r}: {rows.sum()} cell(s) {what}")
+        self.notes.append(f"{self.where}, column {name!r}: {plural(int(rows.sum()), 'cell')} {what}")
 
     def check(self) -> None:
         if not self.faults:
@@ -177,7 +176,7 @@ class _Findings:
         tail = f" And {rest} more columns." if rest else ""
         several = "\n".join([f"{len(self.faults)} columns cannot be used as they are:", *listed])
         text = listed[0] if len(self.faults) == 1 else several
-        raise InputError(f"{text}{tail} (Rows are counted from 1, a header left out.)")
+        raise InputError(f"{text}{tail} (Rows are counted from 1, without the header.)")
 
 
 def encode_table(
@@ -219,7 +218,7 @@ def screen_cells(
     """
     frame = _named(frame, [*(each.name for each in columns), *([label.name] if label else [])], where)
     if len(frame) == 0 and not may_be_empty:
-        raise InputError(f"{where} has a header but no rows. Leave it out, or give it at least one record.")
+        raise InputError(f"{where} has a header but no rows. Leave out the file, or add at least one record.")
     findings = _Findings(where, _row_numbers(frame))
     cells = [column.read(frame[column.name]) for column in columns]
     blank = np.zeros(len(frame), dtype=bool)
@@ -233,9 +232,11 @@ def screen_cells(
         labels = np.where(blank, 0.0 if label.is_real else 1.0, read.values)
     findings.check()
     if len(blank) and blank.all():
-        raise InputError(f"{where}: every row would be blanked, so nothing is left to learn from. Repair the table.")
+        raise InputError(f"{where}: every row would be blanked, so nothing is left to learn from. Correct the table.")
     if blank.any():
-        findings.notes.append(f"{where}: {blank.sum()} of {len(blank)} row(s) blanked: counted, but all features 0")
+        findings.notes.append(
+            f"{where}: {blank.sum()} of {plural(len(blank), 'row')} blanked (counted, but with all features 0)"
+        )
     return ScreenedCells(tuple(columns), cells, labels, blank, tuple(findings.notes))
 
 
@@ -264,10 +265,9 @@ def _apply(column: Column | Label, found: Cells, screening: Screening, findings:
     blank, name = np.zeros(len(found.missing), dtype=bool), column.name
     if found.strange.any():
         remedy = (
-            "Write numbers with a decimal point and without units; if a word such as ? stands for an empty cell, say "
-            f"{setting('na_values', '?')}; if decimals follow a comma, {setting('decimal', ',')}; or declare the "
-            "column "
-            "categorical."
+            "Write numbers with a decimal point and without units; if a word such as ? stands for a missing "
+            f"value, use {setting('na_values', '?')}; if decimals follow a comma, {setting('decimal', ',')}; or "
+            "declare the column categorical."
         )
         findings.fault(name, found.strange, "the cell is not a finite number", remedy)
     if found.missing.any():

@@ -14,13 +14,13 @@ class Advice:
 
 
 BOUNDS = (
-    "feature_bounds= (or row_norm=) of the private estimator, which scale by public numbers; or a FunctionTransformer "
-    "with public numbers in it"
+    "feature_bounds= (or row_norm=) of the private estimator, which scale by public numbers; or a "
+    "FunctionTransformer with public numbers"
 )
 OTHERS = "choose from public knowledge, or fit it on other, public data and wrap it in FrozenEstimator"
 _PUBLIC_FILL = "SimpleImputer(strategy='constant', fill_value=a public number, keep_empty_features=True)"
 _REPEATS = (
-    "it fits what is inside it several times, and every fit is a release of its own; it may also learn from the rows"
+    "it fits its inner estimator several times, and every fit is a release of its own; it may also learn from the rows"
 )
 
 _BY_CLASS: Mapping[str, Advice] = MappingProxyType(
@@ -52,13 +52,13 @@ _BY_CLASS: Mapping[str, Advice] = MappingProxyType(
             "it keeps the mean target of every category, exactly", "OneHotEncoder with public categories"
         ),
         "SimpleImputer": Advice("it learns the fill values, and which columns are empty, from the rows", _PUBLIC_FILL),
-        "MissingIndicator": Advice("it learns which columns have gaps", "MissingIndicator(features='all')"),
+        "MissingIndicator": Advice("it learns which columns have missing values", "MissingIndicator(features='all')"),
         "SplineTransformer": Advice("it learns the knots from the values", "SplineTransformer(knots=public numbers)"),
         "CountVectorizer": Advice(
             "it keeps the words that occur, and a rare one may be one person's",
             "CountVectorizer(vocabulary=a public list), or HashingVectorizer",
         ),
-        "TfidfTransformer": Advice("it learns how many rows hold each word, exactly", "HashingVectorizer"),
+        "TfidfTransformer": Advice("it learns exactly how many rows contain each word", "HashingVectorizer"),
         "RBFSampler": Advice("gamma='scale' is the variance of the rows", "RBFSampler(gamma=a public number)"),
         "BaseSearchCV": Advice(
             "it returns exact scores of private rows and keeps the setting that did best on them, and every fit is a "
@@ -73,7 +73,7 @@ _BY_MODULE: Mapping[str, Advice] = MappingProxyType(
         "sklearn.feature_selection": Advice("it chooses columns by looking at the rows", OTHERS),
         "sklearn.decomposition": Advice("it learns directions from the rows exactly", OTHERS),
         "sklearn.cross_decomposition": Advice("it learns directions from the rows exactly", OTHERS),
-        "sklearn.manifold": Advice("it keeps the rows themselves, or what follows from them exactly", OTHERS),
+        "sklearn.manifold": Advice("it keeps the rows themselves, or something computed from them exactly", OTHERS),
         "sklearn.cluster": Advice("it learns centres, or keeps rows, exactly", OTHERS),
         "sklearn.neighbors": Advice("it keeps the rows themselves", OTHERS),
         "sklearn.model_selection": _BY_CLASS["BaseSearchCV"],
@@ -94,10 +94,10 @@ _BY_MODULE: Mapping[str, Advice] = MappingProxyType(
     }
 )
 OVERRIDDEN = Advice(
-    "its class is not one of this package's, and its fit may do more than the private one",
+    "its class does not belong to this package, and its fit may do more than the private one",
     "the private estimator itself",
 )
-_UNKNOWN = Advice("it is taken to learn from the rows when it is fitted", OTHERS)
+_UNKNOWN = Advice("it is assumed to learn from the rows when it is fitted", OTHERS)
 
 
 def advice_for(kind: type) -> Advice:

@@ -57,11 +57,11 @@ _PASSING = (
     "sklearn.model_selection._classification_threshold",
 )
 _SEARCH = (
-    "this fit runs inside scikit-learn's model selection, which returns exact scores of the rows it is given; every "
-    "fold and candidate is a release of its own. The certified figure is about one fit: not about scores, the sum of "
-    "all fits, or the choice made by them. Let the planner choose, or search on public data."
+    "this fit runs inside scikit-learn's model selection, which returns exact scores of the rows it is given; "
+    "every fold and candidate is a release of its own. The certified epsilon covers one fit, not the scores, the "
+    "sum of all fits, or the choice between them. Let the planner choose, or search on public data."
 )
-_HELP = "dpadmm.estimators.check_pipeline(...) says what to use instead."
+_HELP = "dpadmm.estimators.check_pipeline(...) shows what to use instead."
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -147,8 +147,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         check_ledger(self.ledger)
         if self.random_state is not None and self.ledger is not None:
             raise InputError(
-                "random_state makes the noise reproducible, so the result is no release and cannot be recorded in a "
-                "ledger. Leave random_state out to release, or ledger out to simulate."
+                "random_state makes the noise reproducible, so the result is not a private release and cannot be "
+                "recorded in a ledger. Leave out random_state to release, or ledger to simulate."
             )
         boolean("fit_intercept", self.fit_intercept)
         usual = ONE_RECORD if self._books().is_new else protection_of(self.ledger)
@@ -160,7 +160,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return Books()
         if isinstance(self.ledger, Ledger):
             raise InputError(
-                "budget is for a new ledger: give the path of its file as ledger. An open one has its own."
+                "budget is for a new ledger: pass the path of its file as ledger. An open ledger already has a budget."
             )
         books = Books(path=None if self.ledger is None else Path(self.ledger), budget=self.budget)
         books.check(checks.positive("epsilon", self.epsilon))
@@ -194,7 +194,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             notes.append("every group holds all records of one user")
         raw, n_silos = wishes.public_rows(rows.raw), len(rows.raw.parts)
         if not wishes.protection.relation.has_public_sizes and n_silos > 1:
-            notes.append("which silos there are was read off groups and is taken to be public")
+            notes.append("the set of silos was taken from groups and is assumed to be public")
         table, labels, owners = rows.known
         books, known = self._books(), (table, labels, owners.groups, owners.persons)
         with ExitStack() as stack:
@@ -213,7 +213,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             done = carry_out(plan, raw, wishes.sampler, ledger, progress=False, bought=bought)
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
-        title = f"{rows.schema.label.name} from {n_silos} silo(s)"
+        title = f"{rows.schema.label.name} from {checks.plural(n_silos, 'silo')}"
         model = released_model(done, rows.schema, names, title, spending, notes)
         self.plan_ = plan
         self.history_ = done.histories
@@ -257,14 +257,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         n_records, owners = plan.task.n_records, rows.known[2]
         if wishes.is_simulated:
             self._notify(
-                "random_state is set, so the noise is simulated and anyone with the seed can take it off. THE RESULT "
-                "IS NO PRIVATE RELEASE. Leave random_state out to release.",
+                "random_state is set, so the noise is simulated and anyone with the seed can remove it: the "
+                "result is NOT a private release. Leave out random_state to make one.",
                 SimulatedNoiseWarning,
             )
         if rows.is_assumed:
             self._notify(
                 f"neither feature_bounds nor row_norm is given; {rows.description}. State public bounds for a "
-                "better model; they must not be read off the data.",
+                "better model; they must not be taken from the data.",
                 AssumedBoundsWarning,
             )
         if plan.is_hopeless:
@@ -363,7 +363,7 @@ def _leak_around() -> _Leak | None:
         return _learning_steps(outermost)
     if passed is None:
         return None
-    return _Leak("several", f"this fit is one of several inside {passed}, whose costs add up. {_HELP}")
+    return _Leak("several", f"this is one of several fits inside {passed}, whose costs add up. {_HELP}")
 
 
 def _owner(frame: FrameType) -> Any:
@@ -389,6 +389,6 @@ def _learning_steps(outermost: Any) -> _Leak | None:
     listed = ", ".join(f"{each.place} ({each.step})" for each in found)
     return _Leak(
         "steps",
-        f"this fit runs inside a {type(outermost).__name__} with steps that learn from the same rows without noise: "
-        f"{listed}. The certified figure does not cover them. {_HELP}",
+        f"this fit runs inside a {type(outermost).__name__} with steps that learn from the same rows without "
+        f"noise: {listed}. The certified epsilon does not cover them. {_HELP}",
     )

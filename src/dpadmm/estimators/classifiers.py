@@ -28,8 +28,8 @@ from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainLabel
 
-_CLASSES_READ = "the set of classes was read off y and is taken to be public; name it with classes= to be sure"
-_CLASSES_GIVEN = "the classes were named by the user without looking at y"
+_CLASSES_READ = "the set of classes was taken from y and is assumed to be public; to be safe, state it with classes="
+_CLASSES_GIVEN = "the classes were stated by the user without looking at y"
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]

@@ -53,7 +53,7 @@ _TOLD = (
         "X must be a table with two dimensions, (records, features). Reshape your data, or pass a DataFrame.",
     ),
     ("Input should have at least 1 dimension", "X and y must be arrays, got a single value."),
-    ("inconsistent numbers of samples", "X, y and what stands beside them must have equally many rows."),
+    ("inconsistent numbers of samples", "X, y and all other arrays must have the same number of rows."),
     ("Singleton array", "X and y must be arrays, got a single value."),
     (
         "The feature names should match those that were passed during fit",
@@ -66,13 +66,13 @@ _TOLD = (
     ),
     ("inhomogeneous shape", "the rows do not all have the same length, or a cell holds a list."),
     ("setting an array element with a sequence", "the rows do not all have the same length, or a cell holds a list."),
-    ("Unknown label type", "Unknown label type: y must hold labels of one kind, all numbers or all text."),
+    ("Unknown label type", "Unknown label type: y must contain labels of one kind, all numbers or all text."),
     ("Sparse data was passed", "sparse data were passed where dense ones are needed. Use .toarray()."),
 )
 _FOUND = {
     # Leaving such rows out would publish how many there are.
     "NaN": ("NaN", "Fill empty cells with a public constant"),
-    "infinity": ("infinity or a value too large for float64", "Replace such cells by a public constant"),
+    "infinity": ("infinity or a value too large for float64", "Replace such cells with a public constant"),
 }
 _NOT_FINITE = re.compile(r"Input (?:(X|y) )?contains (NaN|infinity)")
 
@@ -98,6 +98,6 @@ def complaint(problem: BaseException) -> str:
         if known in text:
             return told
     return (
-        f"they have a form that is not understood ({type(problem).__name__}). X must be a table of real numbers, "
-        "(records, features), and y one value per record."
+        f"their form is not supported ({type(problem).__name__}). X must be a table of real numbers, (records, "
+        "features), and y one value per record."
     )

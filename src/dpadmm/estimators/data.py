@@ -160,7 +160,7 @@ class TrainingRows:
             schema,
             RawSilos(schema, parts, [[part.labels for part in parts]], sources=sources, people=layout.people),
             (table, None, owners),
-            "cells are encoded by the public schema and what was released of the columns, and long rows are shortened",
+            "cells are encoded by the public schema and the released column profile, and long rows are shortened",
             ("the classes or bounds of the label are those of the schema",),
             np.array(schema.label.classes),
         )
@@ -223,7 +223,7 @@ def bounds_in_order(estimator: Any) -> Any:
     names = list(getattr(estimator, "feature_names_in_", ()))
     if not names:
         raise InputError(
-            "feature_bounds by name need columns with names: give X as a DataFrame, or a pair (low, high)."
+            "feature_bounds by name need named columns. Pass X as a DataFrame, or feature_bounds as a pair (low, high)."
         )
     if set(bounds) != set(names):  # counted: names of columns may be a record
         raise InputError(
@@ -238,12 +238,12 @@ def bounds_in_order(estimator: Any) -> Any:
 def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     """Return the classes in order and whether they were given; reading them off y touches the data."""
     if classes is None:
-        with told_as("y must hold labels of one kind, all numbers or all text."):
+        with told_as("y must contain labels of one kind, all numbers or all text."):
             found = np.unique(y)
         if len(found) < 2:
             raise InputError(
-                "A classifier needs at least 2 classes, but y holds 1 class only. If others may occur, name all of "
-                "them with classes=."
+                "A classifier needs at least 2 classes, but y contains only 1 class. If others may occur, list "
+                "all of them with classes=."
             )
         return found, False
     with told_as(f"classes must list at least 2 distinct labels, got {shown(classes)}."):
@@ -256,7 +256,9 @@ def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     if len(known) != len(given):
         raise InputError(f"classes must be distinct, got {shown(classes)}.")
     if np.any(strange):
-        raise InputError(f"y holds labels that are not among the {len(known)} given as classes. Add what may occur.")
+        raise InputError(
+            f"y contains labels that are not among the {len(known)} given as classes. List every label that may occur."
+        )
     return known, True
 
 
@@ -269,7 +271,7 @@ def encoded_classes(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
 def one_vs_rest(rows: TrainingRows) -> TrainingRows:
     """Return the rows with a problem for each class, whose costs add up."""
     number = len(rows.classes)
-    note = f"{number} one-vs-rest problems read every record; the figure is for all of them"
+    note = f"{number} one-vs-rest models read every record; the epsilon covers all of them"
     return replace(rows, raw=rows.raw.against_rest(number), notes=(*rows.notes, note))
 
 
@@ -284,12 +286,12 @@ def with_class_weights(rows: TrainingRows, class_weight: Mapping[Any, float] | N
 def counted_by_class(raw: RawSilos, classes: Sequence[Any], class_weight: Mapping[Any, float]) -> tuple[RawSilos, str]:
     """Return rows of which each counts as much as its class, the heaviest 1, and what a statement says of it."""
     if not set(class_weight) <= set(classes):
-        raise InputError(f"class_weight names classes that there are not; the classes are {shown(classes)}.")
+        raise InputError(f"class_weight names unknown classes; the classes are {shown(classes)}.")
     numbers = np.array([class_weight.get(each, 1.0) for each in classes], dtype=np.float64)
     shares = numbers / numbers.max()
     codes = [(each > 0 if len(classes) == 2 else each).astype(np.intp) for each in raw.labels[0]]
     words = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, numbers, strict=True))
-    note = f"records count by their class ({words}); these weights are public and were not read off the data"
+    note = f"records are weighted by their class ({words}); these weights are public and were not taken from the data"
     return replace(raw, class_weights=[shares[each] for each in codes]), note
 
 

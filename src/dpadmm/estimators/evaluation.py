@@ -104,7 +104,7 @@ def check_two_classes(model: ReleasedModel) -> None:
     """Refuse models whose predictions are numbers, or one of more than two classes."""
     if model.schema.label.is_real or model.rows.problems > 1:
         raise InputError(
-            "Counts of scores are for models of two classes. Use private_accuracy for more classes, "
+            "Private evaluations are for models of two classes. Use private_accuracy for more classes, "
             "private_absolute_error for a number."
         )
 
@@ -115,7 +115,7 @@ def group_column(model: ReleasedModel, by: str) -> Categorical:
     found = next((each for each in listed if each.name == by), None)
     if found is None:
         known = ", ".join(each.name for each in listed) or "none"
-        raise InputError(f"Groups are told apart by a column whose values the schema lists ({known}), got {shown(by)}.")
+        raise InputError(f"Groups need a column whose categories the schema lists ({known}), got {shown(by)}.")
     return found
 
 
@@ -222,6 +222,6 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
         known = np.asarray(released.schema.label.classes)
         if not np.isin(labels, known).all():
-            raise InputError("y holds labels that are not classes of the model.")
+            raise InputError("y contains labels that are not classes of the model.")
     scores = scores if released.linked is None else released.linked.log_odds(scores)
     return ScoredRows(released, scores, np.where(labels == known[1], 1.0, -1.0), np.zeros(len(labels), dtype=bool))

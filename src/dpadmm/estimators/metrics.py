@@ -122,7 +122,9 @@ def private_absolute_error(
     with own_words(model):
         errors = np.abs(np.asarray(found, dtype=np.float64) - wanted.astype(np.float64))
     if not np.all(np.isfinite(errors)):
-        raise InputError("The targets or predictions hold values that are not finite. Put a public constant there.")
+        raise InputError(
+            "The targets or predictions contain values that are not finite. Replace them with a public constant."
+        )
     whole = np.rint(np.minimum(errors / top, 1.0) * STEPS).astype(np.int64)
     score = _noisy_mean(whole, asked, X, target, "the mean absolute error")
     return replace(score, value=score.value * top, standard_error=score.standard_error * top)

@@ -75,7 +75,7 @@ class Asked:
         if not isinstance(model, ScoresRowsAlone):  # the commands' own, on rows they encoded from what the ledger saw
             check_ledger(ledger)
         if state is not None and ledger is not None:
-            raise InputError("Simulated noise cannot be recorded as a release: leave random_state or ledger out.")
+            raise InputError("Simulated noise cannot be recorded as a release. Leave out random_state or ledger.")
         usual = protection_of(ledger)
         if unit is Unit.RECORD:
             check_unit(usual, _unit_of(model), is_counted=ledger is not None or people[1] is not None)
@@ -85,7 +85,7 @@ class Asked:
             raise InputError(f"view must be 'eavesdropper' or 'aggregate' for a metric, got {shown(people[0])}.")
         if protection.view is View.AGGREGATE and delta is None:
             raise InputError(
-                "Shares of a noise add up to it for Gaussian noise alone: with view='aggregate' give delta too."
+                "view='aggregate' needs Gaussian noise, the only noise that can be split into shares. Give delta too."
             )
         return cls(
             checks.positive("epsilon", epsilon),
@@ -119,16 +119,16 @@ def check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> Non
     """
     if usual.unit is Unit.PERSON:
         raise InputError(
-            "The ledger's budget is per person, so a figure must know whose each row is: an evaluation with "
-            f"{setting('persons')}, for models of two classes. Others can be measured on public data, or on rows of "
-            "other people with a ledger of their own. Nothing was spent."
+            "The ledger's budget is per person, so a figure must know which person each row belongs to. For "
+            f"models of two classes, use an evaluation with {setting('persons')}. Other models can be measured on "
+            "public data, or on rows of other people with a ledger of their own. Nothing was spent."
         )
     if trained_for is Unit.PERSON and not is_counted:
         raise InputError(
-            "The model protects every person with all their rows, but this figure would hide records. Say whose each "
-            f"row is, in an evaluation with {setting('persons')}, or how many records a person has at most in the "
-            "data to "
-            f"be measured, 1 if nobody has more, with {setting('records_per_person')}. Nothing was spent."
+            "The model protects every person with all their rows, but this figure would protect single records. "
+            f"Say which person each row belongs to, in an evaluation with {setting('persons')}; or state the most "
+            "records that one person has in these data (1 if nobody has more) with "
+            f"{setting('records_per_person')}. Nothing was spent."
         )
 
 
@@ -145,7 +145,7 @@ def check_sizes(protection: Protection) -> None:
     if not protection.relation.has_public_sizes:
         raise InputError(
             "A private figure is a mean over a public number of records, so it is certified for replace-one "
-            f"neighbours; the ledger's budget is for {protection.relation.value}. Nothing was spent."
+            f"neighbours, but the ledger's budget is for {protection.relation.value}. Nothing was spent."
         )
 
 
@@ -157,11 +157,12 @@ def _row_by_row(model: Any, is_declared: bool) -> tuple[str, ...]:
     if isinstance(model, PrivateLinearModel | ReleasedModel | ScoresRowsAlone):
         return ()
     if boolean("scores_rows_alone", is_declared):
-        return (f"declared by the caller: {type(model).__name__} scores each row by itself",)
+        return (f"declared by the caller: {type(model).__name__} scores every row on its own",)
     raise InputError(
-        f"{type(model).__name__} is not an estimator of this package, and the noise hides one answer a record: if "
-        "predict looks at several rows at once (it centres, ranks or clusters them), one record changes many answers. "
-        "Give a model of this package, or say scores_rows_alone=True if predict answers for each row by itself."
+        f"{type(model).__name__} is not an estimator of this package, and the noise hides one prediction per "
+        "record. If predict looks at several rows at once (to centre, rank or cluster them), one record changes "
+        "many predictions. Give a model of this package, or pass scores_rows_alone=True if predict treats every "
+        "row on its own."
     )
 
 
@@ -207,7 +208,7 @@ def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: 
 def _warn(asked: Asked, n: int) -> None:
     """Say what the caller of a figure, four frames above, should know."""
     if asked.seed is not None:
-        words = "random_state is set, so the noise is simulated: THE FIGURE IS NO PRIVATE RELEASE."
+        words = "random_state is set, so the noise is simulated: the figure is NOT a private release."
         warnings.warn(words, SimulatedNoiseWarning, stacklevel=5)
     elif asked.ledger is None:
         words = no_ledger_words(asked.epsilon, asked.delta, asked.protection, has_groups=asked.groups is not None)

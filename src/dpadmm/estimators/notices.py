@@ -53,8 +53,8 @@ def no_ledger_words(epsilon: float, delta: float | None, protection: Protection,
     whose = ", persons=persons" if protection.unit is Unit.PERSON else ""
     budget = f"Budget(epsilon={2 * epsilon:g}, delta={min(2 * (delta or _USUAL_DELTA), 0.5):g})"
     lines = (
-        "no ledger is given, so nothing remembers what these data have spent: every further fit or figure adds to it, "
-        "and nobody counts. Create a ledger once, with the most that these data may ever spend:",
+        "no ledger is given, so nothing records what is spent on these data, although every further fit or "
+        "figure adds to it. Create a ledger once, with the most that these data may ever spend:",
         "    from dpadmm.estimators import ledger_data",
         "    from dpadmm.privacy.ledger import Budget, Ledger",
         *(
@@ -64,7 +64,7 @@ def no_ledger_words(epsilon: float, delta: float | None, protection: Protection,
         ),
         f"    Ledger.create('data.ledger', ledger_data(X, y{', groups' if has_groups else ''}{whose}), {budget}"
         f"{f', protection=Protection({listed})' if changed else ''}).close()",
-        "and give ledger='data.ledger' from then on. (Said once.)",
+        "and pass ledger='data.ledger' from then on. (This warning appears once.)",
     )
     return "\n".join(lines)
 

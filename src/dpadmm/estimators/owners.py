@@ -71,7 +71,9 @@ class Owners:
             return
         checks.count("keep", self.keep)
         if self.persons is None:
-            raise InputError("keep counts the rows of a person: say whose each row is, fit(..., persons=...).")
+            raise InputError(
+                "keep limits the rows of a person: say which person each row belongs to, fit(..., persons=...)."
+            )
 
     def layout(self, n_records: int) -> Layout:
         """Return the layout of so many rows; refuse persons with rows in too many silos."""
@@ -101,5 +103,5 @@ def _one_each(name: str, what: str, given: Any, n_records: int) -> NDArray[Any]:
     if labels.dtype.kind not in "biufUSOM":
         raise InputError(f"{name} must be numbers or text, got values of type {labels.dtype}.")
     if np.any(pd.isna(labels)):
-        raise InputError(f"{name} hold missing values; name the {what} of every record.")
+        raise InputError(f"{name} contain missing values. Name the {what} of every record.")
     return labels

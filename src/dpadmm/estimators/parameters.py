@@ -48,11 +48,13 @@ class TableRules:
         screening = Screening.of(*(parameters[name] for name in ("missing", "unlisted", "out_of_range")))
         if schema is None:
             if screening != Screening():
-                raise InputError("missing, unlisted and out_of_range are for tables with a schema. Give schema= too.")
+                raise InputError("missing, unlisted and out_of_range are for tables with a schema. Pass schema= too.")
             return None
         for name in _STATED:
             if parameters.get(name) is not None:
-                raise InputError(f"{name} and schema cannot be given together: the schema states it. Leave one out.")
+                raise InputError(
+                    f"{name} and schema cannot be given together, because the schema states it. Leave one out."
+                )
         if isinstance(schema, str | os.PathLike):
             schema = Schema.load(os.fspath(schema))
         if not isinstance(schema, Schema):
@@ -90,8 +92,8 @@ class Wishes:
         """
         if parameters["delta"] is None:
             raise InputError(
-                "delta must be given: there is none that suits every data set. A common choice is well below 1/n for n "
-                "people, for instance delta=1e-6."
+                "delta must be given: no default suits every data set. Choose one well below 1/n for n people, "
+                "for instance delta=1e-6."
             )
         protection = protection_from(
             usual,
@@ -104,7 +106,8 @@ class Wishes:
         )
         if protection.unit is Unit.PERSON and not has_persons:
             raise InputError(
-                "The unit 'person' protects people with all their rows: say whose each row is, fit(..., persons=...)."
+                "The unit 'person' protects people with all their rows. Say which person each row belongs to: "
+                "fit(..., persons=...)."
             )
         return cls(
             target=Target(

@@ -30,6 +30,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils import get_tags
 
+from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.estimators.advice import OVERRIDDEN, Advice, advice_for
 from dpadmm.estimators.base import PrivateLinearModel
@@ -66,11 +67,12 @@ class PipelineCheck:
     def __str__(self) -> str:
         """Return all findings and notes as text."""
         if self.is_clean:
-            head = "No step but the private fit learns from the rows."
-            head = head if self.has_private_fit else "No step learns from the rows; there is no private fit among them."
+            head = "Only the private fit learns from the rows."
+            head = head if self.has_private_fit else "No step learns from the rows, but none of them is a private fit."
         else:
             covered = "the private fit does not account for" if self.has_private_fit else "no private fit accounts for"
-            head = f"{len(self.findings)} step(s) learn from the rows, which {covered}:"
+            number = len(self.findings)
+            head = f"{plural(number, 'step')} learn{'s' * (number == 1)} from the rows, which {covered}:"
         return "\n".join(
             [head, *(f"  - {each}" for each in self.findings), *(f"  note: {each}" for each in self.notes)]
         )
@@ -133,7 +135,7 @@ def _walk(step: Any, place: str, seen: _Seen) -> None:
         if not _is_from("dpadmm", step):
             seen.add(step, place, OVERRIDDEN)
     elif isinstance(step, FrozenEstimator) and _is_from("sklearn", step):
-        seen.note(step, place, "was fitted before: on public data, or it belongs to the private figures")
+        seen.note(step, place, "was fitted before: if not on public data, its cost belongs to the privacy figures too")
     elif isinstance(step, _CONTAINERS):
         if not _is_from("sklearn", step):
             seen.add(step, place)
@@ -201,7 +203,7 @@ def _held(step: Any) -> Iterator[tuple[str, Any]]:
             yield from ((str(label), part) for label, part in pairs if hasattr(part, "fit"))
 
 
-_FUNCTION_NOTE = "calls a function that cannot be looked into: it must treat each row by itself"
+_FUNCTION_NOTE = "calls a function that cannot be inspected: it must treat every row on its own"
 
 
 @singledispatch
@@ -232,7 +234,7 @@ def _judge(step: Any, function: Any, options: Mapping[str, Any], place: str, see
 @_look_closer.register
 def _(step: Pipeline, place: str, seen: _Seen) -> None:
     if step.memory is not None:
-        seen.note(step, place, "keeps fitted steps, and the rows they made, on disk (memory=): leave it out")
+        seen.note(step, place, "keeps fitted steps and transformed rows on disk (memory=): leave it out")
 
 
 @_look_closer.register(OneHotEncoder)
@@ -240,7 +242,7 @@ def _(step: Pipeline, place: str, seen: _Seen) -> None:
 def _(step: Any, place: str, seen: _Seen) -> None:
     if step.handle_unknown == "error":
         lenient = "'ignore'" if isinstance(step, OneHotEncoder) else "'use_encoded_value', unknown_value=-1"
-        seen.note(step, place, f"quotes a cell that is not listed in its error: set handle_unknown={lenient}")
+        seen.note(step, place, f"quotes unlisted cells in its errors: set handle_unknown={lenient}")
 
 
 @_look_closer.register
@@ -251,7 +253,7 @@ def _(step: ColumnTransformer, place: str, seen: _Seen) -> None:
 
 
 _COLUMNS = Advice(
-    "the function is given the rows, and which columns it takes may depend on them",
+    "the function sees the rows, and its choice of columns may depend on them",
     "list the columns by name, or by type with make_column_selector",
 )
 

@@ -93,8 +93,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         notes = [f"targets are clipped to the public bounds {low:g} to {high:g}"]
         if scale.is_assumed:
             self._notify(
-                "target_bounds are not given, so y is clipped to -1..1. State public bounds of y; they must not be "
-                "read off the data.",
+                "target_bounds are not given, so y is clipped to -1..1. State public bounds of y; they must not "
+                "be taken from the data.",
                 AssumedBoundsWarning,
                 depth=4,
             )

@@ -43,16 +43,15 @@ def nominal_number(relation: Relation, nominal_records: Any) -> int | None:
     if relation.has_public_sizes:
         if nominal_records is not None:
             raise InputError(
-                f"{setting('nominal_records')} stands for a secret number of records, which replace-one neighbours "
-                "do not have. "
-                f"Leave it out, or take {setting('neighbours', 'add-remove')}."
+                f"{setting('nominal_records')} replaces a secret number of records, but with replace-one "
+                f"neighbours that number is public. Leave it out, or use {setting('neighbours', 'add-remove')}."
             )
         return None
     if nominal_records is None:
         raise InputError(
-            f"add-remove neighbours keep the number of records secret, so that {setting('nominal_records')} must be "
-            "given: one "
-            "public number of about that size, known without counting the records. It decides weights, steps and noise."
+            f"add-remove neighbours keep the number of records secret, so {setting('nominal_records')} must be "
+            "given: a public number of about that size, known without counting the records. It determines "
+            "weights, steps and noise."
         )
     return checks.count("nominal_records", nominal_records)
 
@@ -63,8 +62,8 @@ def unit_of(unit: Any, *, has_persons: bool) -> Any:
         return unit
     if unit is not None and not (isinstance(unit, str) and unit == Unit.PERSON.value):
         raise InputError(
-            f"{setting('persons')} protects a person with all their rows, {setting('unit')} {shown(unit)} something "
-            "else. Say one."
+            f"{setting('persons')} protects a person with all their rows, but {setting('unit')} {shown(unit)} "
+            "protects something else. Leave one out."
         )
     return Unit.PERSON.value
 
@@ -140,13 +139,13 @@ class Books:
         budget = setting("budget")
         if self.path is None:
             if self.budget is not None:
-                raise InputError(f"{budget} is for a new ledger: name it with {setting('ledger', 'FILE')}.")
+                raise InputError(f"{budget} is for a new ledger. Name its file with {setting('ledger', 'FILE')}.")
             return
         if self.budget is None:
             if not self.path.exists():
                 raise InputError(
-                    f"{self.path} does not exist yet. To start it, say what these data may spend in all, now and "
-                    f"later, as epsilon at the same delta: {budget}."
+                    f"{self.path} does not exist yet. To start it, state the most epsilon that these data may "
+                    f"ever spend, at the same delta: {budget}."
                 )
             return
         if self.path.exists():
@@ -154,13 +153,13 @@ class Books:
                 kept = book.budget.epsilon
             if kept != self.budget:
                 raise InputError(
-                    f"{self.path} has a budget already, epsilon {kept:g}. Leave {budget} out, or change it with "
+                    f"{self.path} already has a budget, epsilon {kept:g}. Leave out {budget}, or change it with "
                     "`dpadmm ledger budget`."
                 )
         elif checks.positive("budget", self.budget) < epsilon:
             raise InputError(
-                f"{setting('budget', self.budget)} is less than this run's {setting('epsilon', epsilon)}. Nothing was "
-                "written or spent; say what these data may spend in all, this run included."
+                f"{setting('budget', self.budget)} is less than this run's {setting('epsilon', epsilon)}. Nothing "
+                "was written or spent. State the most that these data may ever spend, including this run."
             )
 
     @contextmanager
@@ -187,9 +186,9 @@ def method_name(method: Any) -> str | None:
     known = plannable()
     if isinstance(method, str) and method in by_name() and method not in known:
         raise InputError(
-            f"{setting('method', method)} cannot be planned: it adds no noise, or needs settings no public fact "
-            "decides. "
-            f"Run it from Python with dpadmm.run, or choose 'auto' or one of {', '.join(known)}."
+            f"{setting('method', method)} cannot be planned: it adds no noise, or needs settings that public "
+            "facts do not determine. Run it from Python with dpadmm.run, or choose 'auto' or one of "
+            f"{', '.join(known)}."
         )
     if not isinstance(method, str) or method not in known:
         meant = nearest(method, known)
@@ -211,8 +210,8 @@ def is_softmax(word: Any, method: Any, n_classes: int) -> bool:
     if word == "softmax" and not is_certified:
         fit = ", ".join(known for known, kind in plannable().items() if kind.about.takes_softmax)
         raise InputError(
-            f"{setting('method', name)} is not certified for softmax, one model of all classes. Say "
-            f"{setting('multi_class', 'one-vs-rest')}, or take one of {fit}."
+            f"{setting('method', name)} is not certified for softmax, one model of all classes. Use "
+            f"{setting('multi_class', 'one-vs-rest')}, or one of {fit}."
         )
     return n_classes > 2 and word != "one-vs-rest" and is_certified
 
@@ -229,8 +228,8 @@ def class_weights_of(class_weight: Any, method: Any) -> dict[Any, float] | None:
     name = method_name(method)
     if name is not None and Family.SAMPLED in by_name()[name].about.noise:
         raise InputError(
-            f"{setting('method', name)} draws batches in which all rows count the same: leave "
-            f"{setting('class_weight')} out."
+            f"{setting('method', name)} draws batches in which all rows have the same weight. Leave out "
+            f"{setting('class_weight')}."
         )
     return {each: checks.positive("every weight of a class", weight) for each, weight in class_weight.items()}
 

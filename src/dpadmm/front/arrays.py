@@ -113,7 +113,9 @@ def run(
         if view is not None:
             _check_view(course)
     if seed is not None and ledger is not None:
-        raise InputError("seed makes the noise reproducible: no release, nothing to record. Leave seed or ledger out.")
+        raise InputError(
+            "seed makes the noise reproducible, so nothing is released or recorded. Leave out seed or ledger."
+        )
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
     with opened(ledger, *(_known(held) if ledger is not None else (None, None, None))) as book:
         done = run_course(course, [problem], sampler, label=method, ledgers=book, engine=LocalEngine())[0]
@@ -145,7 +147,7 @@ def _silos(given: Any, row_norm: float) -> Silos:
 def _known(silos: Silos) -> tuple[Any, Any, Any]:
     """Return rows, labels and silos as a ledger knows them, which lists silos by their names."""
     if list(silos.names) != sorted(set(silos.names)):
-        raise InputError("A ledger lists silos in the order of their names: give silos with names in that order.")
+        raise InputError("A ledger lists silos in the order of their names. Give the silos in that order.")
     return dense(silos.features), silos.labels, np.repeat(silos.names, silos.sizes)
 
 
@@ -179,7 +181,7 @@ def _planned(
 ) -> tuple[Course, Problem]:
     """Return what the planner chooses for this method, and the problem it is run on."""
     if isinstance(target, PureTarget):
-        raise InputError("Plans are for delta > 0. Give delta, or rounds and the method's own numbers.")
+        raise InputError("The planner needs delta > 0. Give delta, or rounds and the method's own parameters.")
     made = make_plan(
         method=method,
         sizes=silos.sizes.tolist(),
@@ -209,10 +211,10 @@ def _stated(
     strange = [each for each in numbers if each not in known]
     lacking = [each for each, usual in known.items() if usual is None and each not in numbers]
     if strange or lacking or rounds is None:
-        wrong = [f"{each!r} is none of them.{nearest(each, known)}" for each in strange]
+        wrong = [f"{each!r} is not one of them.{nearest(each, known)}" for each in strange]
         wrong += [f"{', '.join(lacking)} must be given."] if lacking else []
-        wrong += ["rounds must be given with them."] if rounds is None else []
-        raise InputError(f"The numbers of {name} are {', '.join(known) or 'none'}: {' '.join(wrong)}")
+        wrong += ["rounds must be given too."] if rounds is None else []
+        raise InputError(f"The parameters of {name} are {', '.join(known) or 'none'}: {' '.join(wrong)}")
     if network is None and method.about.least_silos > 1:
         network = complete(problem.n_agents)
     agreed = Common(checks.count("rounds", rounds), problem.n_agents, network, seed=0)
@@ -226,6 +228,7 @@ def _check_view(course: Course) -> None:
     seen = {row.certificates[0].view for each in promises_of(course.algorithm, course.setting) for row in each.rows}
     if asked is not View.AGGREGATE and not all(asked in COVERED[each] for each in seen):
         raise InputError(
-            f"{type(course.algorithm).__name__} is certified against the {' and '.join(v.value for v in seen)}, not "
-            f"against the {asked.value}. Nothing was spent. Ask for that view, or choose another method."
+            f"{type(course.algorithm).__name__} is certified against the {' and '.join(v.value for v in seen)}, "
+            f"not against the {asked.value}. Nothing was spent. Choose a view it is certified against, or another "
+            "method."
         )

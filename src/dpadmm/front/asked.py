@@ -105,8 +105,8 @@ class TaskWords:
             return 1
         if self.loss == "svm" and self.multi_class == "softmax":
             raise InputError(
-                f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm has a model for each "
-                "class."
+                f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm trains one model "
+                "per class. Leave one out."
             )
         is_one = self.loss != "svm" and is_softmax(self.multi_class, self.method, classes)
         return 1 if is_one else classes
@@ -162,20 +162,22 @@ def check_person(
         checks.count("keep", keep)
     if person is None:
         if keep is not None:
-            raise InputError(f"{setting('keep')} counts the rows of a person: say which column tells them, {column}.")
+            raise InputError(
+                f"{setting('keep')} limits the rows of a person. Say which column names the person: {column}."
+            )
         if protection.unit is Unit.PERSON:
-            raise InputError(f"A person is to be protected with all their rows: say whose they are, {column}.")
+            raise InputError(f"To protect persons with all their rows, say which column names the person: {column}.")
         return
     if person == split_by:
         raise InputError(
-            f"{setting('persons')} and {setting('split_by')} name the same column. If every silo is one person, say "
-            f"{setting('unit', 'user')}."
+            f"{setting('persons')} and {setting('split_by')} name the same column. If every silo is one person, "
+            f"use {setting('unit', 'user')}."
         )
     if schema is not None and person in (*schema.column_names, schema.label.name):
         raise InputError(
-            f"{setting('persons', person)} is a column of the schema, from which the model would learn. Who a row "
-            "belongs to says nothing about others: take it out of the schema (`dpadmm schema init --leave-out COLUMN` "
-            "does so)."
+            f"{setting('persons', person)} is a column of the schema, so the model would learn from it. An "
+            "identifier says nothing about other people: take it out of the schema (`dpadmm schema init "
+            "--leave-out COLUMN` drafts one without it)."
         )
 
 
@@ -184,7 +186,7 @@ def persons_of(tables: Mapping[str, SiloTable], column: str, keep: int | None = 
     for table in tables.values():
         if column not in table.frame.columns:
             problem = lacks(table.where, [column], table.frame.columns)
-            raise InputError(f"{problem} Give {setting('persons')} the right name.")
+            raise InputError(f"{problem} Correct {setting('persons')}.")
     return Persons.of([table.frame[column] for table in tables.values()], [t.where for t in tables.values()], keep)
 
 
@@ -206,6 +208,6 @@ def task_of(
     """Return the task for rows of a schema, or of so many encoded features."""
     if (dimension is None) is (schema is None):
         raise InputError(
-            f"Give the number of encoded features as {setting('dimension')}, or {setting('schema')}, and not both."
+            f"Give either the number of encoded features ({setting('dimension')}) or {setting('schema')}, not both."
         )
     return words.plain_task(counts, dimension or 0, is_real=is_real) if schema is None else words.task(counts, schema)

@@ -17,7 +17,7 @@ from dpadmm.datasets.table_format import TableFormat
 from dpadmm.datasets.tables import SiloTable, read_silos, split_table
 from dpadmm.errors import InputError
 
-_WANTED = "a path, a DataFrame, or one of them for each silo, in a list or by name"
+_WANTED = "a path or a DataFrame, or one per silo in a list or a dict"
 
 
 class TableSource(Protocol):
@@ -94,14 +94,13 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
         return given
     if not isinstance(given, Mapping):
         raise InputError(
-            "schema is needed: public bounds and categories, which are never read off the data. Give a Schema, the "
-            "path "
-            "of its file (`dpadmm schema init` drafts one), or what is known by name: "
+            "schema is needed: public bounds and categories, which are never taken from the data. Give a Schema, "
+            "the path of its file (`dpadmm schema init` drafts one), or a dict of what is publicly known: "
             f"{{'age': (0, 120), 'sex': ['F', 'M'], 'sick': ('yes', 'no')}}; got {shown(given)}."
         )
     if target is None or target not in given:
         raise InputError(
-            f"target must name a column that schema= tells of, got {shown(target)}.{nearest(target, map(str, given))}"
+            f"target must name a column of schema=, got {shown(target)}.{nearest(target, map(str, given))}"
         )
     columns = tuple(_column(str(name), known) for name, known in given.items() if name != target)
     return Schema(columns, _label(target, given[target], is_real=is_real), constant=CONSTANT)
@@ -113,15 +112,14 @@ def _column(name: str, known: Any) -> Column:
     if isinstance(known, list | tuple) and known:
         return Categorical(name, tuple(known))
     raise InputError(
-        f"What is known about the column {name!r} must be a pair (low, high) or a list of categories, got "
-        f"{shown(known)}."
+        f"The schema of the column {name!r} must be a pair (low, high) or a list of categories, got {shown(known)}."
     )
 
 
 def _label(name: str, known: Any, *, is_real: bool) -> Label:
     sides = "(low, high)" if is_real else "(yes, no)"
     if not isinstance(known, list | tuple) or len(known) != 2:
-        raise InputError(f"What is known about the target {name!r} must be a pair {sides}, got {shown(known)}.")
+        raise InputError(f"The schema of the target {name!r} must be a pair {sides}, got {shown(known)}.")
     if is_real:
         return RealLabel(name, *known)
     yes, no = (tuple(each) if isinstance(each, list | tuple) else (each,) for each in known)

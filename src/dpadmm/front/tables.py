@@ -39,13 +39,13 @@ _ESTIMATORS: dict[str, Callable[..., PrivateLinearModel]] = {
     "svm": PrivateLinearSVC,
     "huber": PrivateLinearRegression,
 }
-_SIMULATED = "seed is set, so the noise is simulated. THE RESULT IS NO PRIVATE RELEASE. Leave seed out to release."
+_SIMULATED = "seed is set, so the noise is simulated: the result is NOT a private release. Leave out seed to make one."
 
 
 _NO_LEDGER = (
-    "no ledger is given, so nothing remembers what these data have spent: every further fit or figure adds to it, and "
-    "nobody counts. Start one with the epsilon that these data may ever spend: fit(..., ledger='data.ledger', "
-    "budget=...). (Said once.)"
+    "no ledger is given, so nothing records what is spent on these data, although every further fit or figure adds to "
+    "it. Start one with the most epsilon that these data may ever spend: fit(..., ledger='data.ledger', budget=...). "
+    "(This warning appears once.)"
 )
 
 
@@ -160,7 +160,7 @@ def fit(
         if source is None:
             if schema is not None:
                 raise InputError(
-                    "schema= is for tables, and target= then the name of a column. For arrays say bounds=."
+                    "schema= is for tables, where target= names a column. For arrays, pass bounds= instead."
                 )
             number = loss == "huber" or (loss == "auto" and target_bounds is not None)
             model = _ESTIMATORS["huber" if number else "logistic" if loss == "auto" else loss](
@@ -238,7 +238,7 @@ def plan(
     profile_share: float | None = None,
     prevalence: float | None = None,
 ) -> Plan:
-    """Plan a run, as `dpadmm plan` does: method, rounds, noise, and what to expect; nothing is spent.
+    """Plan a run, as `dpadmm plan` does: method, rounds, noise and expected accuracy. Nothing is spent.
 
     Parameters
     ----------
@@ -267,14 +267,16 @@ def plan(
             nominal_records=nominal_records,
         )
         if (sizes is None) is (data is None):
-            raise InputError("Give the records of each silo as sizes=(228, 171, ...) or the tables, and not both.")
+            raise InputError("Give either the records of each silo (sizes=(228, 171, ...)) or the tables, not both.")
         is_real = loss == "huber"
         known = None if schema is None else public_schema(schema, target, is_real=is_real)
         if known is not None:
             check_split(split_by, known.columns, known.label)
         if sizes is not None:
             if nominal_records not in (None, sum(sizes)):
-                raise InputError(f"sizes must add up to nominal_records {nominal_records}: they are nominal, too.")
+                raise InputError(
+                    f"sizes must add up to nominal_records {nominal_records}: with add-remove, sizes are nominal too."
+                )
             counts = tuple(sizes)
         else:
             check_person(person, None, words.protection, known, split_by)
@@ -318,7 +320,7 @@ def _array_model(
             model.fit(*rows)
         except HopelessPlanWarning as hopeless:
             told = str(hopeless)
-            raise InputError(f"{told} Nothing was spent. To train nevertheless, say anyway=True.") from hopeless
+            raise InputError(f"{told} Nothing was spent. To train anyway, add anyway=True.") from hopeless
     place = None if out is None else model.released_.save(out)
     if report is not None:
         model.released_.report(report, name=None if place is None else place.name)
@@ -335,7 +337,7 @@ def _trained(training: Training, tables: Mapping[str, SiloTable]) -> ReleasedMod
     """Check, plan and carry out; say as warnings what the command says on the terminal."""
     prepared = training.check(tables)
     for note in prepared.notes:
-        warnings.warn(f"For the data's holder, not for publication: {note}", AwkwardCellsWarning, stacklevel=3)
+        warnings.warn(f"For the data holder, not for publication: {note}", AwkwardCellsWarning, stacklevel=3)
     plan = training.plan(prepared)
     if training.seed is not None:
         warnings.warn(_SIMULATED, SimulatedNoiseWarning, stacklevel=3)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from dpadmm import checks
-from dpadmm.checks import setting
+from dpadmm.checks import plural, setting
 from dpadmm.datasets.persons import Persons
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
@@ -41,8 +41,8 @@ def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
         first = seen.setdefault(frozenset(silo.digests.values()), where)
         if first != where:
             raise InputError(
-                f"The same rows are in two files, {first} and {where}. Give one of them; or, if people really are in "
-                f"both, say {setting('silos_per_person', 2)} or more, so that their records are counted together."
+                f"Two files contain the same rows: {first} and {where}. Give only one of them. If people really are "
+                f"in both, use {setting('silos_per_person', 2)} or more, so that their records are counted together."
             )
 
 
@@ -170,7 +170,8 @@ class Training:
             checks.count("seed", self.seed, least=0)
             if self.books.path is not None:
                 raise InputError(
-                    f"{setting('seed')} makes no release, so it cannot be recorded. Leave {setting('ledger')} out."
+                    f"With {setting('seed')} nothing is released, so there is nothing to record. Leave out "
+                    f"{setting('ledger')}."
                 )
 
     def check(self, tables: Mapping[str, SiloTable]) -> Prepared:
@@ -214,7 +215,7 @@ class Training:
         }
         for what, text in words.items():
             if not _is_utf8(text):
-                raise InputError(f"{what} holds characters that are not UTF-8 text. Nothing was spent; write it anew.")
+                raise InputError(f"{what} contains characters that are not UTF-8. Nothing was spent. Rename it.")
 
     def plan(self, prepared: Prepared) -> Plan:
         """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
@@ -224,7 +225,7 @@ class Training:
         plan = plan_for(self.schema, prepared.rows.sizes, replace(self.words, profile=rule))
         if plan.is_hopeless and not self.is_hopeless_allowed:
             raise InputError(
-                f"{' '.join(plan.warnings)} Nothing was spent. To train nevertheless, say {setting('anyway', True)}."
+                f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {setting('anyway', True)}."
             )
         return plan
 
@@ -241,7 +242,7 @@ class Training:
             except LedgerError as problem:  # whatever keeps it from being read, the paid model must be saved
                 spending, unread = None, problem
         names = rows.names or ()
-        title = self.title if self.title is not None else f"{self.schema.label.name} from {len(names)} silo(s)"
+        title = self.title if self.title is not None else f"{self.schema.label.name} from {plural(len(names), 'silo')}"
         model = released_model(outcome, self.schema, names, title, spending, prepared.assumed)
         place = None if self.out is None else model.save(self.out)
         if self.report is not None:

@@ -224,7 +224,7 @@ def why_not(task: Task, method: type[Method]) -> str | None:
     if task.protection.view not in about.views(task.n_silos):
         return f"{about.name} is not certified against {task.protection.observer}"
     if task.n_classes > 1 and not about.takes_softmax:
-        return f"{about.name} is not certified for one model of {task.n_classes} classes; take one-vs-rest"
+        return f"{about.name} is not certified for one model of {task.n_classes} classes; use one-vs-rest"
     uncertified = about.why_not(task.protection)
     if uncertified is not None:
         return uncertified

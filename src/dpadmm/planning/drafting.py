@@ -58,7 +58,7 @@ def draft(
         if made.method not in entry.methods:
             raise InputError(
                 f"The planner chose {made.method}, which {entry.name} does not allow. Add it to `methods` in the "
-                f"silo's policy.toml, or leave {entry.name} out."
+                f"silo's policy.toml, or leave out {entry.name}."
             )
     people = tuple(entry.participant(size) for entry, size in zip(entries, sizes, strict=True))
     return Draft(made, people, schema.digest)
@@ -80,7 +80,7 @@ def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
     views = {(entry.view, entry.relation) for entry in entries}
     if len(views) > 1:
         told = "; ".join(f"{entry.name}: {entry.view}, {entry.relation}" for entry in entries)
-        raise InputError(f"The silos' budgets are against different observers or neighbours ({told}). Make them alike.")
+        raise InputError(f"The silos' budgets are for different views or neighbours ({told}). Make them equal.")
     first = entries[0].protection()
     counted = [entry.colluders for entry in entries if entry.colluders is not None]
     return Protection(
@@ -97,7 +97,9 @@ def _sizes(entries: Sequence[SiloEntry], protection: Protection, nominal: int | 
     if protection.relation.has_public_sizes:
         missing = [entry.name for entry in entries if entry.records is None]
         if missing or nominal is not None:
-            raise InputError(f"Numbers of records are public here; {missing or 'a nominal one'} does not fit.")
+            raise InputError(
+                f"The silos' numbers of records are public here, so {missing or 'a nominal number'} does not fit."
+            )
         return tuple(entry.records or 0 for entry in entries)
     whole = checks.count("nominal_records", nominal, least=len(entries)) if nominal is not None else 0
     if not whole:

@@ -72,20 +72,24 @@ class Forecast:
         """Return plain values."""
         return {**{k: v for k, v in vars(self).items() if k != "score"}, "score": self.score.value}
 
-    def __str__(self) -> str:
-        """Say it in one line."""
+    def lines(self) -> list[str]:
+        """Say it, a figure a line."""
         said = [
             f"{self.score.value} {self.mean:.3f} +- {self.spread:.3f} on synthetic data, {self.gain:.3f} above "
             f"{self.simplest} there (without privacy {self.non_private:.3f}, {self.gain_non_private:.3f} above)"
         ]
         if self.auc is not None:
-            said.append(f"AUC {self.auc:.3f} ({self.auc_non_private:.3f})")
+            said.append(f"AUC {self.auc:.3f} (without privacy {self.auc_non_private:.3f})")
         if self.is_log_loss:
-            base = f"knowing the base rate alone {self.loss_trivial:.3f}"
-            said.append(f"log-loss {self.loss:.3f} ({self.loss_non_private:.3f}; {base})")
+            base = f"base rate alone {self.loss_trivial:.3f}"
+            said.append(f"log-loss {self.loss:.3f} (without privacy {self.loss_non_private:.3f}, {base})")
         if self.prevalence is not None:
-            said.append(f"for a base rate of {self.prevalence:g}, as stated")
-        return "; ".join(said)
+            said.append(f"for the stated base rate of {self.prevalence:g}")
+        return said
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        return "; ".join(self.lines())
 
 
 @dataclass(frozen=True)
@@ -108,4 +112,4 @@ class Extent:
         less = [f"{simulated} of {real} {what}" for what, simulated, real in pairs if simulated < real]
         if not less:
             return None
-        return f"{', '.join(less)}, with the plan's own noise, descent and encoding"
+        return f"{', '.join(less)}; noise, step sizes and encoding as planned"

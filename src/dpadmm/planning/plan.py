@@ -1,6 +1,7 @@
 """A plan: everything that is fixed before the data are touched, with its reasons; for this process or a federation."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.algorithms.method import Topology
+from dpadmm.checks import plural
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
@@ -35,9 +37,10 @@ from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.softmax import AnyLoss, Softmax
 
 
 def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRound | None = None) -> Course:
@@ -79,6 +82,7 @@ class Plan(Course):
     models learned there, against which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a
     model that learned nothing. whole: the budget of everything together; the task's is that of one problem.
     reach: the radius to which rows are shortened, in units of a usual row; None where their encoding is settled.
+    reasons: why; the first is about the method, the last about how the settings were chosen.
     """
 
     task: Task
@@ -157,15 +161,15 @@ class Plan(Course):
         task, settings, usual = self.task, vars(self.algorithm), self.settings.method.numbers()
         if tuple(participant.records for participant in participants) != task.sizes:
             raise InputError(
-                f"The plan is for silos of {task.sizes} records; the participants hold others. Plan again."
+                f"The plan is for silos of {task.sizes} records, but the participants have other sizes. Plan again."
             )
         if self.times != 1 or task.protection.unit is not Unit.RECORD:
             raise InputError(
-                "A federation solves one problem and hides records, not persons with several rows: plan for two "
-                "classes, or softmax, and unit 'record'."
+                "A federation trains one model and protects records, not persons with several rows. Plan for two "
+                "classes, or softmax, with unit 'record'."
             )
         if task.profile.is_bought:
-            raise InputError("A federation counts columns itself: plan without a profile that was released before.")
+            raise InputError("A federation releases its own column profile. Plan without an earlier one.")
         loss, slope_bound = loss_words(task.loss)
         l1, ridge = penalty_words(self.setting.problem.regulariser)
         agreement = Agreement(
@@ -201,29 +205,37 @@ class Plan(Course):
         )
         agreed = agreed_run(agreement).course
         if agreed.algorithm != self.algorithm:
-            raise InputError(f"Terms have no words for {self.algorithm}; choose another method.")
+            raise InputError(f"The terms of a federation cannot express {self.algorithm}. Choose another method.")
         if not math.isclose(agreed.target.epsilon, self.target.epsilon, rel_tol=1e-8):
-            raise InputError("Terms share the budget in squares (C0), this plan does not. Plan without a profile.")
+            raise InputError(
+                "The terms of a federation split the budget in squares (C0), but this plan does not. Plan without a "
+                "column profile."
+            )
         return agreement
 
     def describe(self) -> str:
-        """Return the plan as text."""
+        """Return what a reader needs of the plan, a fact a line, at most 80 columns wide; `as_json` has all of it."""
         task = self.task
         hidden = task.protection
-        number = task.n_records if hidden.relation.has_public_sizes else f"nominally {task.n_records}"
-        lines = [
-            f"Task      {task.n_silos} silo(s), {number} {hidden.counted}, d = {task.dimension}, {task.loss}",
-            f"Budget    epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}, for {hidden}, against "
-            f"{hidden.observer}",
-            *self._encoding_lines(),
-            f"Method    {self.method}, {self.rounds} rounds, ridge {self.mu:.3g}; the result is {self.output.value}",
-            f"Noise     {self._noise_words()}; models have a norm of about {self.signal:.3g}",
-            f"Expect    {self.expected}",
-            *(f"Simulated {words}" for words in [self.simulated.words(task, self.rounds)] if words),
-            *(f"Because   {reason}" for reason in self.reasons),
-            *(f"Warning   {warning}" for warning in self.warnings),
+        number = plural(task.n_records, hidden.counted.removesuffix("s"))
+        nominal = "" if hidden.relation.has_public_sizes else "nominally "
+        facts = [
+            ("Task", f"{loss_kind(task.loss)} on {nominal}{number} in {plural(task.n_silos, 'silo')}"),
+            ("Features", f"{task.dimension} after encoding"),
+            ("Budget", f"epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}"),
+            ("Protects", f"{hidden} from {hidden.observer}"),
+            *(("Encoding", words) for words in self._encoding_words()),
+            ("Method", f"{self.method}, {plural(self.rounds, 'round')}"),
+            *(
+                ("" if k else "Why", words)
+                for k, words in enumerate(dict.fromkeys(self.reasons[:1] + self.reasons[-1:]))
+            ),
+            ("Noise", self._noise_words()),
+            *(("Expected" if k == 0 else "", words) for k, words in enumerate(self.expected.lines())),
+            *(("Simulated", words) for words in [self.simulated.words(task, self.rounds)] if words),
+            *(("Warning", warning) for warning in self.warnings),
         ]
-        return "\n".join(lines)
+        return "\n".join(_line(label, words) for label, words in facts)
 
     def _noise_words(self) -> str:
         """Say what is added to messages, and what it hides; of shares also what they add up to."""
@@ -231,25 +243,23 @@ class Plan(Course):
         change = hidden.relation.changing
         if self.shares is None:
             alone = hidden.change_in_one_silo
-            return f"{counted:.3g} per coordinate of a message; {change} {alone} moves it by at most {moved}"
+            return f"{counted:.3g} on every number sent; {change} {alone} moves a message by at most {moved}"
         share = counted / math.sqrt(self.shares.honest)
         total = share * math.sqrt(self.shares.silos)
         return (
-            f"{share:.3g} per coordinate in each silo's share, {total:.3g} in the sum; {counted:.3g} of it is counted, "
-            f"that of {self.shares.honest} shares; {change} {hidden.change} moves the sum by at most {moved}"
+            f"{share:.3g} on every number a silo sends, {total:.3g} in the sum, of which {counted:.3g} counts (from "
+            f"{plural(self.shares.honest, 'honest silo')}); {change} {hidden.change} moves the sum by at most {moved}"
         )
 
-    def _encoding_lines(self) -> list[str]:
+    def _encoding_words(self) -> list[str]:
         """Say how rows are encoded."""
         if self.reach is None:
             return []
         if self.profile is not None:
-            how = f"by noisy counts of the columns, released first for epsilon {self.profile.target.epsilon:.3g}"
-        elif self.task.profile.is_bought:
-            how = f"by noisy counts of the columns that were released before, by run {self.task.profile.bought_from!r}"
-        else:
-            how = "by public bounds and categories alone"
-        return [f"Encoding  {how}; rows are shortened to {self.reach:g} of a usual row's norm"]
+            return [f"by a column profile (noisy counts), released first for epsilon {self.profile.target.epsilon:.3g}"]
+        if self.task.profile.is_bought:
+            return [f"by the column profile that run {self.task.profile.bought_from!r} released, at no further cost"]
+        return ["by public bounds and categories alone"]
 
     def __str__(self) -> str:
         """As `describe`."""
@@ -282,6 +292,33 @@ class Plan(Course):
             "warnings": list(self.warnings),
             "is_hopeless": self.is_hopeless,
         }
+
+
+def _line(label: str, words: str) -> str:
+    """Return a fact under its label, wrapped."""
+    indent = f"{label:<10}"
+    return textwrap.fill(
+        words,
+        80,
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def loss_kind(loss: AnyLoss) -> str:
+    """Return what kind of model a loss makes, in a few words."""
+    match loss:
+        case Softmax():
+            return f"softmax regression of {loss.n_classes} classes"
+        case Logistic() | CappedLogistic():
+            return "logistic regression"
+        case SmoothedHinge():
+            return "linear support vector machine"
+        case Huber():
+            return "linear regression (Huber loss)"
+    return repr(loss)
 
 
 def task_json(task: Task) -> dict[str, Any]:
@@ -386,7 +423,10 @@ def carry_out(
     Nothing but what may be seen is kept.
     """
     if plan.task.profile.is_bought is not (bought is not None):
-        raise InputError("A plan that counts on an earlier profile is carried out with that profile, no other plan is.")
+        raise InputError(
+            "A plan that uses an earlier column profile needs that profile, and other plans must not get one. Pass "
+            "`bought` only with the plan that was made for it."
+        )
     problems: Sequence[Problem] | Unencoded
     raw = None
     if isinstance(silos, RawSilos):

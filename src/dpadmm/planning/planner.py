@@ -102,7 +102,7 @@ def plan(
     """
     if task is None:
         if sizes is None or dimension is None or loss is None or epsilon is None or delta is None:
-            raise InputError("Give a task, or sizes, dimension, loss, epsilon and delta (which has no default).")
+            raise InputError("Give a task, or all of sizes, dimension, loss, epsilon and delta.")
         task = Task(
             sizes=tuple(sizes),
             dimension=dimension,
@@ -115,7 +115,7 @@ def plan(
             prevalence=prevalence,
         )
     elif not isinstance(task, Task):
-        raise InputError(f"plan takes a Task, public facts only; got {type(task).__name__}.")
+        raise InputError(f"plan takes a Task (public facts only), got {type(task).__name__}.")
     methods = _methods(task) if method is None else (_fitting(task, method),)
     whole, task = task.target, replace(task, target=_left(task, methods[0]))
     made: Plan | None = None
@@ -127,9 +127,9 @@ def plan(
             return replace(made, whole=whole)
     assert made is not None
     raise InputError(
-        f"{made.method} cannot share epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
-        f"{problems} problem(s) and a profile. Choose another method, {checks.setting('profile', 'off')}, or a "
-        "larger delta."
+        f"{made.method} cannot split epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
+        f"{checks.plural(problems, 'model')} and a column profile. Choose another method, "
+        f"{checks.setting('profile', 'off')}, or a larger delta."
     )
 
 
@@ -215,7 +215,7 @@ def _left(task: Task, method: type[Method]) -> Target:
     left = float(m_of(whole.epsilon, whole.delta)) ** 2 - earlier**2
     if left <= 0:
         raise InputError(
-            f"The profile that was bought before costs more than epsilon {whole.epsilon:g} by itself. Choose a larger "
+            f"The column profile of an earlier run alone costs more than epsilon {whole.epsilon:g}. Choose a larger "
             f"epsilon, or {checks.setting('profile', 'off')}."
         )
     return Target(float(epsilon_of_delta(math.sqrt(left), whole.delta)) * (1 - _ROUNDING), whole.delta)
@@ -343,7 +343,8 @@ def _methods(task: Task) -> tuple[type[Method], ...]:
     found = methods_for(task)
     if not found:
         raise InputError(
-            f"No method is certified for {task.protection} against {task.protection.observer} with this penalty."
+            f"No method is certified for {task.protection} against {task.protection.observer} with this penalty. "
+            "Change the unit, the view or the penalty."
         )
     return found
 
@@ -352,11 +353,11 @@ def _fitting(task: Task, name: str) -> type[Method]:
     known = plannable()
     if name not in known:
         listed, meant = ", ".join(known), checks.nearest(name, known)
-        raise InputError(f"No plan can be made for the method {shown(name)}; choose one of {listed}.{meant}")
+        raise InputError(f"The planner does not know the method {shown(name)}; choose one of {listed}.{meant}")
     problem = why_not(task, known[name])
     if problem is not None:
         raise InputError(
-            f"The method cannot serve this task: {problem}. Leave the method to the planner (None or auto)."
+            f"The method does not fit this task: {problem}. Let the planner choose the method (None or auto)."
         )
     return known[name]
 
@@ -366,7 +367,7 @@ def compared(rivals: Sequence[SimulatedCandidate]) -> tuple[str, ...]:
     if len(rivals) == 1:
         return ()
     lost = ", ".join(f"{one.candidate.settings.method.about.name} {one.lost:.2f}" for one in rivals)
-    return (f"part of what can be learned that was lost in simulations: {lost}; near ties go to the first",)
+    return (f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first",)
 
 
 def reasons(chosen: Candidate, n_tried: int, share: float) -> tuple[str, ...]:
@@ -375,23 +376,29 @@ def reasons(chosen: Candidate, n_tried: int, share: float) -> tuple[str, ...]:
     tau = unit_noise(task, settings.method, settings.rounds)
     is_settled = settings.method is NoisyGradients and task.regulariser is None
     time = 1 / settings.mu if is_settled else settings.step * settings.rounds
-    how = f"a ridge of {settings.mu:.2g}" if is_settled else f"descending for a time of {time:.3g}"
     one = task.protection.counted.removesuffix("s")
-    ridge = "in place of stopping early" if is_settled else f"one {one} among all"
+    ridge = "it takes the place of stopping early" if is_settled else f"the weight of one {one} among all"
+    chosen_so = (
+        "the ridge is chosen so that noise shifts the score of a record by about {}: a larger ridge would learn less, "
+        "a smaller one would let in more noise"
+        if is_settled
+        else "rounds and step sizes are chosen so that noise shifts the score of a record by about {}: a shorter run "
+        "would learn less, a longer one would collect more noise"
+    )
     said = []
     if share:
-        said.append(f"{share:.2g} of the squared budget goes to counting columns, by which rows are centred and scaled")
+        said.append(f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows")
     elif task.table is not None and task.profile.is_wanted and not task.profile.is_bought:
-        said.append("columns are not counted: too little would be seen through the noise to make up for its cost")
+        said.append("no column profile: its noise would hide too much to be worth the cost")
     if isinstance(task.loss, CappedLogistic | Softmax) and task.loss.cap < 1:
         cap = f"{task.loss.cap:g} instead of 1"
-        said.append(f"records that the model gets badly wrong pull with at most {cap}, which saves noise")
+        said.append(f"the pull of badly misclassified records is capped at {cap}, so that less noise is needed")
     return (
-        f"the whole budget buys one look at the gradient with a noise of {tau:.2g} per coordinate; {how} in "
-        f"{settings.rounds} rounds leaves about {tau * time * task.row_norm:.2g} on a prediction",
+        chosen_so.format(f"{tau * time * task.row_norm:.2g}"),
         f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge),
         *said,
-        f"chosen among {n_tried} candidate(s) by simulations on synthetic data; no private record was looked at",
+        f"chosen among {checks.plural(n_tried, 'candidate')} by simulation on synthetic data; no private record was "
+        "used",
     )
 
 
@@ -400,15 +407,15 @@ def warnings(task: Task, method: type[Method], is_hopeless: bool, expected: Fore
     found = []
     if task.network is not None and method.about.topology is not Topology.GRAPH:
         found.append(
-            f"{method.about.name} goes through a coordinator, not over the given graph: no certified graph method has "
-            "this penalty, unit or view."
+            f"{method.about.name} runs through a coordinator, not over the given graph: no graph method is certified "
+            "for this penalty, unit or view."
         )
     if is_hopeless:
         found.append(hopeless_words(task, expected))
     if task.target.delta * task.n_records > 1:
         found.append(large_delta_words(task.target.delta, task.n_records))
     if task.target.epsilon > 10:
-        found.append(f"eps = {task.target.epsilon:g} protects hardly anybody; use it for comparisons only.")
+        found.append(f"epsilon {task.target.epsilon:g} gives hardly any protection. Use it for comparisons only.")
     return tuple(found)
 
 
@@ -421,14 +428,14 @@ def hopeless_words(task: Task, expected: Forecast) -> str:
         else f"{nominal}{min(task.sizes)} {task.protection.counted} per silo"
     )
     return (
-        f"{unit} and d = {task.dimension} at eps = {task.target.epsilon:g}: expect no better than {expected.simplest}; "
-        "pool silos, lower d, or raise eps."
+        f"{unit} with {checks.plural(task.dimension, 'feature')} are too few for epsilon {task.target.epsilon:g}: "
+        f"expect no better than {expected.simplest}. Use more records or silos, fewer features, or a larger epsilon."
     )
 
 
 def large_delta_words(delta: float, n_records: int) -> str:
     """Say what a delta above 1/n allows."""
     return (
-        f"delta = {delta:g} is above 1/n = {1 / n_records:.2g}: that allows publishing somebody's record outright. "
-        "Choose a delta well below 1/n."
+        f"delta {delta:g} is above 1/n = {1 / n_records:.2g}: such a guarantee allows somebody's record to be "
+        "published outright. Choose a delta well below 1/n."
     )

@@ -92,7 +92,7 @@ class ProfileRule:
         if word == "off" and share is not None:
             raise InputError(
                 f"{setting('profile_share')} is for {setting('profile', 'auto')}; otherwise nothing is spent on a "
-                "profile."
+                "column profile. Leave one out."
             )
         return cls(word == "auto", share)
 
@@ -155,7 +155,8 @@ class Task:
             checks.open_unit("prevalence", self.prevalence)
             if self.loss.target is not LabelKind.SIGNS:
                 raise InputError(
-                    "prevalence is the share of one of two classes; several, or a number to predict, have none."
+                    "prevalence is the share of one of two classes, but the target is a number or has more classes. "
+                    "Leave it out."
                 )
 
     def _check_types(self) -> None:
@@ -187,11 +188,14 @@ class Task:
             raise InputError("add-remove neighbours are certified for records, not for users. Use unit 'record'.")
         if self.n_silos > 1 and hidden.view not in (View.PUBLIC, View.AGGREGATE):
             raise InputError(
-                f"add-remove neighbours among several silos are certified where one noise hides the sum of all: use "
-                f"the view 'aggregate' or 'public', got {hidden.view.value!r}."
+                "add-remove neighbours among several silos are certified only where one noise covers the sum of "
+                f"all silos: use the view 'aggregate' or 'public', got {hidden.view.value!r}."
             )
         if self.network is not None:
-            raise InputError("add-remove neighbours are certified for sums, not for messages over a graph of silos.")
+            raise InputError(
+                "add-remove neighbours are certified for sums, not for messages over a graph of silos. Leave out the "
+                "network."
+            )
 
     def _check_network(self) -> None:
         if self.network is None:

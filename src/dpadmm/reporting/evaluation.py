@@ -90,7 +90,7 @@ class PrivateEvaluation:
 
     def _seen(self, group: str | None) -> SeenCounts:
         if group is not None and group not in self.groups:
-            known = f"it has {', '.join(self.groups)}" if self.groups else "it was bought without groups"
+            known = f"it has {', '.join(self.groups)}" if self.groups else "it was made without groups"
             raise InputError(f"This evaluation has no group {group!r}: {known}.")
         spread, tie = self._shares
         place, tie = (0, spread) if group is None else (1 + self.groups.index(group), tie)
@@ -133,7 +133,7 @@ class PrivateEvaluation:
 
     def _check_probabilities(self, what: str) -> None:
         if not self.has_probabilities:
-            raise InputError(f"This model has no probabilities, so there is no {what}: ask for AUC or confusion.")
+            raise InputError(f"This model has no probabilities, so there is no {what}. Ask for AUC or confusion.")
 
     def save(self, path: str | Path) -> Path:
         """Write it as JSON, elsewhere if the place has become unwritable: it is paid for. Return where it is."""
@@ -147,10 +147,12 @@ class PrivateEvaluation:
         try:
             whole = json.loads(Path(path).read_bytes())
         except (OSError, ValueError, RecursionError) as problem:
-            raise InputError(f"{path} cannot be read as an evaluation. Give what `dpadmm evaluate` wrote.") from problem
+            raise InputError(
+                f"{path} cannot be read as an evaluation. Give a file that `dpadmm evaluate` wrote."
+            ) from problem
         if not isinstance(whole, dict) or (whole.get("format"), whole.get("version")) != (FORMAT, VERSION):
-            raise InputError(f"{path} is not an evaluation of this package. Give what `dpadmm evaluate` wrote.")
+            raise InputError(f"{path} is not an evaluation of this package. Give a file that `dpadmm evaluate` wrote.")
         if whole.get("digest") != digest_of(whole.get("evaluation")):
-            raise InputError(f"{path} is damaged or was edited: its digest does not fit. Restore it from a copy.")
+            raise InputError(f"{path} is damaged or was edited: its digest does not match. Restore it from a copy.")
         found: PrivateEvaluation = decode(cls, whole["evaluation"], str(path))
         return found

@@ -110,7 +110,7 @@ class Guarantee:
         except (ValueError, TypeError):  # no such unit, relation or view
             is_possible = False
         if not is_possible:
-            raise InputError("The guarantee is damaged: its epsilon, delta, unit, relation or view cannot be.")
+            raise InputError("The guarantee is damaged: its epsilon, delta, unit, relation or view is impossible.")
 
     @property
     def is_release(self) -> bool:

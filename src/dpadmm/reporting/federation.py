@@ -6,6 +6,7 @@ import numpy as np
 
 from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
+from dpadmm.checks import plural
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.columns import encoding_of, released_profile
@@ -56,7 +57,7 @@ def check_schema(terms: Agreement, schema: Schema) -> None:
     """Refuse a schema that is not the one whose digest the silos have approved."""
     if schema.digest != terms.schema:
         raise InputError(
-            f"This is not the schema that the silos have approved: its digest is {schema.digest}, the terms name "
+            f"This is not the schema that the silos approved: its digest is {schema.digest}, but the terms name "
             f"{terms.schema}. Give the file that the silos were made with."
         )
 
@@ -81,7 +82,7 @@ def _guarantee(outcome: FederationOutcome) -> Guarantee:
         records_per_person=terms.records_per_person,
         silos_per_person=terms.silos_per_person,
         origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
-        no_claim="figures of papers are not part of a federation's terms",
+        no_claim="the terms of a federation contain no figures of papers",
         profile=_profile_cost(outcome, worst.epsilon),
         colluders=planned.protection.n_colluders,
         collusion=Collusion.of(planned, terms.delta),
@@ -100,11 +101,15 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
             ("ridge", f"{terms.mu:.3g}"),
             *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
             ("released", f"mean of the estimates of rounds {first} to {terms.rounds}"),
-            *((("messages", f"under masks, up to {terms.colluders} colluding silo(s)"),) if terms.is_masked else ()),
+            *(
+                (("messages", f"masked, with up to {plural(terms.colluders or 0, 'colluding silo')}"),)
+                if terms.is_masked
+                else ()
+            ),
             ("digest of the terms", terms.digest),
         ),
         reasons=("The terms were fixed and approved by every silo before the run.",),
-        warnings=tuple(f"{name} left during the run; the rest went on without it." for name in terms.left),
+        warnings=tuple(f"{name} left during the run; the others continued without it." for name in terms.left),
         is_hopeless=False,
     )
 
@@ -136,7 +141,7 @@ def _history(outcome: FederationOutcome) -> tuple[RoundCurve, ...]:
     averages = np.cumsum(outcome.estimates, axis=0) / rounds[:, None]
     curves = (
         ("average so far", "how far the mean of all public estimates so far moved in this round", averages),
-        ("one round", "how far the public estimate of a round is from that of the round before", outcome.estimates),
+        ("one round", "how far the public estimate of a round is from that of the previous round", outcome.estimates),
     )
     return tuple(
         RoundCurve(

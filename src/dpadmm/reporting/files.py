@@ -73,18 +73,20 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None
     for place, (name, path) in enumerate(wanted.items()):
         for other, another in list(wanted.items())[:place]:
             if _is_same(path, another):
-                raise InputError(f"{other} and {name} are the same file, {path}: one would replace the other. {_APART}")
+                raise InputError(
+                    f"{other} and {name} are the same file, {path}, so one would replace the other. {_APART}"
+                )
         if any(_is_same(path, each) for each in kept):
-            raise InputError(f"{name} {path} is a file that this command reads, and it would be replaced. {_APART}")
+            raise InputError(f"{name} {path} is a file that this command reads, so it would be replaced. {_APART}")
         if any(_is_same(path, each) for each in books):
             raise InputError(f"{name} {path} belongs to the ledger {ledger}, which must not be replaced. {_APART}")
     if any(_is_same(book, each) for book in books for each in kept):
         raise InputError(
-            f"{setting('ledger')} {ledger} is, or would lie beside, a file that this command reads. {_APART}"
+            f"{setting('ledger')} {ledger} is, or would overwrite, a file that this command reads. {_APART}"
         )
 
 
-_APART = "Nothing was read or spent; give another name."
+_APART = "Nothing was read or spent. Give another name."
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -101,7 +103,7 @@ def check_no_ledger(path: Path) -> None:
     for place in dict.fromkeys((path, Path(os.path.realpath(path)))):
         owners = [place, *(place.with_name(place.name.removesuffix(end)) for end in _COMPANIONS if _has(place, end))]
         if any(_is_ledger(owner) for owner in owners):
-            raise InputError(f"{path} is a ledger or belongs to one, and is never replaced. Give another name.")
+            raise InputError(f"{path} is part of a ledger, which is never replaced. Give another name.")
 
 
 def _has(place: Path, end: str) -> bool:
@@ -119,7 +121,7 @@ def _is_ledger(path: Path) -> bool:
 def check_writable(path: Path, *, may_replace: bool = False) -> None:
     """Refuse, before anything is spent, a place where the result could not be written; never replaces a ledger."""
     if path.exists() and not may_replace:
-        raise InputError(f"{path} is there already. Give a new name, or {setting('force', True)} to replace it.")
+        raise InputError(f"{path} exists already. Give a new name, or add {setting('force', True)} to replace it.")
     check_no_ledger(path)
     check_room(path)
 
@@ -129,7 +131,7 @@ def check_room(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file in it.")
     if not path.parent.is_dir():
-        raise InputError(f"The folder {path.parent} does not exist. Make it, or give another place.")
+        raise InputError(f"The folder {path.parent} does not exist. Create it, or give another place.")
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpadmm-room-") as trial:
             trial.write(b"\0" * ROOM_BYTES)
@@ -137,7 +139,7 @@ def check_room(path: Path) -> None:
             os.fsync(trial.fileno())
     except OSError as error:
         raise InputError(
-            f"{path} cannot be written: {error.strerror}. Nothing was spent. Free some room or give another place."
+            f"{path} cannot be written: {error.strerror}. Nothing was spent. Free some space or give another place."
         ) from error
 
 
@@ -306,10 +308,10 @@ def read_facts(place: Path) -> dict[str, Any]:
     checked_suffix(place)
     try:
         if place.stat().st_size > MOST_BYTES:
-            raise InputError(f"{place} is larger than any model of this package. Give the file of a model.")
+            raise InputError(f"{place} is larger than any model of this package. Give a model file.")
         content = place.read_bytes()
     except OSError as error:
-        raise InputError(f"{place} cannot be read: {error.strerror}. Give the file of a model.") from error
+        raise InputError(f"{place} cannot be read: {error.strerror}. Give a model file.") from error
     if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
         raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
     return _READERS[place.suffix](place, content)
@@ -345,9 +347,9 @@ def checked_facts(place: Path, content: bytes, coefficients: Floats | None = Non
     try:
         whole = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: no valid JSON in it.") from error
+        raise InputError(f"{place} is not a model of this package, or it is damaged: it is not valid JSON.") from error
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-        raise InputError(f"{place} is not a model of this package. Give the file of a model.")
+        raise InputError(f"{place} is not a model of this package. Give a model file.")
     if whole.get("version") not in READ_VERSIONS:
         known = " and ".join(map(str, READ_VERSIONS))
         raise InputError(f"{place} has model version {whole.get('version')!r}; this package reads {known}.")

@@ -163,7 +163,9 @@ class ReleasedModel:
         if threshold is None:
             return scores
         if self.linked is None or len(self.schema.label.classes) != 2:
-            raise InputError("threshold is a probability of the second of two classes, which this model does not have.")
+            raise InputError(
+                "threshold is for the probability of two classes, which this model does not have. Leave it out."
+            )
         share = checks.open_unit("threshold", threshold)
         return np.asarray(self.linked.log_odds(scores) - (np.log(share) - np.log1p(-share)))
 
@@ -180,7 +182,7 @@ class ReleasedModel:
         if self.softmax is not None:
             return np.exp(self.softmax.log_probabilities(scores))
         if self.linked is None:
-            raise InputError(f"A model by {self.loss} has no probabilities: use predict.")
+            raise InputError(f"A model by {self.loss} has no probabilities. Use predict.")
         log_odds = self.linked.log_odds(scores)
         if scores.shape[1] == 1:
             return np.hstack([expit(-log_odds), expit(log_odds)])
@@ -194,7 +196,7 @@ class ReleasedModel:
     ) -> Floats:
         """Return the signed scores: (n,) for two classes, (n, classes) for more; awkward cells as in `predict`."""
         if self.schema.label.is_real:
-            raise InputError("A model of a number has no decision function: use predict.")
+            raise InputError("A model that predicts a number has no decision function. Use predict.")
         scores = self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -258,7 +260,8 @@ class ReleasedModel:
         details = [
             (
                 "Trained on",
-                f"{self.records_words} in {len(self.silos)} silo(s); {self.custody.words(len(self.silos))}",
+                f"{self.records_words} in {checks.plural(len(self.silos), 'silo')}; "
+                f"{self.custody.words(len(self.silos))}",
             ),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]
@@ -268,7 +271,7 @@ class ReleasedModel:
         if self.softmax is not None:
             details.append(("Classes", f"{self.rows.problems} in one model (softmax)"))
         elif self.rows.problems > 1:
-            details.append(("Shared by", f"{self.rows.problems} one-vs-rest problems: the figure covers all of them"))
+            details.append(("Shared by", f"{self.rows.problems} one-vs-rest models: the epsilon covers all of them"))
         details += [
             ("Silo", f"{silo.name}: epsilon {silo.cost.epsilon:.6g} at delta {silo.cost.delta:.3g}, in its own ledger")
             for silo in self.silos
@@ -331,7 +334,10 @@ class ReleasedModel:
         ledger: path of the ledger that it was trained with: refuses one that does not know this training.
         """
         if digest is not None and digest != self.digest:
-            raise InputError(f"This is another model, or it was changed: its digest is {self.digest}, not {digest}.")
+            raise InputError(
+                f"This is another model, or it was changed: its digest is {self.digest}, not {digest}. Give the "
+                "original file."
+            )
         if ledger is not None:
             self.spending_now(ledger)
 

@@ -23,7 +23,7 @@ from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
 from dpadmm.reporting.statement import Collusion, ProfileCost
 
-NOT_ASKED = "a paper's figure is shown only where its noise was asked for by name (`dpadmm calibrate --claimed`)"
+NOT_ASKED = "figures of papers are shown only on request (`dpadmm calibrate --claimed`)"
 _NUMBERS = {
     "eta": "penalty between neighbours (eta)",
     "rho": "penalty to the common model (rho)",
@@ -117,7 +117,7 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
 def _earlier_release(plan: Plan) -> list[str]:
     """Say so where rows are encoded by what another run has released."""
     run = plan.task.profile.bought_from
-    said = f"rows are encoded by noisy counts of the columns that run {run!r} released before; the figure counts them"
+    said = f"rows are encoded by the column profile that run {run!r} released earlier; the epsilon includes it"
     return [] if run is None else [said]
 
 
@@ -194,11 +194,11 @@ def schedule_words(schedule: Schedule | None) -> str:
     """
     match schedule:
         case None:
-            return "as the method sets it"
+            return "set by the method"
         case Constant():
             return "the same in every round"
         case Tail():
-            return "even in the first half of the rounds, then growing slowly: late rounds count less"
+            return "constant in the first half of the rounds, then growing slowly: late rounds count less"
         case Geometric() | CaoOptimal():
             return "falling from round to round"
     return "as given, round by round"
@@ -246,7 +246,7 @@ def _history_curves(history: Iterable[PublicRound]) -> tuple[RoundCurve, ...]:
         ),
         RoundCurve(
             name="one round",
-            meaning="how far the mean message of a round is from that of the round before, noise included",
+            meaning="how far the mean message of a round is from that of the previous round, noise included",
             rounds=ks,
             values=tuple(each.movement for each in rounds),
         ),

@@ -97,20 +97,20 @@ def report_page(
 
 
 _NOISE_WORDS = (
-    "Where the message stands well above the noise, the model learns; where the two meet, messages are mostly noise. "
-    "The noise is far above what the change that is protected can move: that is what hides it."
+    "Where messages are well above the noise, the model learns; where the two meet, messages are mostly noise. "
+    "The noise is far larger than the protected change can move a message: that is what hides the change."
 )
 _HISTORY_WORDS = (
-    "Every round draws fresh noise, so single rounds never come to rest, and late ones carry more of it; what is "
-    "released is an average, which does. Computed from the noisy values alone, which the guarantee covers; no loss or "
-    "accuracy on the training records is shown in these two charts, because that would be a further, unaccounted "
-    "release."
+    "Every round draws fresh noise, so single rounds never settle, and late ones carry more noise; the released "
+    "model is an average, which does settle. Both charts are computed from the noisy values alone, which the "
+    "guarantee covers. They show no loss or accuracy on the training records, because that would be a further "
+    "release that is not accounted for."
 )
 
 
 _ENVELOPES = {
     View.EAVESDROPPER: "noisy messages",
-    View.AGGREGATE: "masked messages, each with its silo's share of the noise: only their sum can be read",
+    View.AGGREGATE: "masked messages, each with its silo's share of the noise; only their sum can be read",
 }
 
 
@@ -123,8 +123,8 @@ def _message_words(model: ReleasedModel) -> str:
     if len(model.silos) == 1:
         return f"Lines carry {envelopes}."
     return (
-        f"Lines carry {envelopes}. In this run the circles were simulated on one machine, which read all records; in "
-        "a federation records stay inside the circles."
+        f"Lines carry {envelopes}. In this run the silos were simulated on one machine, which read all records; "
+        "in a federation, records stay inside the circles."
     )
 
 
@@ -214,12 +214,12 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
     rows = [
         (
             f"dpadmm audit {model.choice.method} {target}",
-            "Attack the method many times on made-up records and compare what is learned with the certificate. "
-            "Needs no data.",
+            "Attack the method many times on synthetic records, and compare what the attacker learns with the "
+            "certificate. Needs no data.",
         ),
     ]
     if place is not None:
-        words = "Print every figure of this page as data; refuses a file that was changed."
+        words = "Print every figure of this page as JSON. A file that was changed is refused."
         rows.append((f"dpadmm report {place} --json", words))
     if model.has_ledgers_of_silos:
         rows.append(_own_ledger(model, place))
@@ -228,7 +228,7 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
         rows.append(
             (
                 f"dpadmm ledger verify {ledger} --expected-head {spending.head}",
-                "Check that the ledger's history is whole and contains the state shown here.",
+                "Check that the ledger's history is complete and contains the state shown here.",
             )
         )
     return tuple(rows)
@@ -243,6 +243,9 @@ def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
     ledger = SiloFiles(Path("SILO")).ledger(noise)
     where = "In each silo, with its own directory for SILO"
     if place is None:
-        return f"dpadmm ledger show {ledger}", f"{where}: what is spent and left, and what this run cost by itself."
-    words = f"{where}: a page that says what is spent and left there; refuses a ledger that does not hold this run."
+        return f"dpadmm ledger show {ledger}", f"{where}: show what is spent and left, and what this run cost alone."
+    words = (
+        f"{where}: write a page that shows what is spent and left there. A ledger that does not contain this run is "
+        "refused."
+    )
     return f"dpadmm report {place} --ledger {ledger}", words

@@ -60,10 +60,10 @@ def _check(model: "ReleasedModel", screening: Screening) -> None:
     if EmptyCells.BLANK is screening.missing or UnlistedCells.BLANK is screening.unlisted:
         raise InputError("A plain pipeline predicts for every row: missing and unlisted cannot be 'blank'.")
     if (screening.missing, screening.unlisted) == (EmptyCells.ERROR, UnlistedCells.ZERO):
-        raise InputError("A plain pipeline that takes unlisted cells takes empty ones too: say missing='fill' as well.")
+        raise InputError("A plain pipeline that accepts unlisted cells accepts missing values too. Add missing='fill'.")
     fitted = model.linked if model.softmax is None else model.softmax
     if isinstance(fitted, CappedLogistic | Softmax) and fitted.cap < 0.5:
-        raise InputError(f"The cap {fitted.cap:g} ties scores near 0: export the model as JSON instead.")
+        raise InputError(f"With the cap {fitted.cap:g}, scores near 0 are tied. Export the model as JSON instead.")
 
 
 def _encoder(model: "ReleasedModel", screening: Screening) -> tuple[list[int], Any]:

@@ -188,7 +188,7 @@ class PlainColumns:
         """Refuse columns without a name, and names without a column."""
         sides = [side for side in (self.lower, self.upper) if side is not None]
         if not self.names or len(sides) == 1 or any(len(side) != len(self.names) for side in sides):
-            raise InputError(f"{len(self.names)} names of columns do not fit their bounds.")
+            raise InputError(f"The {len(self.names)} column names do not match their bounds.")
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -246,11 +246,11 @@ class PlainRows:
         names = self.schema.names
         rows = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else np.asarray(table)
         if rows.dtype.kind not in "biuf":
-            raise InputError(f"{where} must hold numbers, or be a DataFrame with columns {', '.join(names)}.")
+            raise InputError(f"{where} must contain numbers, or be a DataFrame with columns {', '.join(names)}.")
         if rows.ndim != 2 or rows.shape[1] != len(names):
             raise InputError(f"{where} must have {len(names)} columns, got an array of shape {rows.shape}.")
         if not np.all(np.isfinite(rows.data if sparse.issparse(rows) else rows)):
-            raise InputError(f"{where} holds cells that are not finite numbers. Fill them in.")
+            raise InputError(f"{where} contains cells that are not finite numbers. Fill them in.")
         return rows
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from dpadmm.checks import plural
 from dpadmm.noise.draws import distribution_of
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers
@@ -38,7 +39,7 @@ def statement_text(
     ]
     return "\n".join(
         [
-            *([] if is_release else ["NO PRIVATE RELEASE: simulated noise; keep the result to yourself"]),
+            *([] if is_release else ["NOT a private release: simulated noise. Keep the result to yourself"]),
             *(f"{heading:<11} {words}" for heading, words in lines),
             "Assumes",
             *(f"  - {text}" for text in merged(assumptions)),
@@ -69,7 +70,7 @@ def _span(numbers: Sequence[str]) -> str:
     return f"{low:.3g}" if low == high else f"{low:.3g} ... {high:.3g}"
 
 
-IN_ONE_PROCESS = "all silos were simulated in one process, which held all records: masks hide nothing from that machine"
+IN_ONE_PROCESS = "all silos were simulated in one process, which had all records: masks hide nothing from that machine"
 """About masks where silos are simulated in one place."""
 
 
@@ -94,17 +95,18 @@ class Collusion:
     def lines(self, protection: Protection, *, in_one_process: bool) -> list[tuple[str, str]]:
         """Say it, with what the number of colluders counts, as details of a statement."""
         t = protection.n_colluders
-        counted = f"up to {t}: every silo that looks counts, alone or together with the coordinator"
+        counted = f"up to {t}: every curious silo counts, alone or together with the coordinator"
         if self.if_one is not None:
             counted = (
-                "none: the figure holds for the coordinator and outsiders only; one silo that looks knows its own "
-                f"share of the noise, and would see epsilon {self.if_one:.3g}"
+                "none: the epsilon holds only against the coordinator and outsiders; a curious silo knows its "
+                f"own share of the noise, and against it epsilon would be {self.if_one:.3g}"
             )
         return [
             ("Colluders", counted),
             (
                 "All collude",
-                f"not certified: all other silos and the coordinator together would see epsilon {self.if_all:.3g}",
+                "not certified: against all other silos and the coordinator together, epsilon would be "
+                f"{self.if_all:.3g}",
             ),
             *([("Masks", IN_ONE_PROCESS)] if in_one_process else []),
         ]
@@ -128,7 +130,7 @@ class ProfileCost:
 
     def __str__(self) -> str:
         """Say it in one line."""
-        said = f"noisy counts of {self.columns} columns (C11), epsilon {self.epsilon:.3g} of it by themselves"
+        said = f"noisy counts of {self.columns} columns (C11), which alone cost epsilon {self.epsilon:.3g} of it"
         if self.earlier_run is None:
             return said
         own = f"this run spent epsilon {self.run_epsilon:.6g}"
@@ -166,11 +168,11 @@ class NoiseSummary:
     def __str__(self) -> str:
         """Return the summary in words."""
         if self.silos is None:
-            return f"{self.family}, scale {self._span(1.0)}, on {self.releases} release(s)"
+            return f"{self.family}, scale {self._span(1.0)}, on {plural(self.releases, 'release')}"
         share, total = self._span(math.sqrt(self.silos)), self._span(1.0)
         return (
             f"{self.family}, a share of scale {share} from each of {self.silos} silos, which add up to {total} in the "
-            f"sum, on {self.releases} release(s)"
+            f"sum, on {plural(self.releases, 'release')}"
         )
 
     def _span(self, parts: float) -> str:
@@ -273,7 +275,7 @@ class PrivacyStatement:
             details.append(("Profile", str(self.profile)))
         if self.problems > 1:
             details.append(
-                ("Shared by", f"{self.problems} one-vs-rest problems: the figure covers all of them together")
+                ("Shared by", f"{self.problems} one-vs-rest models: the epsilon covers all of them together")
             )
         return statement_text(
             subject=self.subject,

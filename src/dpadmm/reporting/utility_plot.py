@@ -26,9 +26,9 @@ def terminal_curve(points: Sequence[UtilityPoint], epsilon: float) -> Table:
     """Return a table with one bar per epsilon, from having learned nothing to the model without noise."""
     score = points[0].expected.score.value
     table = Table(
-        title=f"Expected {score} against epsilon (simulations on public synthetic data)",
+        title=f"Expected {score} against epsilon (simulated on synthetic data)",
         title_justify="left",
-        caption="learned: the part of what is learned without noise, by the loss",
+        caption="learned: share of what a model without noise learns, by the loss",
         caption_justify="left",
     )
     table.add_column("epsilon", justify="right")

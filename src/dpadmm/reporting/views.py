@@ -17,7 +17,7 @@ class Observer:
 
 
 _SEEN = {
-    View.EAVESDROPPER: ("Somebody on the network", "every message of every round, and the final model"),
+    View.EAVESDROPPER: ("Someone on the network", "every message of every round, and the final model"),
     View.COORDINATOR: ("The coordinator", "every message that is sent to it"),
     View.PEER: ("Another silo", "the messages that reach it, and its own records"),
     View.PUBLIC: ("Whoever receives the model", "the final model"),
@@ -26,7 +26,7 @@ _SEEN = {
 
 # Of masked messages only the sum can be read.
 _SEEN_OF_SUMS = {
-    View.EAVESDROPPER: ("Somebody on the network", "masked messages, of which only the sum can be read, and the model"),
+    View.EAVESDROPPER: ("Someone on the network", "masked messages, of which only the sum can be read, and the model"),
     View.COORDINATOR: ("The coordinator", "the sum of all silos' messages, with the noise of all"),
     View.PUBLIC: _SEEN[View.PUBLIC],
 }
@@ -36,7 +36,7 @@ _FROM_WHOM = {
     View.EAVESDROPPER: "anyone who sees every message of the training and the final model",
     View.COORDINATOR: "the coordinator, who sees every message that is sent to it, and from whoever receives the model",
     View.PEER: "any other silo, which sees the messages that reach it",
-    View.PUBLIC: "anyone who receives what the coordinator publishes, but not from the coordinator itself or a wiretap",
+    View.PUBLIC: "anyone who receives what the coordinator publishes, not from the coordinator or an eavesdropper",
 }
 
 
@@ -48,7 +48,7 @@ def from_whom(protection: Protection) -> str:
     """
     if protection.view is not View.AGGREGATE:
         return _FROM_WHOM[protection.view]
-    silos = ", but not from a silo that looks" if protection.n_colluders == 0 else ""
+    silos = ", but not from a curious silo" if protection.n_colluders == 0 else ""
     return f"{protection.observer}, and from outsiders{silos}"
 
 

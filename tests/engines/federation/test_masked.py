@@ -348,7 +348,7 @@ def test_a_secure_run_says_who_sees_what(worlds, tmp_path, is_counted):
     model = federation_model(outcome, worlds.SCHEMA)
     assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model
     assert model.guarantee.view == "aggregate"
-    assert ("messages", "under masks, up to 1 colluding silo(s)") in model.choice.settings
+    assert ("messages", "masked, with up to 1 colluding silo") in model.choice.settings
     for silo in world.silos.values():
         model.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))
 

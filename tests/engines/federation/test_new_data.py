@@ -240,7 +240,7 @@ def test_a_report_says_which_version_the_ledger_is_about_now(star, worlds):
     star.drive(coordinator)
     model = federation_model(outcome_of(coordinator), worlds.SCHEMA)
     ledger = star.first.files.ledger(NoiseOrigin.SECURE)
-    assert "version" not in model.report(spending=model.spending_now(ledger), name="m").split("Budget used")[1][:2000]
+    assert "version" not in model.report(spending=model.spending_now(ledger), name="m").split("Budget spent")[1][:2000]
     change(star, worlds.grown(star))
     spending = model.spending_now(ledger)
     assert (spending.data_version, spending.data_since) == (2, star.statement("s0").version_since)

@@ -48,8 +48,8 @@ def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
     assert "federated: every silo's own process kept its records" in page
     held = re.findall(r'<tr><th scope="row">(\w+)</th>.*<td>holds this run</td></tr>', page)
     assert held == [silo.name for silo in outcome.silos]
-    assert "Every silo keeps a ledger of its own" in page
-    assert f'the silos\' ledgers hold it as <code class="digest">{model.run}</code>' in page
+    assert "Every silo keeps its own ledger" in page
+    assert f'recorded in the silos\' ledgers as <code class="digest">{model.run}</code>' in page
     ledger = "ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger"
     assert f"<code>dpadmm report model.json --ledger SILO/{ledger}</code>" in page
     unsaved = unescape(model.report())
@@ -100,7 +100,7 @@ def test_a_schema_that_the_silos_have_not_approved_is_refused(worlds, tmp_path):
     coordinator = world.coordinator()
     world.drive(coordinator)
     wider = replace(worlds.SCHEMA, columns=(replace(worlds.SCHEMA.columns[0], upper=4.0), *worlds.SCHEMA.columns[1:]))
-    with pytest.raises(InputError, match="not the schema that the silos have approved"):
+    with pytest.raises(InputError, match="not the schema that the silos approved"):
         federation_model(outcome_of(coordinator), wider)
 
 

@@ -210,7 +210,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
 
 
 def test_a_plan_that_counts_on_an_earlier_profile_is_refused():
-    with pytest.raises(InputError, match="counts columns itself"):
+    with pytest.raises(InputError, match="releases its own column profile"):
         terms_of(planned(**(COUNTED | {"profile": ProfileRule().with_bought("an earlier run", 0.1)})))
 
 
@@ -245,8 +245,8 @@ def test_planned_terms_are_written_and_read(tmp_path):
 @pytest.mark.parametrize(
     ("method", "facts", "message"),
     [
-        (None, {"sizes": (60, 40, 51)}, "participants hold others"),
-        (None, {"protection": Protection(unit=Unit.USER)}, "hides records"),
+        (None, {"sizes": (60, 40, 51)}, "participants have other sizes"),
+        (None, {"protection": Protection(unit=Unit.USER)}, "protects records"),
         ("fp-federated", {"regulariser": Box(-1.0, 1.0)}, "cannot describe the penalty Box"),
         (None, {"loss": SmoothedHinge(0.3)}, "no words for SmoothedHinge"),
         ("dp-gd", {}, "method must be one of"),

@@ -26,15 +26,15 @@ function tell(now) {
   at("verdict").className = `verdict ${kind}`;
   at("headline").textContent = headline;
   const chance = data.guesses[now.e];
-  const often = chance < 0.999 ? `is right at most ${(100 * chance).toFixed(1)} % of the time` : "may be right nearly always, more than 99.9 % of the time";
-  at("privacy").textContent = `Somebody who knows everything else, and could otherwise only toss a coin, ${often}.`;
+  const often = chance < 0.999 ? `is right at most ${(100 * chance).toFixed(1)} % of the time` : "may be right almost always, more than 99.9 % of the time";
+  at("privacy").textContent = `Someone who knows everything else, and could otherwise only toss a coin, ${often}.`;
   at("command").textContent = `--epsilon ${now.epsilon} --delta ${data.delta}`;
   if (!cell) {
-    at("words").textContent = "No method is certified for this choice. Take more silos, or another budget.";
+    at("words").textContent = "No method is certified for this choice. Use more silos, or another budget.";
     at("method").textContent = "none";
     return;
   }
-  const worth = cell.is_hopeless ? " The noise drowns what could be learned: choose a larger ε, or more data." : "";
+  const worth = cell.is_hopeless ? " The noise hides what could be learned: choose a larger ε, or use more data." : "";
   at("words").textContent =
     `With ε = ${now.epsilon} and ${now.silos} silo${now.silos > 1 ? "s" : ""} of ${whole(now.records)} ${data.counted}, expect ${data.score} ` +
     `${three(cell.mean)} ± ${three(cell.spread)}; without noise ${three(now.setting.without)}, ${data.simplest} ${three(now.setting.simplest)}. ` +
