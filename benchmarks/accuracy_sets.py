@@ -25,7 +25,7 @@ from dpadmm.datasets import adult, breast_cancer, heart, nist_acs
 from dpadmm.datasets.draft import ColumnType, draft_schema
 from dpadmm.datasets.partition import Rows, iid, split
 from dpadmm.datasets.schema import Schema
-from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning, wishes
+from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning, parameters
 
 DELTA = 1e-5
 FIRST_SEED = 9000
@@ -146,7 +146,7 @@ def _loaded(name: str) -> tuple[pd.DataFrame, NDArray[Any]]:
     return table, SETS[name].silos(table)
 
 
-_planned = lru_cache(maxsize=16)(wishes.make_plan)
+_planned = lru_cache(maxsize=16)(parameters.make_plan)
 
 
 def measure(name: str, trust: str, epsilon: float, run: int) -> dict[str, float]:
@@ -154,7 +154,7 @@ def measure(name: str, trust: str, epsilon: float, run: int) -> dict[str, float]
 
     A plan is a function of public facts alone, so runs that differ in their noise share it.
     """
-    wishes.make_plan = _planned
+    parameters.make_plan = _planned
     (table, silo), chosen = _loaded(name), SETS[name]
     schema = schema_of(chosen.known)
     labels, found = table[schema.label.name], {}

@@ -49,15 +49,6 @@ def _digits(value: Real) -> str:
         return f"{type(value).__name__} of thousands of digits"
 
 
-def plural(number: int, noun: str) -> str:
-    """Return a number and what it counts, as messages say it.
-
-    >>> plural(1, "silo"), plural(3, "silo")
-    ('1 silo', '3 silos')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def as_parameter(name: str, *value: object) -> str:
     """Return how Python calls a setting, with a value if there is one."""
     return f"{name}={value[0]!r}" if value else name

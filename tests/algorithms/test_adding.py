@@ -210,8 +210,9 @@ def constants(file: Path) -> list[object]:
 
 
 def test_a_method_is_named_once():
-    """Its name is a key in its own description and at most one other place, papers apart."""
+    """Its name is a key in its own description and at most one other place, papers and rooms' lists apart."""
     source = ROOT / "src" / "dpadmm"
     files = [file for file in source.rglob("*.py") if file.relative_to(source).parts[0] != "papers"]
+    files = [file for file in files if file.name != "__init__.py"]
     found = Counter(value for file in files for value in constants(file) if isinstance(value, str))
     assert {name: found[name] for name in method.by_name() if not 1 <= found[name] <= 2} == {}

@@ -92,4 +92,4 @@ def test_one_silo_is_told_how_to_name_several(cli, sums):
     result = cli.run("fit", words[0], *words[4:], "--view", "aggregate", "--out", str(folder / "no.json"))
     assert result.exit_code == 2
     assert "got 1" in result.stderr
-    assert "groups in Python, --split-by of one file" in result.stderr
+    assert "Name the silo of every record with --split-by" in " ".join(result.stderr.split())

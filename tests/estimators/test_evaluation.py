@@ -211,7 +211,7 @@ def test_persons_are_counted_once_and_paid_for_as_persons(model, tmp_path):
 
 def test_whoever_has_rows_in_two_silos_is_counted_and_paid_for_in_both(model):
     rows, persons = table(300), np.arange(300) // 3
-    spread = {"groups": np.arange(300) % 2, "max_silos_per_person": 2}
+    spread = {"groups": np.arange(300) % 2, "silos_per_person": 2}
     found = private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, persons=persons, **spread)
     alone = private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, persons=persons)
     assert (found.records, alone.records) == (200, 100)

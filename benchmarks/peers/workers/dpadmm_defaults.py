@@ -10,7 +10,7 @@ from protocol import Job, Probabilities, answer, jobs_of
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from dpadmm import PrivateLogisticRegression
-from dpadmm.estimators import wishes
+from dpadmm.estimators import parameters
 from peers.sets import Loaded, load
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # noise is simulated, and the planner warns at the smallest budgets
     name, jobs, answers = sys.argv[1:4]
     # A plan is a function of public facts alone, so runs that differ in their noise share it; the first one pays.
-    wishes.make_plan = lru_cache(maxsize=None)(wishes.make_plan)
+    parameters.make_plan = lru_cache(maxsize=None)(parameters.make_plan)
     data = load(name)
     for job in jobs_of(jobs):
         answer(job, Path(answers), partial(fit, job, data))

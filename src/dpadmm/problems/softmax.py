@@ -120,7 +120,7 @@ class Softmax:
         With the least expected loss at s, `pi_k` is in proportion to `p_k max(1, (1 - p_k)/cap)`, p the softmax of s.
 
         >>> np.exp(Softmax(2, 0.6).log_probabilities(np.array([[0.0, 1.0]]))).round(4).tolist()
-        [[0.2491, 0.7509]]
+        [[0.3095, 0.6905]]
         """
         logs = log_softmax(scores, axis=1)
         lifted = np.log(np.maximum(-np.expm1(np.minimum(logs, 0.0)) / self.cap, 1.0))
