@@ -110,8 +110,8 @@ def test_a_schema_of_the_same_shape_is_another_schema(worlds, tmp_path):
         ({"methods": ("fp-walk",)}, "does not allow the method"),
         ({"least_noise": 1e6}, "times the sensitivity"),
         ({"coordinators": ("00" * 32,)}, "does not work with the coordinator"),
-        ({"records_per_person": 2}, "records_per_person of at least 2"),
-        ({"silos_per_person": 2}, "silos_per_person of at least 2"),
+        ({"records_per_person": 2}, "records_per_person to be at least 2"),
+        ({"silos_per_person": 2}, "silos_per_person to be at least 2"),
     ],
 )
 def test_the_policy_is_enforced_even_against_approved_terms(world, rules, words):
@@ -257,8 +257,8 @@ def forged(world, agent, vector, k=1, key=None, **changes):
 @pytest.mark.parametrize(
     ("vector", "words"),
     [
-        ([np.nan, 0.0, 0.0], "not finite"),
-        ([np.inf, 0.0, 0.0], "not finite"),
+        ([np.nan, 0.0, 0.0], "non-finite"),
+        ([np.inf, 0.0, 0.0], "non-finite"),
         ([1e300, 1e300, 0.0], "norm"),
         ([1e7, 0.0, 0.0], "norm"),
         ([1.0, 2.0], "shape"),

@@ -162,8 +162,8 @@ def after(said, rest=None):
 
 
 TOO_MUCH = {
-    "packed": (says(head(content_encoding="gzip", content_length=len(BOMB)) + BOMB), "none of ours"),
-    "packed without a length": (says(head(content_encoding="deflate, gzip") + BOMB), "none of ours"),
+    "packed": (says(head(content_encoding="gzip", content_length=len(BOMB)) + BOMB), "not one of a dpadmm coordinator"),
+    "packed without a length": (says(head(content_encoding="deflate, gzip") + BOMB), "not one of a dpadmm coordinator"),
     "packed on the way": (says(head(transfer_encoding="gzip, chunked") + BOMB), "closed the connection"),
     "endless": (after(head(), endless), "not read"),
     "endless chunks": (after(head(transfer_encoding="chunked"), chunks), "not read"),
@@ -362,7 +362,7 @@ def test_no_letter_of_the_coordinator_ends_a_silo(foes, answering, serve, silo, 
 
 
 def test_no_answer_of_a_silo_ends_the_coordinator(foes, world):
-    """A registered silo can sign anything; what is none of ours is its fault, and is told as such."""
+    """A registered silo can sign anything; what is not one of a dpadmm coordinator is its fault, and is told as such."""
     coordinator, key = world.coordinator(), world.silos["s0"].key
     with foes.grown() as memory:
         for kind, body in NONE_OF_OURS.items():
