@@ -161,7 +161,7 @@ def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
     coordinator, terms = world.coordinator(), agreed_run(world.agreement)
     for agent in (0, 2):
         coordinator.accept_joined(world.silos[f"s{agent}"].answer(coordinator.invitation()))
-    with pytest.raises(PeerError, match="other noise"):
+    with pytest.raises(PeerError, match="different noise"):
         coordinator.accept_joined(world.keyed(1, plan=terms.mark[::-1]))
     plain = Joined(world.agreement.digest, 1, terms.mark)
     with pytest.raises(PeerError, match="without a mask key"):

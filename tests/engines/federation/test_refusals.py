@@ -257,8 +257,8 @@ def forged(world, agent, vector, k=1, key=None, **changes):
 @pytest.mark.parametrize(
     ("vector", "words"),
     [
-        ([np.nan, 0.0, 0.0], "non-finite"),
-        ([np.inf, 0.0, 0.0], "non-finite"),
+        ([np.nan, 0.0, 0.0], "not finite"),
+        ([np.inf, 0.0, 0.0], "not finite"),
         ([1e300, 1e300, 0.0], "norm"),
         ([1e7, 0.0, 0.0], "norm"),
         ([1.0, 2.0], "shape"),

@@ -362,7 +362,7 @@ def test_no_letter_of_the_coordinator_ends_a_silo(foes, answering, serve, silo, 
 
 
 def test_no_answer_of_a_silo_ends_the_coordinator(foes, world):
-    """A registered silo can sign anything; what is not one of a dpadmm coordinator is its fault, and is told as such."""
+    """A registered silo can sign anything; what is none of ours is its fault, and is told as such."""
     coordinator, key = world.coordinator(), world.silos["s0"].key
     with foes.grown() as memory:
         for kind, body in NONE_OF_OURS.items():
