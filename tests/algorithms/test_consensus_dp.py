@@ -407,7 +407,7 @@ class TestRefusals:
             plan_noise(ConsensusDPADMM(1.0, LinearTermsDiffer(1.0)), logistic, 3, PURE)
         with pytest.raises(InputError, match="FunctionsDiffer"):
             plan_noise(ConsensusDPADMM(1.0), quadratic, 3, PURE)
-        with pytest.raises(InputError, match="say nothing"):
+        with pytest.raises(InputError, match="do not apply"):
             plan_noise(
                 ConsensusDPADMM(1.0, FunctionsDiffer(1.0)),
                 quadratic,

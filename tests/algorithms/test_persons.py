@@ -152,7 +152,7 @@ class TestRefusals:
             world = replace(
                 world, functions=replace(world.functions, silos=replace(world.functions.silos, people=None))
             )
-        with pytest.raises(InputError, match="whose each row is"):
+        with pytest.raises(InputError, match="which person each row belongs to"):
             run_private(
                 NoisyGradients(step=0.1),
                 world,

@@ -155,7 +155,7 @@ def test_a_coordinators_new_key(cli, place, terms):
     with sole(files.lock, "test"):
         assert "already running" in cli.run("coordinator", "rotate-key", "coordinator").stderr
     files.open_run(terms).close()
-    assert "not finished: 'trial'" in cli.run("coordinator", "rotate-key", "coordinator").stderr
+    assert "Unfinished runs: 'trial'" in cli.run("coordinator", "rotate-key", "coordinator").stderr
     done = cli.run("coordinator", "rotate-key", "coordinator", "--abandon")
     assert f'coordinator = "{files.key().public}"' in done.stdout
     assert files.key().public != terms.coordinator

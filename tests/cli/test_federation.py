@@ -126,7 +126,7 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
     [
         ({"method": "fp-coordinator", "settings": (("gamma", 1.0),), "edges": ()}, "does not allow the method"),
         ({"noise": NoiseOrigin.TEST}, "secure noise only"),
-        ({"rounds": 3, "dimension": 3}, "another schema"),
+        ({"rounds": 3, "dimension": 3}, "a different schema"),
     ],
 )
 def test_terms_against_the_policy_are_not_approved(cli, place, change, words):

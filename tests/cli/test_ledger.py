@@ -207,7 +207,7 @@ def _no_anchor(path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (Path.unlink, "is not there"),
+        (Path.unlink, "does not exist"),
         (_text, "not a ledger"),
         (_foreign, "is not a ledger"),
         (_cut, "damaged"),

@@ -202,7 +202,7 @@ class TestKeys:
             (0, KEYS[0], [publics[0], publics[1], publics[1]]),
             (0, KEYS[0], [publics[0], publics[0], publics[1]]),
         ):
-            with pytest.raises(InputError, match="of its own"):
+            with pytest.raises(InputError, match="its own mask key"):
                 PairwiseMasks.of(agent, key, listed, b"run")
 
     def test_nothing_secret_is_printed(self):

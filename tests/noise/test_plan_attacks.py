@@ -141,7 +141,7 @@ class TestCalibration:
         assert m_of(1.0, 1e-5) * (1 - 1e-12) <= m <= m_of(1.0, 1e-5) * (1 + 1e-12)
 
     def test_ratios_beyond_floats_are_refused(self):
-        with pytest.raises(InputError, match="range of floats"):
+        with pytest.raises(InputError, match="range of floating-point numbers"):
             calibrate_gaussian(TARGET, [1e-200, 1e-200], [1e200, 1e200])
 
 

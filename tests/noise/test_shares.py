@@ -60,7 +60,7 @@ class TestPlan:
 
     def test_only_gaussian_noise_is_shared_out(self):
         promise = Promise(BROADCAST, Family.SPHERICAL, (Row(COORDINATOR, (1,), (PLAIN,)),))
-        with pytest.raises(InputError, match="Gaussian noise alone"):
+        with pytest.raises(InputError, match="Only Gaussian noise"):
             calibrated([promise], PureTarget(1.0), shares=Shares(5))
 
     def test_only_sums_are_masked(self):

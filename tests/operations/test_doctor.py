@@ -206,7 +206,7 @@ def test_the_time_service_of_the_system(monkeypatch, told, health):
 
 def test_nobody_listens(federation):
     checks = examined(federation, f"127.0.0.1:{free_port()}")
-    assert "nobody listens on 127.0.0.1" in worst(checks, "port")
+    assert "nothing listens on 127.0.0.1" in worst(checks, "port")
     assert not found(checks, "TLS")
 
 
@@ -302,7 +302,7 @@ def test_a_proxy_of_the_environment(federation, monkeypatch, kind):
     elif kind is Refusing:
         assert worst(checks, "proxy") == "it does not let the connection through: 403 Forbidden"
     else:
-        assert worst(checks, "port") == f"nobody listens on 127.0.0.1, port {port}"
+        assert worst(checks, "port") == f"nothing listens on 127.0.0.1, port {port}"
     assert "word" not in " ".join(each.line for each in checks if each.check in ("proxy", "port", "TLS", "HTTP"))
 
 

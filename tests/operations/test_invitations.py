@@ -149,7 +149,7 @@ def test_an_entry_must_be_signed_by_the_key_it_names(world):
     entry = replace(SiloEntry.of(silo), key=world.silo("south").public_key)
     with pytest.raises(MessageError, match="signature"):
         world.studies.register(key, world.told(silo, entry=entry.text()))
-    with pytest.raises(Refusal, match="another schema"):
+    with pytest.raises(Refusal, match="a different schema"):
         world.studies.register(key, world.told(silo, entry=replace(SiloEntry.of(silo), schema="0" * 64).text()))
     assert world.study.absent() == list(NAMES)
 
@@ -218,7 +218,7 @@ def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_stu
     with pytest.raises(InputError, match="cannot count both"):
         check_silo(replace(world.invitation("north"), view="eavesdropper", colluders=None), silo)
     other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0)).to_json()
-    with pytest.raises(InputError, match="another schema"):
+    with pytest.raises(InputError, match="a different schema"):
         check_silo(replace(world.invitation("north"), schema=other), silo)
 
 
@@ -246,7 +246,7 @@ def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
 
 
 def test_a_budget_that_could_never_pay_is_refused_before_anything_is_made(world):
-    with pytest.raises(InputError, match=r"asks for epsilon 1; a budget of 0.5 could never pay"):
+    with pytest.raises(InputError, match=r"asks for epsilon 1; a budget of 0.5 cannot cover it"):
         world.silo("north", budget=0.5)
     assert not (world.place / "north").exists()
 
@@ -594,7 +594,7 @@ def test_of_two_who_make_the_same_silo_one_does(world, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(SigningKey, "create", overtaken)
-        with pytest.raises(InputError, match="north cannot be made: Directory not empty"):
+        with pytest.raises(InputError, match="north cannot be created: Directory not empty"):
             world.silo("north")
     assert SiloEntry.of(world.silo("north")).key == world.silo("north").public_key
 
@@ -609,5 +609,5 @@ def test_a_silo_can_be_made_in_a_directory_that_is_there_and_empty(world):
     assert Silo(place).policy.schema == str(place / "schema.json")
     with pytest.raises(InputError, match="is not empty"):
         make_silo(world.invitation("north"), place, rules)
-    with pytest.raises(InputError, match="cannot be made"):
+    with pytest.raises(InputError, match="cannot be created"):
         make_silo(world.invitation("north"), world.place / "t.csv", rules)

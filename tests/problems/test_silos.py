@@ -174,7 +174,7 @@ class TestRefusals:
             Silos.from_parts([np.eye(2)], [np.ones(2)], 1.0).take(np.array([], dtype=int))
 
     def test_missing_label_vectors_and_names(self):
-        with pytest.raises(InputError, match="2 tables, 1 label vectors"):
+        with pytest.raises(InputError, match="2 tables and 1 label vectors"):
             Silos.from_parts([np.eye(2)] * 2, [np.ones(2)], 1.0)
         with pytest.raises(InputError, match="2 silos and 1 names"):
             Silos.from_parts([np.eye(2)] * 2, [np.ones(2)] * 2, 1.0, ["only"])

@@ -56,7 +56,7 @@ def test_equality_and_name():
     ("build", "word"),
     [
         (lambda: Participation.of(3, [[0], [3]]), "agents 0 to 2"),
-        (lambda: Participation.of(3, [[0, 0]]), "once a round"),
+        (lambda: Participation.of(3, [[0, 0]]), "once per round"),
         (lambda: Participation.of(3, [[0], [1, 2]]), "same number"),
         (lambda: Participation.of(3, [[0.5]]), "whole numbers"),
         (lambda: Participation.of(3, []), "shape"),

@@ -100,7 +100,9 @@ def test_invented_silos_are_not_approved(worlds, tmp_path):
     people = list(world.agreement.participants)
     invented = [Participant(f"ghost{i}", 50, SigningKey.create(tmp_path / f"{i}.key").public) for i in range(2)]
     terms = replace(world.agreement, participants=(*people, *invented), run="ghosts")
-    with pytest.raises(Refusal, match=r"ghost0, ghost1 are not confirmed.*over another channel.*silo approve --peer"):
+    with pytest.raises(
+        Refusal, match=r"ghost0, ghost1 are not confirmed.*over a channel other than.*silo approve --peer"
+    ):
         world.first.approve(terms)
     world.refuses(world.invite(terms), "not been approved")
     world.first._connection.execute(  # as if it had been approved before

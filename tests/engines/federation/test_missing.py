@@ -103,7 +103,7 @@ def test_who_cannot_leave(worlds, tmp_path, names, rounds, words):
 
 def test_nothing_is_left_after_the_last_round(worlds, tmp_path):
     world = make(worlds, tmp_path, Missing.WITHOUT)
-    with pytest.raises(InputError, match="Nothing is left"):
+    with pytest.raises(InputError, match="no budget left"):
         agreed_run(agreed_run(world.agreement).without(("s1",), 4))
     coordinator = world.coordinator()
     with pytest.raises(FederationStopped, match="cannot continue without"):

@@ -183,7 +183,7 @@ def test_answers_of_an_earlier_version_are_marked_when_they_are_found(worlds, wo
     with world.first._ledger() as book:
         assert list(book.answers()[world.agreement.paid_run]) == [1, 2]
     world.first._connection.execute(f"PRAGMA user_version = {durable.VERSION + 1}")
-    with pytest.raises(ResumeError, match="another version"):
+    with pytest.raises(ResumeError, match="different version"):
         worlds.reopened(world)
 
 

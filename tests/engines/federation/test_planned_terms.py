@@ -81,7 +81,7 @@ def test_softmax_over_several_classes(three_classes, tmp_path, method, protectio
     assert loss_of(Agreement.from_json(terms.as_json())) == made.task.loss
     for dimension in (3, 9):
         other = replace(terms, loss="logistic", classes=0, slope_bound=1.0, dimension=dimension)
-        with pytest.raises(Refusal, match="another schema"):
+        with pytest.raises(Refusal, match="a different schema"):
             world.approve(other)
     world.approve(terms)
     coordinator = world.coordinator(terms)

@@ -97,10 +97,10 @@ def test_more_records_than_there_are_would_mean_less_noise(worlds, tmp_path):
 
 def test_a_schema_of_the_same_shape_is_another_schema(worlds, tmp_path):
     world = worlds.make(tmp_path, approves=False)
-    with pytest.raises(Refusal, match="another schema"):
+    with pytest.raises(Refusal, match="a different schema"):
         world.first.approve(replace(world.agreement, schema="0" * len(world.agreement.schema)))
     for change in ({"row_norm": 0.5 * world.agreement.row_norm}, {"dimension": world.agreement.dimension + 1}):
-        with pytest.raises(Refusal, match="another schema"):  # noise is planned for rows of the terms' norm
+        with pytest.raises(Refusal, match="a different schema"):  # noise is planned for rows of the terms' norm
             world.first.approve(replace(world.agreement, **change))
 
 
@@ -110,8 +110,8 @@ def test_a_schema_of_the_same_shape_is_another_schema(worlds, tmp_path):
         ({"methods": ("fp-walk",)}, "does not allow the method"),
         ({"least_noise": 1e6}, "times the sensitivity"),
         ({"coordinators": ("00" * 32,)}, "does not work with the coordinator"),
-        ({"records_per_person": 2}, "records_per_person of at least 2"),
-        ({"silos_per_person": 2}, "silos_per_person of at least 2"),
+        ({"records_per_person": 2}, "records_per_person to be at least 2"),
+        ({"silos_per_person": 2}, "silos_per_person to be at least 2"),
     ],
 )
 def test_the_policy_is_enforced_even_against_approved_terms(world, rules, words):

@@ -360,7 +360,7 @@ def test_a_ledger_keeps_the_first_mark_of_a_round_and_refuses_another(make):
     with world.first._ledger() as ledger:
         ledger.mark_answer("run", 1, "a" * 64)
         ledger.mark_answer("run", 1, "a" * 64)
-        with pytest.raises(ResumeError, match="another message"):
+        with pytest.raises(ResumeError, match="a different message"):
             ledger.mark_answer("run", 1, "b" * 64)
     with world.first._ledger() as ledger:
         assert ledger.answers() == {"run": {1: "a" * 64}}

@@ -128,9 +128,9 @@ def test_printed_conditions_are_checked(changes: dict[str, Any], text: str) -> N
 
 
 def test_a_budget_below_the_jacobian_term_is_refused() -> None:
-    with pytest.raises(InputError, match="whatever the noise"):
+    with pytest.raises(InputError, match="regardless of the noise"):
         r_admm.theorem_iv_1_noise(agent(records=5), epsilon=0.01, noisy_iterations=10)
-    with pytest.raises(InputError, match="whatever the noise"):
+    with pytest.raises(InputError, match="regardless of the noise"):
         m_admm.total_epsilon_noise([agent(records=5)] * 10, epsilon=0.01)
 
 

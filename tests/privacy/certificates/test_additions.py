@@ -118,7 +118,7 @@ def test_other_theorems_refuse_additions(theorem):
 
 def test_users_who_are_added_are_refused():
     own = LocalFunction(gradient_bound=1.0, n_records=5, relation=ADDED)
-    with pytest.raises(InputError, match="not users"):
+    with pytest.raises(InputError, match="not for users"):
         gradient_sum([own, own], unit=Unit.USER)
 
 

@@ -37,7 +37,7 @@ def _checked(vector: Floats, length: int, largest: float, source: str) -> Floats
     if vector.shape != (length,):
         raise Refusal(f"The vector from {source} has shape {vector.shape}, not ({length},).")
     if not np.isfinite(vector).all():
-        raise Refusal(f"The vector from {source} has non-finite values.")
+        raise Refusal(f"The vector from {source} has values that are not finite.")
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(vector))
     if not norm <= largest:

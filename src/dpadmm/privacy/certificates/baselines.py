@@ -40,7 +40,7 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
     """
     exact = [each.evaluated() for each in silos]
     if unit is Unit.USER and any(not each.relation.has_public_sizes for each in exact):
-        raise InputError("The sum of gradients is certified for adding or removing records, not users.")
+        raise InputError("The sum of gradients is certified for adding or removing records, not for users.")
     if unit is Unit.USER:  # a user is a silo, and all of its records may be others
         exact = [replace(each, n_records=1, records_per_person=1, unit=Unit.RECORD) for each in exact]
     first, people = exact[0], silos[0].silos_per_person
