@@ -88,7 +88,7 @@ def test_init_approve_show(cli, place):
         ({"reach": 0.6}, "Rows are encoded by public bounds and categories alone"),
         (
             {"reach": 0.6, "profile_share": 0.1, "n_numeric": 2, "n_counts": 42},
-            "Round 0 releases noisy counts of the columns, which alone cost epsilon 0.285;",
+            "Round 0 releases a column profile (noisy counts), which alone costs epsilon 0.285;",
         ),
     ],
 )

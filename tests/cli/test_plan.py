@@ -72,7 +72,7 @@ def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
     assert 0.4 < said["expected"]["auc"] <= 1.0
     assert all(point["prevalence"] == 0.1 and point["loss"] > 0 for point in said["curve"])
     shown = cli.run(*words).stdout
-    assert "for a base rate of 0.1, as stated" in shown
+    assert "for the stated base rate of 0.1" in shown
     assert "AUC" in shown.split("against epsilon")[1]
     assert "log-loss" in shown.split("against epsilon")[1]
 

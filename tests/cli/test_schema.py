@@ -40,7 +40,7 @@ def test_types_and_columns_to_leave_out(cli, tmp_path):
     assert schema["columns"][0] == {"kind": "categorical", "name": "flag", "categories": [0, 1]}
     assert schema["label"]["kind"] == "real"
     said = cli.run("schema", "init", str(place), *words).stderr
-    assert "Left out, since they hold neither numbers nor text (but dates, lists, ...): 'day'." in said
+    assert "Left out, because they contain neither numbers nor text (but dates, lists, ...): 'day'." in said
 
 
 def test_a_draft_is_written_once_and_refused_by_fit(cli, study, tmp_path, monkeypatch):
