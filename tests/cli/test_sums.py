@@ -34,7 +34,7 @@ def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(cli, sums):
     assert model.guarantee.collusion.if_all == pytest.approx(1.84, abs=0.006)  # sqrt(3) m
     for words in (
         "from the coordinator with up to 1 silo, who see sums",
-        "every silo that looks counts",
+        "every curious silo counts",
         "epsilon would be 1.83",
         "masks hide nothing from that machine",
     ):
