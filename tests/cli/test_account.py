@@ -160,7 +160,7 @@ def test_schedule_changes_the_noise_of_later_rounds(cli):
         ("p-admm --records 9 --degree 2 --eta -1 --rounds 3 --noise-std 1 --delta 1e-5", "eta must be greater than 0"),
         ("p-admm --records 9 --degree 2 --eta 1 --rounds 3 --noise-std 0 --delta 1e-5", "--noise-std must be"),
         ("p-admm --records 9 --degree 2 --eta nan --rounds 3 --noise-std 1 --delta 1e-5", "eta must be a finite"),
-        ("p-admm --records 9 --degree 2 --eta 1 --rounds 3 --noise-std 1 --delta 0", "Gaussian noise gives no pure"),
+        ("p-admm --records 9 --degree 2 --eta 1 --rounds 3 --noise-std 1 --delta 0", "Gaussian noise cannot give pure"),
         ("p-admm --records 9 --degree 2 --eta 1 --rounds 3 --noise-std 1 --delta 1.5", "delta must lie strictly"),
         (
             "dp-gd --records 9 --rounds 3 --noise-std 1 --delta 1e-5 --schedule linear",

@@ -136,7 +136,7 @@ def test_a_refuted_certificate_fails_the_command(cli, monkeypatch):
         (("p-admm", "--all"), "not both"),
         (("no-such-method",), "no-such-method"),
         (("p-admm", "--view", "nobody"), "view must be one of"),
-        (("fp-coordinator", "--view", "coordinator"), "is audited for"),
+        (("fp-coordinator", "--view", "coordinator"), "can be attacked by"),
         (("p-admm", "--runs", "10"), "runs"),
         (("p-admm", "--confidence", "1.5"), "below 1, got 1.5"),
         (("p-admm", "--confidence", "0.5"), "at least 0.76"),

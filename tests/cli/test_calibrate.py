@@ -102,7 +102,7 @@ def test_claimed_figures_against_formulas_by_hand(cli):
         ("consensus-gaussian", "--claimed", "nothing about Gaussian"),
         ("dvp", "--claimed --schedule geometric:0.9", "same noise in every round"),
         ("r-admm", "--claimed --penalty-growth 1.1", "constant penalty"),
-        ("p-admm", "--delta 0", "no pure epsilon"),
+        ("p-admm", "--delta 0", "cannot give pure epsilon"),
         ("fp-walk", "--claimed --records 5 --lipschitz 1", "nothing about single records"),
         ("dp-sgd", "--delta 1e-17", "no noise reaches"),
     ],

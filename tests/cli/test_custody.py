@@ -71,7 +71,7 @@ def test_new_data(cli, place, terms):
     assert done.exit_code == 0, done.output
     assert f"north goes on with version 2 of its data, {place / 'later.csv'}: 41 records." in done.stdout
     assert "Spent on all versions: epsilon 0 of 2; left 2." in done.stdout
-    void = "cannot be joined any more, because the terms state another number of records: 'trial'."
+    void = "can no longer be joined, because their terms state another number of records: 'trial'."
     assert void in done.stdout
     assert SiloEntry.load(place / "north" / "silo.entry").records == 41
     assert Policy.load(place / "north" / "policy.toml").data == str(place / "later.csv")
@@ -132,7 +132,7 @@ def test_a_new_key_and_what_to_do_next(cli, place, terms):
     kept = re.search(r"The old key is kept in (\S+),", done.stdout)[1]
     assert SigningKey.load(place / kept).public == terms.participants[0].key
     assert re.fullmatch(r"silo-\d{4}-\d\d-\d\d-[0-9a-f]{8}\.key", kept.rsplit("/", 1)[1])
-    assert "because the terms name the old key: 'trial'" in done.stdout
+    assert "because their terms name the old key: 'trial'" in done.stdout
     assert "--peer" in done.stdout
     assert SiloEntry.load(place / "north" / "silo.entry").key == key
     refused = approve(cli)

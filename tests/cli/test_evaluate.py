@@ -267,7 +267,7 @@ def test_groups_are_paid_for_together_and_the_table_fits_80_columns(cli, study, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (f"{' '.join(SPEND)} --by age", "whose values the schema lists (sex)"),
+        (f"{' '.join(SPEND)} --by age", "whose categories the schema lists (sex)"),
         (f"{' '.join(SPEND)} --plot curves.gif", ".svg or .png"),
         (f"{' '.join(SPEND)} --out model.json --no-record", "is a file that this command reads"),
         (f"{' '.join(SPEND)} --out new.txt", "must end in .json"),

@@ -88,7 +88,7 @@ def test_init_approve_show(cli, place):
         ({"reach": 0.6}, "Rows are encoded by public bounds and categories alone"),
         (
             {"reach": 0.6, "profile_share": 0.1, "n_numeric": 2, "n_counts": 42},
-            "Round 0 releases noisy counts of the columns, which alone cost epsilon 0.285;",
+            "Round 0 releases a column profile (noisy counts), which alone costs epsilon 0.285;",
         ),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_graph_by_name(cli, place):
             ["federate", "federation.toml", "--coordinator", "c", "--page", "p", "--schema", "none"],
             "Cannot read the schema",
         ),
-        (["federate", "--local", "2", "--page", "north.csv"], "is there already"),
+        (["federate", "--local", "2", "--page", "north.csv"], "exists already"),
         (["federate", "--local", "2", "--out", "o"], "ends in .json or .npz"),
         (["federate", "--local", "2", "--out", "o.json", "--page", "./o.json"], "are the same file"),
         (["silo", "show", "nowhere"], "nowhere is no silo's directory: it has no policy.toml"),
@@ -289,5 +289,5 @@ def test_drafts_that_cannot_be_made_leave_nothing(cli, place):
     entry.write_text(told)
     assert not (place / "coordinator").exists()
     (place / "federation.toml").write_text("mine")
-    assert "is there already" in drafted(cli).stderr
+    assert "exists already" in drafted(cli).stderr
     assert (place / "federation.toml").read_text() == "mine"

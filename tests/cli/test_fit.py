@@ -288,7 +288,7 @@ def test_a_disk_that_fills_up_during_the_run_does_not_lose_the_model(cli, study,
 def test_files_are_not_replaced_unless_told(cli, study, trained, tmp_path):
     result = cli.run("fit", *study.words, "--out", str(trained.model))
     assert result.exit_code == 2
-    assert "is there already" in result.stderr
+    assert "exists already" in result.stderr
 
 
 def test_a_hopeless_target_is_refused_unless_told(cli, study, tmp_path, monkeypatch):

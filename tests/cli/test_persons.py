@@ -128,7 +128,7 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     asked = words(clinics, "--person", "patient", "--ledger", str(ledger), "--budget", "5", "--out", str(out))
     refused = cli.run("fit", *asked)
     assert refused.exit_code == 2
-    assert "A person has rows in 2 silos" in refused.output
+    assert "One person has rows in 2 silos" in refused.output
     assert not out.exists()
     assert not ledger.exists()
     planned = cli.run("plan", *words(clinics, "--person", "patient", "--no-curve"))

@@ -26,7 +26,7 @@ def test_the_curve_goes_to_the_terminal_and_to_a_file(cli, study, tmp_path):
         assert f"│ {epsilon:>7} │" in result.stdout
     assert "Expected accuracy against epsilon" in result.stdout
     assert "expected accuracy" in "".join(ET.fromstring(place.read_text()).itertext()) or place.stat().st_size > 5000
-    assert "is there already" in cli.run(*words, "--plot", str(place)).stderr
+    assert "exists already" in cli.run(*words, "--plot", str(place)).stderr
     png = tmp_path / "curve.png"
     said = cli.ask(*words, "--plot", str(png))
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -57,7 +57,7 @@ def test_the_page_is_written_whole_or_not_at_all(cli, tmp_path, monkeypatch):
     said = cli.ask(*words)
     assert (said["page"], said["curve"]) == (str(place), [])
     assert '"silos": [2]' in place.read_text()
-    assert "is there already" in cli.run(*words).stderr
+    assert "exists already" in cli.run(*words).stderr
 
 
 def raise_interrupt(*_, **__):
@@ -72,7 +72,7 @@ def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
     assert 0.4 < said["expected"]["auc"] <= 1.0
     assert all(point["prevalence"] == 0.1 and point["loss"] > 0 for point in said["curve"])
     shown = cli.run(*words).stdout
-    assert "for a base rate of 0.1, as stated" in shown
+    assert "for the stated base rate of 0.1" in shown
     assert "AUC" in shown.split("against epsilon")[1]
     assert "log-loss" in shown.split("against epsilon")[1]
 

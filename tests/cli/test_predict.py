@@ -39,7 +39,7 @@ def test_awkward_rows_are_refused_filled_or_left_empty(cli, study, trained, tmp_
     out = tmp_path / "p.csv"
     assert "Wrote 3 predictions" in cli.run(*words, "--missing", "fill", "--out", str(out)).stdout
     assert len(pd.read_csv(out)) == 3
-    assert "is there already" in cli.run(*words, "--missing", "fill", "--out", str(out)).stderr
+    assert "exists already" in cli.run(*words, "--missing", "fill", "--out", str(out)).stderr
 
 
 def test_an_identifier_stands_beside_each_prediction(cli, study, trained, tmp_path):

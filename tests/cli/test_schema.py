@@ -40,14 +40,14 @@ def test_types_and_columns_to_leave_out(cli, tmp_path):
     assert schema["columns"][0] == {"kind": "categorical", "name": "flag", "categories": [0, 1]}
     assert schema["label"]["kind"] == "real"
     said = cli.run("schema", "init", str(place), *words).stderr
-    assert "Left out, since they hold neither numbers nor text (but dates, lists, ...): 'day'." in said
+    assert "Left out, because they contain neither numbers nor text (but dates, lists, ...): 'day'." in said
 
 
 def test_a_draft_is_written_once_and_refused_by_fit(cli, study, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("schema", "init", *study.files, "--target", "sick", "--out", "draft.json")
     assert "7 placeholders" in cli.run(*words).stdout
-    assert "is there already" in cli.run(*words).stderr
+    assert "exists already" in cli.run(*words).stderr
     result = cli.run("fit", *study.files, "--schema", "draft.json", "--epsilon", "1", "--delta", "1e-5")
     assert result.exit_code == 2
     assert "column 'age': write in 'lower' the lowest value" in result.stderr
@@ -72,7 +72,7 @@ def test_what_cannot_be_drafted(cli, study, tmp_path):
         ((study.files[0], "--target", "none"), "no column 'none'"),
         ((study.files[0], str(tmp_path / "b.csv"), "--target", "sick"), "does not have the same columns"),
         ((study.files[0], "--target", "sick", "--leave-out", "none"), "lacks the column 'none'"),
-        ((str(tmp_path / "none.csv"), "--target", "sick"), "is not there"),
+        ((str(tmp_path / "none.csv"), "--target", "sick"), "does not exist"),
         ((study.schema, "--target", "sick"), "must end in"),
     ):
         result = cli.run("schema", "init", *words)

@@ -58,7 +58,7 @@ def test_everybody_may_end_at_any_time_and_come_back(federation, programs):
     assert end(north, signal.SIGTERM) == 0
     wait(north, "silo 'north' ends")
     assert end(watched, signal.SIGINT) == 130
-    wait(watched, "Interrupted: the run goes on while its coordinator is served")
+    wait(watched, "Interrupted: the run goes on while the coordinator is serving")
     assert end(served, signal.SIGINT) == 0
     wait(served, "Stopped. All runs are kept where they are.")
 

@@ -34,8 +34,8 @@ def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(cli, sums):
     assert model.guarantee.collusion.if_all == pytest.approx(1.84, abs=0.006)  # sqrt(3) m
     for words in (
         "from the coordinator with up to 1 silo, who see sums",
-        "every silo that looks counts",
-        "would see epsilon 1.83",
+        "every curious silo counts",
+        "epsilon would be 1.83",
         "masks hide nothing from that machine",
     ):
         assert words in said, words
@@ -67,7 +67,7 @@ def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
     plain = cli.ask("evaluate", model, *files, *asked[:-1], "eavesdropper")
     assert found["uncertainty"] == pytest.approx(plain["uncertainty"] * (4 / 3) ** 0.5, rel=1e-4)
     assert found["on"] == (
-        "private records, hidden from the coordinator with up to 1 silo, who see sums; recorded in sums.ledger"
+        "private records, protected from the coordinator with up to 1 silo, who see sums; recorded in sums.ledger"
     )
     with Ledger.open(path) as ledger:
         assert ledger.statement().spent_epsilon > before

@@ -54,7 +54,7 @@ def test_persons_in_too_many_silos_are_refused_with_the_number_that_is_needed():
 
 @pytest.mark.parametrize("empty", [None, "", "  ", float("nan"), pd.NA])
 def test_rows_of_nobody_are_refused_by_their_place(empty):
-    with pytest.raises(InputError, match=r"visits.csv, row 13: the person is not named in 2 row\(s\)") as told:
+    with pytest.raises(InputError, match=r"visits.csv, row 13: the person is missing in 2 rows") as told:
         Persons.of([pd.Series(["secret", empty, empty], index=[4, 12, 20])], ["visits.csv"])
     assert "secret" not in str(told.value)
 

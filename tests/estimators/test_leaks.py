@@ -292,7 +292,10 @@ def test_a_delta_above_one_over_n_warns_every_time(table):
     large = PrivateLogisticRegression(epsilon=1.0, delta=0.01, feature_bounds=(-1, 1), classes=(0, 1))
     for _ in range(2):
         (said,) = heard(LargeDeltaWarning, lambda: large.fit(X, y))
-        assert "delta = 0.01 is above 1/n = 0.0033: that allows publishing somebody's record outright" in said
+        assert (
+            "delta 0.01 is above 1/n = 0.0033: such a guarantee allows somebody's record to be published outright"
+            in said
+        )
     assert heard(LargeDeltaWarning, lambda: MODEL.fit(X, y)) == []
 
 

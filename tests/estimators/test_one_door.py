@@ -361,7 +361,7 @@ def test_what_is_wrong_with_a_table_is_told_by_row_and_column(hospital):
     lenient = PrivateLogisticRegression(1.0, 1e-5, schema=SICK, **AWKWARD)
     for rows, labels, message in (
         (X.to_numpy(), y, "X must be a pandas DataFrame with its columns, got ndarray"),
-        (X.drop(columns="dose"), y, r"lacks the column\(s\) 'dose'"),
+        (X.drop(columns="dose"), y, r"lacks the column 'dose'"),
         (X, y[:-1], "y must be one label for each row of X"),
         (X, None, "requires y to be passed"),
         (X.iloc[:0], y[:0], "no rows"),

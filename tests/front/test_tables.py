@@ -172,7 +172,7 @@ def test_an_estimator_makes_its_ledger_and_is_saved_reported_and_loaded(place: P
     np.testing.assert_array_equal(dpadmm.load("model.npz").predict(frame), model.predict(frame))
     with pytest.raises(BudgetError):
         model.fit(frame, frame["sick"])  # the same budget, of which too little is left
-    with pytest.raises(InputError, match="has a budget already, epsilon 4"):
+    with pytest.raises(InputError, match="already has a budget, epsilon 4"):
         model.set_params(budget=9.0).fit(frame, frame["sick"])
     with pytest.raises(InputError, match="less than this run"):
         model.set_params(budget=1.0, ledger="new").fit(frame, frame["sick"])
@@ -244,7 +244,7 @@ def test_a_misspelt_word_is_answered_with_the_nearest_one(place: Path, setting: 
         ({"split_by": "dose"}, "--split-by dose", "split_by='dose' is a column", "--split-by dose is a column"),
         ({"split_by": "nowhere"}, "--split-by nowhere", "lacks the column", "lacks the column"),
         ({"header": False}, "--no-header", "leave header=False out", "leave --no-header out"),
-        ({"sep": ";"}, "--sep ;", "say it with sep", "say it with --sep"),
+        ({"sep": ";"}, "--sep ;", "give it with sep", "give it with --sep"),
         (
             {"seed": 1, "ledger": "n", "budget": 4.0},
             "--simulate 1 --ledger n --budget 4",

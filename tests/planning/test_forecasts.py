@@ -59,7 +59,7 @@ def test_a_stated_base_rate_is_what_is_forecast():
     assert rare.expected.trivial == pytest.approx(0.95, abs=0.02)
     assert rare.expected.loss_trivial == pytest.approx(-0.05 * np.log(0.05) - 0.95 * np.log(0.95), abs=0.05)
     text, usual = rare.describe(), plan(TASK)
-    assert "for a base rate of 0.05, as stated" in text
+    assert "for the stated base rate of 0.05" in text
     assert f"AUC {rare.expected.auc:.3f}" in text
     assert f"log-loss {rare.expected.loss:.3f}" in text
     assert "as stated" not in usual.describe()

@@ -175,7 +175,7 @@ def test_places_are_tried_before_anything_is_spent(tmp_path, monkeypatch):
     taken = tmp_path / "taken.json"
     taken.write_text("{}")
     for place, message in (
-        (taken, "is there already"),
+        (taken, "exists already"),
         (tmp_path / "no" / "m.json", "does not exist"),
     ):
         with pytest.raises(InputError, match=message):

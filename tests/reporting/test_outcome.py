@@ -43,4 +43,4 @@ def test_wiring_and_choice(outcome):
 def test_no_paper_speaks_in_a_model_that_did_not_ask_for_its_noise(outcome):
     told = guarantee_of(outcome)
     assert told.claims == ()
-    assert "asked for by name" in told.no_claim
+    assert "only on request" in told.no_claim

@@ -239,7 +239,7 @@ def test_the_page_has_every_caveat_of_sums(model):
     for words in (
         "from the coordinator with up to 1 silo, who see sums, and from outsiders",
         "up to 1: every silo that looks counts",
-        "all other silos and the coordinator together would see epsilon 2.15",
+        "against all other silos and the coordinator together, epsilon would be 2.15",
         "one share from each silo, which add up in the sum",
         "masked messages, each with its silo's share of the noise; only their sum can be read",
         "sees the sum of all messages only",
@@ -248,7 +248,7 @@ def test_the_page_has_every_caveat_of_sums(model):
     assert "hide nothing from that machine" not in said
     assert "from the aggregate" not in said
     alone = text(report_page(summed(model, 0, Collusion(if_all=2.4, if_one=1.1305), Custody.ONE_PLACE)))
-    assert "one silo that looks knows its own share of the noise, and would see epsilon 1.13" in alone
+    assert "a curious silo knows its own share of the noise, and against it epsilon would be 1.13" in alone
     assert "but not from a silo that looks" in alone
     assert "all silos were simulated in one process, which had all records: masks hide nothing" in alone
 
@@ -260,7 +260,7 @@ def test_what_is_said_of_sums_survives_a_file(model, tmp_path):
         assert read.guarantee == made.guarantee
         assert read.statement == made.statement
     assert "from the coordinator with up to 2 silos, who see sums" in made.statement
-    assert "would see epsilon 2.4" in made.statement
+    assert "epsilon would be 2.4" in made.statement
 
 
 def test_the_page_says_who_answers_for_it_and_why_or_that_nobody_said_so(model):

@@ -147,7 +147,7 @@ def bought(
 def _on(words: TaskWords, books: Books) -> str:
     kept = "" if books.path is None else f"; recorded in {books.name}"
     what = "persons, the first row of each" if words.protection.unit is Unit.PERSON else "records"
-    return f"private {what}, hidden from {words.protection.observer}{kept}"
+    return f"private {what}, protected from {words.protection.observer}{kept}"
 
 
 def measurement_of(found: PrivateEvaluation) -> Measurement:
