@@ -86,6 +86,8 @@ def test_fit_and_the_command_make_the_same_model_files_and_page(place: Path) -> 
         for page, each in zip(pages, (saved, model), strict=True)
     ]
     assert plain[0] == plain[1]
+    assert str(model) == model.statement
+    assert repr(model).startswith("<ReleasedModel 'sick from 2 silos': p-admm, epsilon 3 at")
     assert 'class="budgets"' in pages[1]
     rows = pd.read_csv("north.csv", dtype=str)
     np.testing.assert_array_equal(model.predict(rows), saved.predict(rows))

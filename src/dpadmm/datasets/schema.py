@@ -41,7 +41,7 @@ ASKED = {
     "upper": "the highest value it can take, as a number, known without looking at the data (such as 120)",
     "typical": "null, or a usual value, as a number, known without looking at the data (such as 45)",
     "categories": 'every value it can take, known without looking at the data (such as ["F", "M"])',
-    "positive": 'the values that mean yes (such as ["sick"])',
+    "positive": 'the values that mean yes (such as ["sick"]; three classes or more: see docs/classes.md)',
     "negative": 'the values that mean no (such as ["healthy"])',
 }
 """What a draft asks for, by the key where it is to be written."""

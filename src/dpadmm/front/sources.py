@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Column, Label, Numeric, RealLabel
+from dpadmm.datasets.columns import BinaryLabel, Categorical, ClassLabel, Column, Label, Numeric, RealLabel
 from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.table_format import TableFormat
@@ -85,6 +85,8 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
 
     >>> print(public_schema({"age": (0, 120), "sex": ["F", "M"], "sick": ("yes", "no")}, "sick", is_real=False).label)
     BinaryLabel(name='sick', positive=('yes',), negative=('no',))
+    >>> public_schema({"age": (0, 120), "stage": ["early", "middle", "late"]}, "stage", is_real=False).label.classes
+    ('early', 'middle', 'late')
     """
     if isinstance(given, str | os.PathLike):
         given = Schema.load(os.fspath(given))
@@ -117,9 +119,12 @@ def _column(name: str, known: Any) -> Column:
 
 
 def _label(name: str, known: Any, *, is_real: bool) -> Label:
-    sides = "(low, high)" if is_real else "(yes, no)"
-    if not isinstance(known, list | tuple) or len(known) != 2:
-        raise InputError(f"The schema of the target {name!r} must be a pair {sides}, got {shown(known)}.")
+    sides = "a pair (low, high)" if is_real else "a pair (yes, no), or a list of all classes"
+    several = not is_real and isinstance(known, list | tuple) and len(known) > 2
+    if not several and not (isinstance(known, list | tuple) and len(known) == 2):
+        raise InputError(f"The schema of the target {name!r} must be {sides}, got {shown(known)}.")
+    if several:
+        return ClassLabel(name, tuple(known))
     if is_real:
         return RealLabel(name, *known)
     yes, no = (tuple(each) if isinstance(each, list | tuple) else (each,) for each in known)

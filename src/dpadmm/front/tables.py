@@ -106,7 +106,8 @@ def fit(
     target: the column to predict; with a `Schema` it may be left out. For an array, its labels (n,).
     epsilon, delta: what this run may spend; delta well below 1 / records.
     schema: a `Schema`, the path of its file, or what is publicly known about columns and target by name: a pair
-        (low, high) for a number, a list of categories, for the target (yes, no), or (low, high) with loss="huber".
+        (low, high) for a number, a list of categories, for the target (yes, no) or all classes, or (low, high)
+        with loss="huber".
         Bounds and categories are never read off the data.
     bounds, classes, target_bounds: for arrays, in place of a schema: (low, high) of the features (`feature_bounds` of
         the estimators), all classes, and (low, high) of a number to predict. split_by and person are arrays (n,) then.

@@ -253,6 +253,15 @@ class ReleasedModel:
             return []
         return said.lines(self.guarantee.protected, in_one_process=self.custody is Custody.ONE_PLACE)
 
+    def __repr__(self) -> str:
+        """Return title, method and cost; `print` shows the whole statement."""
+        cost = f"epsilon {self.guarantee.epsilon:.4g} at delta {self.guarantee.delta:g}"
+        return f"<ReleasedModel {self.title!r}: {self.choice.method}, {cost}>"
+
+    def __str__(self) -> str:
+        """Say who is protected from whom, and by how much."""
+        return self.statement
+
     @property
     def statement(self) -> str:
         """Who is protected from whom, and by how much."""

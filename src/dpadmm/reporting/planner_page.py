@@ -188,7 +188,7 @@ def planner_page(axes: Axes, found: Sequence[PlannedSilos], task: Task, title: s
 def _data(axes: Axes, found: Sequence[PlannedSilos], task: Task) -> dict[str, Any]:
     """Return what the page's script reads: numbers and names of methods alone."""
     known = {cell.method for each in found for cell in each.cells if cell is not None}
-    is_accuracy = task.loss.target is LabelKind.SIGNS
+    is_accuracy = task.loss.target is not LabelKind.REALS
     silos, records = sorted({each.silos for each in found}), sorted({each.records for each in found})
     return {
         "epsilons": axes.epsilons,
