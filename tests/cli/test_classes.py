@@ -51,7 +51,7 @@ def test_a_model_for_each_class(cli, place, tmp_path):
     cli.ask("fit", *words(place, "--simulate", "1", "--loss", "svm", "--out", str(out)))
     model = ReleasedModel.load(out)
     assert model.softmax is None
-    assert "3 one-vs-rest problems" in model.statement
+    assert "3 one-vs-rest models" in model.statement
     one, several = (
         cli.ask("plan", *words(place, "--no-curve", *more)) for more in ((), ("--multi-class", "one-vs-rest"))
     )
