@@ -249,7 +249,7 @@ def test_the_page_has_every_caveat_of_sums(model):
     assert "from the aggregate" not in said
     alone = text(report_page(summed(model, 0, Collusion(if_all=2.4, if_one=1.1305), Custody.ONE_PLACE)))
     assert "a curious silo knows its own share of the noise, and against it epsilon would be 1.13" in alone
-    assert "but not from a silo that looks" in alone
+    assert "but not from a curious silo" in alone
     assert "all silos were simulated in one process, which had all records: masks hide nothing" in alone
 
 
