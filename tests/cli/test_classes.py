@@ -56,7 +56,7 @@ def test_a_model_for_each_class(cli, place, tmp_path):
     wrong = cli.run("fit", *words(place, "--class-weight", "later=2", "--out", str(tmp_path / "y.json")))
     assert "these are early, middle, late. Did you mean" in " ".join(wrong.output.split())
     assert model.softmax is None
-    assert "3 one-vs-rest problems" in model.statement
+    assert "3 one-vs-rest models" in model.statement
     one, several = (
         cli.ask("plan", *words(place, "--no-curve", *more)) for more in ((), ("--multi-class", "one-vs-rest"))
     )

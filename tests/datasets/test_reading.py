@@ -212,8 +212,8 @@ def test_excel_files(tmp_path):
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
-        ("t.parquet", {"sep": ";"}, "sep: for text files"),
-        ("t.parquet", {"has_header": False}, "header=False: for text files"),
+        ("t.parquet", {"sep": ";"}, "sep: only for text files"),
+        ("t.parquet", {"has_header": False}, "header=False: only for text files"),
         ("t.csv", {"sep": "ab"}, "one character"),
         ("t.csv", {"decimal": "x"}, "decimal mark must be"),
         ("t.csv", {"encoding": "klingon"}, "no text encoding"),

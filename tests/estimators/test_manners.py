@@ -207,7 +207,7 @@ def test_several_classes_share_one_budget(table, options):
     assert model.coef_.shape == (3, 3)
     assert model.privacy_.problems == (1 if is_one else 3)
     assert 0.95 * 30 < model.privacy_.certified <= 30 * (1 + 1e-9)
-    assert ("3 one-vs-rest problems" in str(model.privacy_)) is not is_one
+    assert ("3 one-vs-rest models" in str(model.privacy_)) is not is_one
     assert ("C13" in str(model.privacy_)) is is_one
     assert ("3 in one model (softmax)" in model.released_.statement) is is_one
     assert model.score(X, y) > 0.6

@@ -81,21 +81,21 @@ def test_the_page_says_where_the_records_were(model):
 @pytest.mark.parametrize(
     ("facts", "headline", "unit"),
     [
-        ({}, "Protected: one record (replace-one)", "differ in one record look"),
+        ({}, "Protected: one record (replace-one)", "differ in one record are hard"),
         (
             {"records_per_person": 40},
             "Protected: every person's up to 40 records (replace-one)",
-            "differ in one person's up to 40 records look",
+            "differ in one person's up to 40 records are hard",
         ),
         (
             {"records_per_person": 40, "silos_per_person": 2},
             "Protected: every person's up to 40 records in each of up to 2 silos (replace-one)",
-            "differ in one person's up to 40 records in each of up to 2 silos look",
+            "differ in one person's up to 40 records in each of up to 2 silos are hard",
         ),
         (
             {"unit": "user"},
             "Protected: all records of one user (replace-one)",
-            "differ in all records of one user look",
+            "differ in all records of one user are hard",
         ),
     ],
 )
@@ -238,7 +238,7 @@ def test_the_page_has_every_caveat_of_sums(model):
     said = text(report_page(summed(model, 1, counted, Custody.FEDERATED)))
     for words in (
         "from the coordinator with up to 1 silo, who see sums, and from outsiders",
-        "up to 1: every silo that looks counts",
+        "up to 1: every curious silo counts",
         "against all other silos and the coordinator together, epsilon would be 2.15",
         "one share from each silo, which add up in the sum",
         "masked messages, each with its silo's share of the noise; only their sum can be read",
@@ -249,7 +249,7 @@ def test_the_page_has_every_caveat_of_sums(model):
     assert "from the aggregate" not in said
     alone = text(report_page(summed(model, 0, Collusion(if_all=2.4, if_one=1.1305), Custody.ONE_PLACE)))
     assert "a curious silo knows its own share of the noise, and against it epsilon would be 1.13" in alone
-    assert "but not from a silo that looks" in alone
+    assert "but not from a curious silo" in alone
     assert "all silos were simulated in one process, which had all records: masks hide nothing" in alone
 
 

@@ -66,7 +66,7 @@ def test_a_threshold_of_two_classes(model):
         assert found.tolist() == np.where(likely > threshold, "yes", "no").tolist()
     with pytest.raises(InputError, match="threshold"):
         made.predict(ROWS, threshold=1.0)
-    with pytest.raises(InputError, match="second of two classes"):
+    with pytest.raises(InputError, match="probability of two classes"):
         replace(made, loss="linear support vector machine (smoothed hinge)").predict(ROWS, threshold=0.4)
 
 
@@ -83,7 +83,7 @@ def test_classes_of_one_softmax_model(model, tmp_path, cap):
         np.testing.assert_allclose(again.predict_proba(ROWS), expected, rtol=1e-12)
         assert again.predict(ROWS).tolist() == np.array([3, 5, 8])[p.argmax(axis=1)].tolist()
     assert "Classes     3 in one model (softmax)" in made.statement
-    with pytest.raises(InputError, match="second of two classes"):
+    with pytest.raises(InputError, match="probability of two classes"):
         made.predict(ROWS, threshold=0.4)
 
 
@@ -96,7 +96,7 @@ def test_several_classes_are_several_vectors(model, tmp_path):
         assert again.predict(ROWS).dtype == np.int64
         np.testing.assert_allclose(again.predict_proba(ROWS).sum(axis=1), 1.0)
         assert again.decision_function(ROWS).shape == (4, 3)
-    assert "Shared by   3 one-vs-rest problems" in made.statement
+    assert "Shared by   3 one-vs-rest models" in made.statement
     assert "column2 (for 5)" in made.report()
     with pytest.raises(InputError, match="3 coefficients for 9 features"):
         replace(made, coefficients=made.coefficients[:3])
