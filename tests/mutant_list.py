@@ -1075,6 +1075,15 @@ FEDERATION = (
     ),
     Mutant(
         "federation",
+        "a step that failed with a value that cannot be released is tried again, with fresh noise",
+        "engines/federation/silo.py",
+        "        except (OSError, MemoryError):\n            raise",
+        "        except (OSError, MemoryError, ValueError):\n            raise",
+        ("engines/federation/test_attacks_review.py", "-k", "whatever_it_failed"),
+        WIRE,
+    ),
+    Mutant(
+        "federation",
         "a silo answers rounds in any order",
         "engines/federation/silo.py",
         "        if k != due:\n",

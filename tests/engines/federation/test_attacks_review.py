@@ -78,6 +78,19 @@ def test_a_step_that_cannot_be_released_is_not_tried_again(worlds, tmp_path, mon
     world = worlds.reopened(world)
     assert "has ended" in told(world.first, ask(world, 1)).reason
     assert len(draws) == 1
+
+
+@pytest.mark.parametrize("kind", [InputError, SolverError, ValueError, KeyError])
+def test_a_step_is_not_tried_again_whatever_it_failed_with(worlds, tmp_path, monkeypatch, kind):
+    world, tries = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}), []
+
+    def fail(*_):
+        tries.append(1)
+        raise kind("it depends on the records")
+
+    monkeypatch.setattr("dpadmm.engines.federation.silo.make_step", fail)
+    assert isinstance(told(world.first, invite(world)), Joined)
+    assert len({world.first.answer(ask(world, 1)) for _ in range(3)}) == len(tries) == 1
     assert world.statement("s0").releases == 1
 
 
