@@ -247,7 +247,7 @@ def test_an_evaluation_is_bought_once_and_asked_again_for_nothing(cli, study, co
     assert again["figures"]["confusion"]["threshold"] == 0.3
     assert again["figures"]["confusion"]["accuracy"] != figures["confusion"]["accuracy"]
     assert cli.run("report", str(model)).exit_code == 0
-    assert "With it: AUC" in model.with_suffix(".html").read_text()
+    assert "Also: AUC" in model.with_suffix(".html").read_text()
 
 
 def test_groups_are_paid_for_together_and_the_table_fits_80_columns(cli, study, copy, monkeypatch):
@@ -258,7 +258,7 @@ def test_groups_are_paid_for_together_and_the_table_fits_80_columns(cli, study, 
     assert said["epsilon"] <= 9.0
     assert set(said["figures"]["groups"]) == {"F", "M"}
     shown = cli.run(*words).stdout
-    assert "Kept in model.evaluation-2.json" in shown
+    assert "Saved in model.evaluation-2.json" in shown
     for part in ("sex = F", "sex = M", "AUC", "log-loss", "precision at 0.5", "true positives", "mean 0."):
         assert part in shown
     assert max(map(len, shown.splitlines()[:-1])) <= 80  # the last line tells where a ledger is to be had

@@ -133,14 +133,14 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     assert not ledger.exists()
     planned = cli.run("plan", *words(clinics, "--person", "patient", "--no-curve"))
     assert planned.exit_code == 2
-    assert "Say --silos-per-person 2" in planned.stderr
+    assert "Use --silos-per-person 2" in planned.stderr
     said = cli.ask("fit", *asked, "--silos-per-person", "2")
     assert said["protects"] == "every person with all their rows in up to 2 silos (replace-one)"
     files = (str(clinics / "north.csv"), str(clinics / "south.parquet"))
     measure = ("evaluate", str(out), *files, "--epsilon", "1", "--delta", "1e-5", "--person", "patient")
     unsaid = cli.run(*measure)
     assert unsaid.exit_code == 2
-    assert "Say --silos-per-person 2" in unsaid.stderr
+    assert "Use --silos-per-person 2" in unsaid.stderr
     assert cli.ask(*measure, "--silos-per-person", "2")["records"] == 251
 
 

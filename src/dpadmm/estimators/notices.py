@@ -31,7 +31,7 @@ class LargeDeltaWarning(UserWarning):
 
 
 class NoLedgerWarning(UserWarning):
-    """A release without a ledger: nothing remembers what the data have spent. Given once per process."""
+    """A release without a ledger: nothing records what is spent on the data. Given once per process."""
 
 
 class AwkwardCellsWarning(UserWarning):
