@@ -386,6 +386,15 @@ NOISE = (
     ),
     Mutant(
         "noise",
+        "of several agents that draw together, only the first is asked whether it has drawn before",
+        "noise/planned.py",
+        "for agent, release in zip(agents.tolist(), paid, strict=True):",
+        "for agent, release in list(zip(agents.tolist(), paid, strict=True))[:1]:",
+        ("noise/test_plan_attacks.py", "-k", "second_value"),
+        "no method of the package asks for a second value",
+    ),
+    Mutant(
+        "noise",
         "beside a coordinator's release, silos forget that a person is in several of them",
         "noise/plan.py",
         "if all(row.agent == COORDINATOR",

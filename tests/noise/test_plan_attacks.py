@@ -152,8 +152,10 @@ class TestSecureNoiseIsDrawnOnce:
 
     def test_a_second_value_under_the_same_name_is_refused(self):
         _, hook = self.hook(SecureSampler())
-        hook.perturb(MESSAGE, 1, np.array([0]), np.zeros((1, 3, 1)))
         hook.perturb(MESSAGE, 1, np.array([1]), np.zeros((1, 3, 1)))
+        with pytest.raises(InputError, match="Agent 1 has released all"):
+            hook.perturb(MESSAGE, 1, np.arange(2), np.ones((2, 3, 1)))
+        hook.perturb(MESSAGE, 1, np.array([0]), np.zeros((1, 3, 1)))
         assert hook.origin is Origin.SECURE
         for step in (0, 1):
             with pytest.raises(InputError, match="released all"):
