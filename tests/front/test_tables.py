@@ -119,7 +119,7 @@ def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
         spent = book.statement().spent_epsilon
     with pytest.raises(BudgetError):
         dpadmm.fit(files, schema="schema.json", ledger="data.ledger", out="three.json", epsilon=6.0, delta=1e-5)
-    with pytest.raises(LedgerError, match="made for 2 silo"):
+    with pytest.raises(LedgerError, match="created for 2 silo"):
         dpadmm.fit(["north.csv"], schema="schema.json", ledger="data.ledger", **COST)
     with open_for_reading("data.ledger") as book:
         assert book.statement().spent_epsilon == spent

@@ -13,6 +13,7 @@ from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.planner_page import Axes, Planner, planner_page, settings
 
 
@@ -63,11 +64,20 @@ def test_what_cannot_be_planned_is_left_out():
         planner_page(axes, (), task_of(axes.sizes), "t")
 
 
-def test_a_number_is_scored_by_r2():
+@pytest.mark.parametrize(
+    ("loss", "method", "words"),
+    [
+        (Huber(0.5), "output-perturbation", ("R²", "always the mean")),
+        (Softmax(3), "noisy-gradients", ("accuracy", "always the majority class")),
+    ],
+)
+def test_a_number_is_scored_by_r2_and_classes_by_accuracy(loss, method, words):
+    hidden = Protection(view=View.PUBLIC)
+
     def task_of(sizes):
-        return Task(sizes=sizes, dimension=3, loss=Huber(0.5), target=Target(1.0, 1e-5))
+        return Task(sizes=sizes, dimension=3, loss=loss, target=Target(1.0, 1e-5), protection=hidden)
 
     axes = Axes(sizes=(900,), epsilon=1.0, epsilons=(1.0,), silos=(1,), records=(900,))
-    found = tuple(settings(axes, Planner(task_of, "output-perturbation"), lambda: None))
+    found = tuple(settings(axes, Planner(task_of, method), lambda: None))
     data = data_of(planner_page(axes, found, task_of(axes.sizes), "t"))
-    assert (data["score"], data["simplest"]) == ("R²", "always the mean")
+    assert (data["score"], data["simplest"]) == words
