@@ -151,9 +151,10 @@ def member(name: str, value: Any, kind: type[Word]) -> Word:
 def plural(number: int, noun: str) -> str:
     """Return how many there are, in words.
 
-    >>> plural(1, "silo"), plural(3, "silo"), plural(2, "category")
-    ('1 silo', '3 silos', '2 categories')
+    >>> plural(1, "silo"), plural(3, "silo"), plural(2, "category"), plural(4, "day")
+    ('1 silo', '3 silos', '2 categories', '4 days')
     """
     if number == 1:
         return f"1 {noun}"
-    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
+    is_ies = noun.endswith("y") and noun[-2] not in "aeiou"
+    return f"{number} {noun[:-1]}ies" if is_ies else f"{number} {noun}s"

@@ -131,7 +131,7 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines):
     first = silos["clinic"]
     first.hears("Fingerprint of north, as its owner reads it")
     first.types(told["south"])  # mixed up
-    first.hears("The terms name another key for north")
+    first.hears("The key of north in the terms does not have the fingerprint")
     for name, silo in silos.items():
         for other in CLINICS:
             if other != name:

@@ -43,7 +43,7 @@ def test_fit_predict_and_evaluate(cli, place, tmp_path):
     assert said.exit_code == 0, said.output
     refused = cli.run("predict", str(out), str(place / "north.csv"), "--threshold", "0.4")
     assert refused.exit_code != 0
-    assert "second of two classes" in refused.output
+    assert "threshold is for the probability of two classes" in refused.output
 
 
 def test_a_model_for_each_class(cli, place, tmp_path):

@@ -69,7 +69,7 @@ def test_new_data(cli, place, terms):
     assert approve(cli).exit_code == 0
     done = cli.run("silo", "new-data", "north", "--data", later_table(place, "40,3,1"))
     assert done.exit_code == 0, done.output
-    assert f"north goes on with version 2 of its data, {place / 'later.csv'}: 41 records." in done.stdout
+    assert f"north now uses version 2 of its data, {place / 'later.csv'}: 41 records." in done.stdout
     assert "Spent on all versions: epsilon 0 of 2; left 2." in done.stdout
     void = "can no longer be joined, because their terms state another number of records: 'trial'."
     assert void in done.stdout
@@ -78,7 +78,7 @@ def test_new_data(cli, place, terms):
     shown = cli.run("silo", "show", "north").stdout
     assert "records = 41" in shown
     assert "Data       version 2, since" in shown
-    assert "has already version 2" in cli.run("silo", "new-data", "north", "--data", "later.csv").stdout
+    assert "already uses version 2" in cli.run("silo", "new-data", "north", "--data", "later.csv").stdout
 
 
 def test_cells_are_read_as_before_unless_something_else_is_said(cli, place, terms):
@@ -137,13 +137,13 @@ def test_a_new_key_and_what_to_do_next(cli, place, terms):
     assert SiloEntry.load(place / "north" / "silo.entry").key == key
     refused = approve(cli)
     assert refused.exit_code == 2
-    assert "The terms name another key for north" in refused.stderr
+    assert "The terms name a different key for north" in refused.stderr
 
 
 def test_a_key_may_be_forgotten_and_runs_given_up(cli, place, terms):
     approve(cli)
     joined(place, terms)
-    assert "not finished" in cli.run("silo", "rotate-key", "north").stderr
+    assert "Unfinished runs" in cli.run("silo", "rotate-key", "north").stderr
     done = cli.run("silo", "rotate-key", "north", "--forget", "--abandon")
     assert "The old key is destroyed here" in done.stdout
     assert "Ended for good: 'trial'." in done.stdout
@@ -207,7 +207,7 @@ def test_a_silo_keeps_how_its_table_is_written(cli, place, terms):
     read_table(place / "next.csv", policy.written).to_parquet(place / "next.parquet")
     done = cli.run("silo", "new-data", "west", "--data", "next.parquet")
     assert done.exit_code == 0, done.output
-    assert "has already version 2" in done.stdout  # the same data, whatever the file
+    assert "already uses version 2" in done.stdout  # the same data, whatever the file
     assert Policy.load(place / "west" / "policy.toml").written == TableFormat(na_values=("?",))
     earlier = (place / "north" / "policy.toml").read_text().splitlines()
     earlier = [line for line in earlier if not line.startswith(("sep", "decimal", "encoding"))]

@@ -75,7 +75,7 @@ def test_init_approve_show(cli, place):
     approved = cli.run("silo", "approve", "north", "federation.toml", "--yes")
     assert approved.exit_code == 0, approved.output
     assert "Certified cost to a record here: epsilon 1 at delta 1e-05" in approved.stdout
-    assert "Rows are encoded by bounds, plainly, alone" in approved.stdout
+    assert "Rows are encoded by public bounds alone" in approved.stdout
     shown = cli.run("silo", "show", "north", "--log")
     assert "# dimension = 2; with a profile_share also: n_numeric = 2, n_categorical = 0, n_counts = 42" in shown.stdout
     assert "approved: run 'trial'" in shown.stdout

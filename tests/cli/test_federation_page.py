@@ -170,7 +170,7 @@ def test_the_way_under_masks(cli, place, programs):
     assert "--peer takes NAME=FINGERPRINT, got 'north'" in said(*words[:4], "--peer", "north")[1]
     code, text = said(*(word.replace("south=…", f"south={told['north']}") for word in words))
     assert code == 2
-    assert "The terms name another key for south" in text
+    assert "The key of south in the terms does not have the fingerprint" in text
     assert told["south"] not in text  # who reads it here and types it in has confirmed nothing
     code, text = said(*(word.replace("south=…", f"south={told['south']}") for word in words))
     assert code == 0, text

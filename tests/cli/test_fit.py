@@ -89,7 +89,7 @@ def test_a_profile_is_bought_once(cli, study, tmp_path):
     assert second.guarantee.profile.run_epsilon < second.guarantee.epsilon <= 1.0
     assert second.guarantee.epsilon == pytest.approx(1.0, rel=1e-4)
     assert f"run {first.run!r} released and paid for them" in second.statement
-    assert any(f"that run {first.run!r} released before" in text for text in second.guarantee.assumptions)
+    assert any(f"that run {first.run!r} released earlier" in text for text in second.guarantee.assumptions)
     off = cli.run("fit", *words[:-2], "--profile", "off", "--out", str(models[2]))
     assert off.exit_code == 0, off.output
     assert ReleasedModel.load(models[2]).profile is None
@@ -192,7 +192,7 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--method fp-walk", "cannot be planned"),
         ("--method magic", "method must be 'auto' or one of"),
         ("--alpha -1", "alpha must be 0 or greater"),
-        ("--silos-per-person 3", "silos_per_person must be at most the 2 silos"),
+        ("--silos-per-person 3", "silos_per_person must be at most the number of silos, 2"),
         ("--split-by town", "takes one file"),
         ("--schema none.json", "Cannot read the schema"),
     ],
@@ -406,7 +406,7 @@ def test_who_splits_by_a_column_is_told_that_its_values_become_public(cli, study
     whole.iloc[3, 0] = None  # refused after the notice
     whole.to_csv(tmp_path / "t.csv", index=False)
     words = (str(tmp_path / "t.csv"), *study.words[2:], "--split-by", "who", "--out", str(tmp_path / "m.json"))
-    assert cli.run("fit", *words).stderr.count("The 2 values of 'who' become the public names") == 1
+    assert cli.run("fit", *words).stderr.count("the 2 values of 'who' become the public names") == 1
     assert "public names" not in cli.run("fit", *words, "--unit", "user").stderr
 
 

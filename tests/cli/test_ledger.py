@@ -171,7 +171,10 @@ def test_budget_is_changed_with_a_reason_and_never_below_what_is_spent(cli, path
     assert below.exit_code == 2
     assert "already spent" in below.stderr
     assert cli.ask("ledger", "show", str(path))["budget"]["epsilon"] == 2.0
-    for epsilon, reason, message in (("-1", "x", "epsilon must be greater"), ("3", " ", "reason must be printable")):
+    for epsilon, reason, message in (
+        ("-1", "x", "epsilon must be greater"),
+        ("3", " ", "reason must be non-empty"),
+    ):
         refused = cli.run(*words, epsilon, "--reason", reason)
         assert refused.exit_code == 2
         assert message in refused.stderr

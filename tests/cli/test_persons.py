@@ -150,7 +150,7 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
         (("--keep", "2"), "--person COLUMN"),
         (("--unit", "person"), "--person COLUMN"),
         (("--person", "patient", "--unit", "user"), "Leave one out"),
-        (("--person", "patient", "--records-per-person", "3"), "Leave --records-per-person"),
+        (("--person", "patient", "--records-per-person", "3"), "Leave out --records-per-person"),
         (("--person", "patient", "--keep", "0"), "--keep"),
         (("--person", "nobody"), "lacks the column 'nobody'"),
         (("--person", "sick"), "is a column of the schema"),

@@ -110,10 +110,10 @@ def test_where_sums_are_seen_the_plan_says_the_shares_and_what_they_add_up_to(cl
     said = cli.ask(*words)
     assert (said["task"]["view"], said["task"]["colluders"]) == ("aggregate", 1)
     assert said["share_std"][0] * 3**0.5 == pytest.approx(said["noise_std"][0])
-    shown = cli.run(*words, "--colluders", "2").stdout
-    assert "against the coordinator with up to 2 silos, who see sums" in shown
+    shown = " ".join(cli.run(*words, "--colluders", "2").stdout.split())
+    assert "from the coordinator with up to 2 silos, who see sums" in shown
     assert "on every number a silo sends" in shown
-    assert "that of 2 shares; replacing one record moves the sum" in shown
+    assert "counts (from 2 honest silos); replacing one record moves the sum" in shown
     assert cli.ask(*WORDS, "--no-curve")["share_std"] is None
 
 

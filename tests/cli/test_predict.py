@@ -56,7 +56,7 @@ def test_an_identifier_stands_beside_each_prediction(cli, study, trained, tmp_pa
     assert cli.ask(*words)["predictions"]["who"] == ["12.345", None]
     assert "lacks the column 'name'" in cli.run(*words[:-1], "name").stderr
     frame.assign(probability=1).to_csv(tmp_path / "new.csv", index=False)
-    assert "rename it" in cli.run(*words[:3], "--id", "probability").stderr
+    assert "Rename it" in cli.run(*words[:3], "--id", "probability").stderr
 
 
 @pytest.mark.parametrize("name", ["schema.json", "north.csv", "none.json"])

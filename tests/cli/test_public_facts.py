@@ -286,5 +286,5 @@ def test_what_is_not_told_is_asked_for():
 def test_too_much_to_list_is_refused_at_once():
     with pytest.raises(InputError, match="can be listed"):
         agent("p-admm", **GRAPH, rounds=6, silos_per_person=10**12)
-    with pytest.raises(InputError, match="at most 10000000 agents or users"):
+    with pytest.raises(InputError, match="At most 10000000 agents or users"):
         agent("fp-centralised", **USERS | {"number": 10**12}, rounds=6)

@@ -210,7 +210,7 @@ def test_nist_keeps_adults_with_income(tmp_path):
     assert data.groups.tolist() == ["01-1", "02-2"]
     assert data.notes == ("nist_acs, column 'NOC': 1 cell outside the bounds, moved to the nearest one",)
     pd.DataFrame(rows).drop(columns="PINCP").to_csv(tmp_path / "national2019.csv", index=False)
-    with pytest.raises(InputError, match=r"lacks the column.*PINCP"):
+    with pytest.raises(InputError, match=r"lacks these columns.*PINCP"):
         load_nist_acs(tmp_path)
     pd.DataFrame(rows).drop(columns="EDU").to_csv(tmp_path / "national2019.csv", index=False)
     with pytest.raises(InputError, match=r"lacks the column.*'EDU'"):

@@ -105,7 +105,7 @@ def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, book, 
     assert second.privacy_.certified == second.released_.guarantee.epsilon
     for model in (first, second):
         assert model.privacy_.profile.epsilon == pytest.approx(alone, rel=1e-4)
-        assert f"epsilon {alone:.3g} of it by themselves" in str(model.privacy_)
+        assert f"which alone cost epsilon {alone:.3g} of it" in str(model.privacy_)
         assert "C11" in model.privacy_.certificate
     run = first.released_.run
     assert run not in str(first.privacy_)

@@ -220,7 +220,7 @@ def test_other_models_are_refused_unless_declared(records, declared):
 def test_the_declaration_is_kept_in_the_statement(records):
     X, y = records
     said = private_accuracy(Threshold(), X, y, epsilon=1.0).privacy
-    assert "declared by the caller: Threshold scores each row by itself" in said.assumptions
+    assert "declared by the caller: Threshold scores every row on its own" in said.assumptions
     assert "what a record adds depends on that record alone: a model scores each row by itself" in said.assumptions
 
 

@@ -83,7 +83,7 @@ def test_what_is_released_does_not_tell_how_many_rows_there_are(tmp_path):
     assert "400 persons" in model.released_.statement
     for measure in (private_accuracy, private_evaluation):  # a figure must not hide less than the model does, unasked
         for asked in (model, model.released_):
-            with pytest.raises(InputError, match="records_per_person="):
+            with pytest.raises(InputError, match="records_per_person"):
                 measure(asked, X, y, epsilon=1.0, delta=1e-5)
 
 
@@ -115,7 +115,7 @@ class TestLedger:
             raise AssertionError("noise was drawn")
 
         monkeypatch.setattr(SecureSampler, "perturb", draw)
-        with pytest.raises(LedgerError, match="other persons'"):
+        with pytest.raises(LedgerError, match="different persons than"):
             build(random_state=None, ledger=path).fit(X, y, persons=np.arange(len(X)))
         with pytest.raises(InputError, match="persons="):
             build(random_state=None, ledger=path).fit(X, y)

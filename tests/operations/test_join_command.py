@@ -158,7 +158,7 @@ def test_fingerprints_come_from_the_owner_and_are_shown_when_they_agree(terms):
     asked = join(typed=f"yes\n{stranger}\n{west}\n")
     assert asked.output.count("Fingerprint of south, as its owner reads it to you") == 4
     assert "must be 32 hex digits" in asked.output
-    assert asked.output.count("The terms name another key for south") == 2
+    assert asked.output.count("The key of south in the terms does not have the fingerprint") == 2
     assert south not in asked.output
     assert Silo("north").agreements() == []
     agreed = join(typed=f"{south}\n{west}\ny\n")
@@ -173,7 +173,7 @@ def test_a_mistyped_fingerprint_leaves_a_confirmed_one_as_it_was(terms):
     silo, agreement = Silo("north"), terms[0]
     for each in agreement.participants[1:]:
         silo.confirm_peer(each.name, fingerprint(each.key))
-    with pytest.raises(InputError, match="another key for south"):
+    with pytest.raises(InputError, match="The key of south in the terms"):
         confirm(silo, agreement, f"south={fingerprint(SigningKey.new().public)}")
     assert silo.unconfirmed(agreement) == []
 

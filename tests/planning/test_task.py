@@ -33,7 +33,7 @@ FACTS = {"sizes": (40, 60), "dimension": 3, "loss": Logistic(), "target": Target
         ({"network": np.ones((2, 2))}, "must be a Network"),
         ({"regulariser": 0.1}, r"such as Ridge\(0.01\)"),
         ({"row_norm": 0.0}, "row_norm must be greater than 0"),
-        ({"protection": Protection(silos_per_person=3)}, "at most the 2 silos"),
+        ({"protection": Protection(silos_per_person=3)}, "at most the number of silos, 2"),
     ],
 )
 def test_what_is_no_public_fact_is_refused(wrong, message):

@@ -56,7 +56,7 @@ class TableFormat:
     line names the columns; else they are column1, column2, ...
 
     >>> TableFormat.of(sep="tab", na_values=["?"]).describe()
-    "tabs, header, '?' for an empty cell"
+    "tabs, header, '?' for a missing value"
     """
 
     sep: str | None = None

@@ -190,7 +190,7 @@ def schedule_words(schedule: Schedule | None) -> str:
     """Return how the noise runs over the rounds.
 
     >>> schedule_words(Tail())
-    'even in the first half of the rounds, then growing slowly: late rounds count less'
+    'constant in the first half of the rounds, then growing slowly: late rounds count less'
     """
     match schedule:
         case None:

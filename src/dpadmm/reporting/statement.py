@@ -120,7 +120,7 @@ class ProfileCost:
     if it was the model's own. run_epsilon: what the model's own run has spent.
 
     >>> print(ProfileCost(columns=14, epsilon=0.1049, run_epsilon=1.0))
-    noisy counts of 14 columns (C11), epsilon 0.105 of it by themselves
+    noisy counts of 14 columns (C11), which alone cost epsilon 0.105 of it
     """
 
     columns: int

@@ -44,7 +44,7 @@ def from_whom(protection: Protection) -> str:
     """Say whom the guarantee names, in the words of the page.
 
     >>> from_whom(Protection(view=View.AGGREGATE, colluders=0))
-    'the coordinator, who sees sums, and from outsiders, but not from a silo that looks'
+    'the coordinator, who sees sums, and from outsiders, but not from a curious silo'
     """
     if protection.view is not View.AGGREGATE:
         return _FROM_WHOM[protection.view]

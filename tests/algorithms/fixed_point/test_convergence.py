@@ -217,9 +217,9 @@ class TestRefusals:
     def test_schedules(self, logistic, quiet):
         with pytest.raises(InputError, match="5 agents"):
             quiet.run(FederatedADMM.sampled(1.0, 5, 2, 3, rng()), logistic, Stopping(rounds=1))
-        with pytest.raises(InputError, match="one holder"):
+        with pytest.raises(InputError, match="one token holder"):
             RandomWalkADMM(1.0)
-        with pytest.raises(InputError, match="one holder"):
+        with pytest.raises(InputError, match="one token holder"):
             RandomWalkADMM(1.0, participation=Participation.subsets(4, 2, 3, rng()))
         with pytest.raises(InputError, match="longer"):
             quiet.run(FederatedADMM.sampled(1.0, 4, 2, 3, rng()), logistic, Stopping(rounds=4))

@@ -69,7 +69,7 @@ def test_refusals(lasso, quiet):
     with pytest.raises(InputError, match="no bound"):
         plan_noise(CoordinateDescent(0.5, Participation.in_turn(6, 3)), problem, 3, TARGET)
     coupled = Problem(problem.functions, problem.weights, Quadratic(np.eye(6) + 0.1, np.zeros(6)))
-    with pytest.raises(InputError, match="each coordinate; Quadratic"):
+    with pytest.raises(InputError, match="each coordinate separately; Quadratic"):
         quiet.run(CoordinateDescent(0.5, Participation.in_turn(6, 3)), coupled, Stopping(rounds=1))
     for bad in (0, float("nan")):
         with pytest.raises(InputError, match="step"):

@@ -181,7 +181,7 @@ def test_the_same_method_without_masks_is_not_run(worlds, tmp_path):
 
 @pytest.mark.parametrize(
     ("rules", "words"),
-    [({"colluders": 2}, "wants colluders of at least 2, got 1"), ({"least_noise": 1e6}, "times the sensitivity")],
+    [({"colluders": 2}, "requires colluders to be at least 2, got 1"), ({"least_noise": 1e6}, "times the sensitivity")],
 )
 def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(worlds, tmp_path, rules, words):
     world = make(worlds, tmp_path)

@@ -88,7 +88,7 @@ def test_runs_under_way_keep_the_key(worlds, star):
 def test_terms_with_the_old_key_cannot_be_joined_and_cost_nothing_any_more(star):
     assert [each.agreement for each in open_runs(star.first)] == [star.agreement]
     assert rotate(star).unfit == ("test",)
-    star.refuses(star.invite(), "another key for s0")
+    star.refuses(star.invite(), "a different key for s0")
     assert open_runs(star.first) == []
 
 
@@ -131,7 +131,7 @@ def test_a_copy_from_before_the_change_of_the_key_is_nobody_under_new_terms(worl
     star.approve(later)
     new, coordinator = star.first.public_key, star.coordinator(later, "later.db")
     old = put_back(star, backup)
-    with pytest.raises(Refusal, match="another key for s0"):
+    with pytest.raises(Refusal, match="a different key for s0"):
         old.approve(later)
     old.runs.approve(later)  # however they came to be approved
     answer = old.answer(coordinator.invitation())

@@ -248,7 +248,7 @@ def test_planned_terms_are_written_and_read(tmp_path):
         (None, {"sizes": (60, 40, 51)}, "participants have other sizes"),
         (None, {"protection": Protection(unit=Unit.USER)}, "protects records"),
         ("fp-federated", {"regulariser": Box(-1.0, 1.0)}, "cannot describe the penalty Box"),
-        (None, {"loss": SmoothedHinge(0.3)}, "no words for SmoothedHinge"),
+        (None, {"loss": SmoothedHinge(0.3)}, "cannot describe SmoothedHinge"),
         ("dp-gd", {}, "method must be one of"),
     ],
 )
@@ -258,7 +258,7 @@ def test_a_plan_that_no_terms_describe_is_refused(method, facts, message):
 
 
 def test_problems_that_share_rows_are_refused():
-    with pytest.raises(InputError, match="one problem"):
+    with pytest.raises(InputError, match="trains one model"):
         terms_of(replace(planned(), times=3))
 
 

@@ -185,7 +185,7 @@ def test_a_refusal_reaches_who_watches_and_the_run_goes_on_when_it_is_asked_for_
 
 def test_nobody_serves(worlds, tmp_path):
     rehearsal = small(worlds, tmp_path)
-    with pytest.raises(FederationStopped, match=r"Nobody serves(.|\n)*coordinator run"):
+    with pytest.raises(FederationStopped, match=r"No process serves(.|\n)*coordinator run"):
         watch(rehearsal.coordinator, rehearsal.agreement, away_seconds=0.2)
 
 

@@ -378,7 +378,7 @@ def test_a_part_is_named_after_all_the_code_it_rests_on(monkeypatch):
 
 
 def test_bad_input(tmp_path):
-    with pytest.raises(InputError, match="there are p-admm/fig1"):
+    with pytest.raises(InputError, match="the figures are p-admm/fig1"):
         reproduce(["p-admm/fig9"], Order(Size.TOY), tmp_path)
     (tmp_path / "taken").write_text("x")
     with pytest.raises(InputError, match="is a file"):
