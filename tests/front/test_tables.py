@@ -269,6 +269,9 @@ def test_errors_use_the_words_of_where_one_stands(
     refused(python, options, in_python, in_shell)
 
 
+ARRAY = {"target": np.zeros(4), "schema": None, "bounds": (0, 1)}
+
+
 @pytest.mark.parametrize(
     ("data", "more", "words"),
     [
@@ -281,6 +284,13 @@ def test_errors_use_the_words_of_where_one_stands(
         ("north.csv", {"schema": {**KNOWN, "sick": "yes"}, "target": "sick"}, "pair \\(yes, no\\)"),
         ("north.csv", {"target": "dose"}, "the schema predicts 'sick'"),
         (np.zeros((4, 2)), {"target": np.zeros(4)}, "schema= is for tables"),
+        (np.zeros((4, 2)), {**ARRAY, "title": "t"}, "are for tables"),
+        (np.zeros((4, 2)), {**ARRAY, "missing": "fill"}, "are for tables"),
+        (np.zeros((4, 2)), {**ARRAY, "sep": ";"}, "are for tables"),
+        (np.zeros((4, 2)), {**ARRAY, "loss": "svm", "multi_class": "softmax"}, "multi_class is for loss='logistic'"),
+        (np.zeros((4, 2)), {**ARRAY, "target_bounds": (0, 1), "class_weight": {0: 2.0}}, "class_weight is for classes"),
+        ("north.csv", {"bounds": (0, 1)}, "are for arrays"),
+        ("north.csv", {"classes": ("yes", "no")}, "are for arrays"),
     ],
 )
 def test_what_is_no_table_is_told(place: Path, data: object, more: dict[str, object], words: str) -> None:

@@ -107,8 +107,7 @@ def fit(
     epsilon, delta: what this run may spend; delta well below 1 / records.
     schema: a `Schema`, the path of its file, or what is publicly known about columns and target by name: a pair
         (low, high) for a number, a list of categories, for the target (yes, no) or all classes, or (low, high)
-        with loss="huber".
-        Bounds and categories are never read off the data.
+        with loss="huber". Bounds and categories are never read off the data.
     bounds, classes, target_bounds: for arrays, in place of a schema: (low, high) of the features (`feature_bounds` of
         the estimators), all classes, and (low, high) of a number to predict. split_by and person are arrays (n,) then.
     split_by: the column that tells the silo of a row of the one table; its values become public names. person: the
@@ -158,12 +157,23 @@ def fit(
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
         )
+        screening = Screening.of(missing, unlisted, out_of_range)
+        written = TableFormat.of(sep, decimal, encoding, na_values, header)
         if source is None:
             if schema is not None:
                 raise InputError(
                     "schema= is for tables, where target= names a column. For arrays, pass bounds= instead."
                 )
             number = loss == "huber" or (loss == "auto" and target_bounds is not None)
+            if title is not None or screening != Screening() or written != TableFormat():
+                raise InputError(
+                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values and header are for "
+                    "tables. Leave them out for arrays, or pass a DataFrame with schema=."
+                )
+            if (number or loss == "svm") and multi_class != "auto":
+                raise InputError(f"multi_class is for loss='logistic', got {multi_class!r}. Leave it out.")
+            if number and class_weight is not None:
+                raise InputError("class_weight is for classes, but the target is a number. Leave it out.")
             model = _ESTIMATORS["huber" if number else "logistic" if loss == "auto" else loss](
                 epsilon,
                 delta,
@@ -191,10 +201,12 @@ def fit(
             if loss in ("auto", "logistic") and not number:
                 model.set_params(multi_class=multi_class)
             return _array_model(model, (data, target, split_by, person), place, page, force=force, anyway=anyway)
+        if not (bounds is classes is target_bounds is None):
+            raise InputError("bounds, classes and target_bounds are for arrays. For tables, the schema states them.")
         training = Training(
             schema=public_schema(schema, target, is_real=loss == "huber"),
             words=words,
-            screening=Screening.of(missing, unlisted, out_of_range),
+            screening=screening,
             books=Books(path=book, budget=budget),
             out=place,
             report=page,
@@ -208,7 +220,7 @@ def fit(
             has_progress=False,
         )
         training.check_words()
-        return _trained(training, source.read(split_by, TableFormat.of(sep, decimal, encoding, na_values, header)))
+        return _trained(training, source.read(split_by, written))
 
 
 def plan(
