@@ -120,8 +120,10 @@ def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pyt
 def pip_commands() -> list[str]:
     """Return what the documents say to type, in console blocks and within sentences."""
     documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
-    lines = [re.findall(r"(?:^\$ |`)(pip [^`\n]+)", each.read_text(), flags=re.MULTILINE) for each in documents]
-    return sorted({command for found in lines for command in found})
+    texts = [each.read_text() for each in documents]
+    typed = [re.findall(r"^\$ (pip .+)", each, flags=re.MULTILINE) for each in texts]
+    named = [re.findall(r"`(pip [^`]+)`", each) for each in texts]  # a sentence may break a command between two lines
+    return sorted({" ".join(command.split()) for found in typed + named for command in found})
 
 
 @pytest.mark.parametrize("command", pip_commands())

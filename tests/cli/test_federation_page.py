@@ -154,7 +154,7 @@ def test_the_way_under_masks(cli, place, programs):
     text = text.replace('schema = "…"', f'schema = "{schema_digest("schema.json")}"')
     people = "".join(f"\n[[participants]]\n{machines.entry(name)}\n" for name in CLINICS)
     Path("federation.toml").write_text(text + people)
-    told = {name: re.search(r"past the coordinator: ([0-9a-f-]{35})", shown[name])[1] for name in CLINICS}
+    told = {name: re.search(r"not through the coordinator: ([0-9a-f-]{35})", shown[name])[1] for name in CLINICS}
     words = shlex.split(approve.replace("north=…", f"north={told['north']}"))[1:]
 
     def said(*words):
