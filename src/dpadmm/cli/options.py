@@ -122,7 +122,7 @@ MultiClassWord = Annotated[
     Literal["auto", "softmax", "one-vs-rest"],
     typer.Option(
         "--multi-class",
-        help="For three or more classes: one softmax model, or one model per class. auto: softmax where certified.",
+        help="For three or more classes: one softmax model, or one per class. auto: what simulations expect more of.",
         rich_help_panel=_MODEL,
     ),
 ]

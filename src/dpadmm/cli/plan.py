@@ -13,7 +13,7 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.front.asked import TaskWords
+    from dpadmm.planning.plan import Plan
     from dpadmm.planning.planner import UtilityPoint
     from dpadmm.planning.task import Task
     from dpadmm.reporting.planner_page import Planner
@@ -84,6 +84,7 @@ def plan(
         from dpadmm.datasets.schema import Schema
         from dpadmm.datasets.tables import check_split, read_silos
         from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
+        from dpadmm.planning.planner import plan as make_plan
         from dpadmm.planning.task import ProfileRule
         from dpadmm.reporting.planner_page import Planner
 
@@ -138,11 +139,13 @@ def plan(
             task = task_of(words, sizes, dimension, known, is_real=predict == "number")
             return task if prevalence is None else replace(task, prevalence=prevalence)
 
-        task, problems = made(counts), words.problems(known)
+        first = make_plan(made(counts), method=words.method_name(), problems=words.problems(known))
+        words = words.settled(first, known)
+        planner = Planner(made, words.method_name(), words.problems(known))
         if page is not None:
-            _write_page(page, task, Planner(made, words.method_name(), problems), is_quiet=json)
+            _write_page(page, made(counts), planner, is_quiet=json)
         has_curve = plot is not None or (curve and page is None)
-        _show(task, words, problems, Outputs(plot, page), has_curve=has_curve, is_json=json)
+        _show(first, made(counts), planner, Outputs(plot, page), has_curve=has_curve, is_json=json)
 
 
 def _check_place(name: str, place: Path, suffixes: tuple[str, ...], force: bool) -> None:
@@ -190,17 +193,14 @@ class Outputs:
     page: Path | None
 
 
-def _show(task: "Task", words: "TaskWords", problems: int, written: Outputs, *, has_curve: bool, is_json: bool) -> None:
+def _show(made: "Plan", task: "Task", planner: "Planner", written: Outputs, *, has_curve: bool, is_json: bool) -> None:
     from dpadmm.cli.terminal import print_json, print_line
-    from dpadmm.planning.planner import plan as make_plan
     from dpadmm.planning.planner import utility_curve
     from dpadmm.reporting.utility_plot import epsilons_around
 
-    method = words.method_name()
-    made = make_plan(task, method=method, problems=problems)
     points: tuple[UtilityPoint, ...] = ()
     if has_curve:
-        points = utility_curve(task, epsilons_around(task.target.epsilon), method, problems)
+        points = utility_curve(task, epsilons_around(task.target.epsilon), planner.method, planner.problems)
     if written.plot is not None:
         from dpadmm.reporting.utility_plot import draw_utility
 

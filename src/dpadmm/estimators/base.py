@@ -183,8 +183,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Return the loss that these rows are fitted with."""
         return self._loss()
 
+    def _problems(self, rows: TrainingRows) -> int | None:
+        """Return how many models share the budget; None lets the planner choose between one and one for each class."""
+        return 1
+
     def _train(self, wishes: Wishes, rows: TrainingRows) -> Self:
-        """Fit one problem per vector of labels and keep what is public.
+        """Fit one problem, or one for each class, and keep what is public.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
@@ -204,7 +208,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             bought = None
             if ledger is not None and wishes.profile.is_wanted:
                 bought = bought_profile(ledger, raw, wishes.protection, wishes.target)
-            plan = wishes.plan(self._fitted_loss(rows), raw, rows.schema.dimension, bought)
+            plan = wishes.plan(self._fitted_loss(rows), raw, rows.schema.dimension, self._problems(rows), bought)
+            if plan.times > 1:
+                notes.append(f"{plan.times} one-vs-rest models read every record; the epsilon covers all of them")
             self._warn(wishes, rows, plan)
             if books.is_new:  # made when everything is planned
                 plan.whole_plan(True)

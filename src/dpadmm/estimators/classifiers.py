@@ -14,14 +14,13 @@ from dpadmm.estimators.data import (
     TrainingRows,
     class_list,
     encoded_classes,
-    one_vs_rest,
     own_words,
     training_data,
     with_class_weights,
 )
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
-from dpadmm.estimators.wishes import class_weights_of, is_softmax
+from dpadmm.estimators.wishes import class_weights_of, problems_of
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.softmax import AnyLoss, Softmax
@@ -54,12 +53,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return super()._wishes(has_persons=has_persons)
 
     def _counted(self, rows: TrainingRows) -> TrainingRows:
-        rows = with_class_weights(rows, class_weights_of(self.class_weight, self.method))
-        return rows if len(rows.classes) == 2 or self._is_one_model(len(rows.classes)) else one_vs_rest(rows)
+        return with_class_weights(rows, class_weights_of(self.class_weight, self.method))
 
-    def _is_one_model(self, n_classes: int) -> bool:
-        """Return whether more than two classes are trained together."""
-        return False
+    def _problems(self, rows: TrainingRows) -> int | None:
+        return 1 if len(rows.classes) == 2 else len(rows.classes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
@@ -110,8 +107,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
         needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them, and
         scores are no log-odds. Probabilities follow the link of the loss that was fitted.
-    multi_class: for more than two classes, "softmax" or "one-vs-rest"; "auto" is softmax, unless `method` names
-        a method that is not certified for it.
+    multi_class: for more than two classes, "softmax" or "one-vs-rest"; "auto" is softmax, unless simulations on
+        made-up tables expect clearly more of the other, or `method` names one that is not certified for it.
     fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest); without
         it the model is 0 where all columns are at their centres.
     schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
@@ -231,14 +228,14 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         return Logistic() if self.slope_cap is None else CappedLogistic(checks.open_unit("slope_cap", self.slope_cap))
 
     def _wishes(self, *, has_persons: bool) -> Wishes:
-        self._is_one_model(2)  # refuses words and methods that do not fit
+        problems_of(self.multi_class, self.method, 2)  # refuses words and methods that do not fit
         return super()._wishes(has_persons=has_persons)
 
-    def _is_one_model(self, n_classes: int) -> bool:
-        return is_softmax(self.multi_class, self.method, n_classes)
+    def _problems(self, rows: TrainingRows) -> int | None:
+        return problems_of(self.multi_class, self.method, len(rows.classes))
 
     def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
-        if len(rows.classes) == 2 or len(rows.raw.labels) > 1:
+        if len(rows.classes) == 2 or (self._problems(rows) or 1) > 1:
             return self._loss()
         return Softmax(len(rows.classes), 1.0 if self.slope_cap is None else self.slope_cap)
 

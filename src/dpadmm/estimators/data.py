@@ -110,7 +110,7 @@ class StatedColumns:
 class TrainingRows:
     """What a fit reads, before it is encoded.
 
-    raw: the rows of every silo and, for every problem, their encoded labels.
+    raw: the rows of every silo and their encoded labels.
     known: X, y and whose rows they are, by whose values a ledger knows the data. description: what is done to a row.
     notes: what else the statement says. classes: as they came, none for a number.
     """
@@ -266,13 +266,6 @@ def encoded_classes(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
     """Return labels -1/+1 for two classes, the classes' numbers for more; `classes` are sorted."""
     codes = np.searchsorted(classes, y).astype(np.float64)
     return 2 * codes - 1 if len(classes) == 2 else codes
-
-
-def one_vs_rest(rows: TrainingRows) -> TrainingRows:
-    """Return the rows with a problem for each class, whose costs add up."""
-    number = len(rows.classes)
-    note = f"{number} one-vs-rest models read every record; the epsilon covers all of them"
-    return replace(rows, raw=rows.raw.against_rest(number), notes=(*rows.notes, note))
 
 
 def with_class_weights(rows: TrainingRows, class_weight: Mapping[Any, float] | None) -> TrainingRows:

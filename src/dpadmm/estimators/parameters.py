@@ -137,7 +137,14 @@ class Wishes:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
         return with_public_sizes(rows, self.nominal_records)
 
-    def plan(self, loss: AnyLoss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Plan:
+    def plan(
+        self,
+        loss: AnyLoss,
+        rows: RawSilos,
+        dimension: int,
+        problems: int | None,
+        bought: BoughtProfile | None = None,
+    ) -> Plan:
         """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
         form = rows.form
         task = Task(
@@ -152,4 +159,4 @@ class Wishes:
             table=None if form is None else TableShape.of(form),
             profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
         )
-        return make_plan(task, method=self.method, problems=len(rows.labels))
+        return make_plan(task, method=self.method, problems=problems)

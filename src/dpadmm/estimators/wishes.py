@@ -198,13 +198,15 @@ def method_name(method: Any) -> str | None:
     return method
 
 
-def is_softmax(word: Any, method: Any, n_classes: int) -> bool:
-    """Return whether the classes are trained as one softmax model; else there are two, or each is against the rest.
+def problems_of(word: Any, method: Any, n_classes: int) -> int | None:
+    """Return how many models share the budget: one of two classes, or by softmax (C13), else one for each class.
 
-    "auto" is softmax wherever the method is certified for it (C13).
+    None lets the planner choose: "auto", where the method is certified for softmax.
     """
     if word not in _SEVERAL:
-        raise InputError(f"multi_class must be one of {', '.join(map(repr, _SEVERAL))}, got {shown(word)}.")
+        raise InputError(
+            f"{setting('multi_class')} must be one of {', '.join(map(repr, _SEVERAL))}, got {shown(word)}."
+        )
     name = method_name(method)
     is_certified = name is None or by_name()[name].about.takes_softmax
     if word == "softmax" and not is_certified:
@@ -213,7 +215,11 @@ def is_softmax(word: Any, method: Any, n_classes: int) -> bool:
             f"{setting('method', name)} is not certified for softmax, one model of all classes. Use "
             f"{setting('multi_class', 'one-vs-rest')}, or one of {fit}."
         )
-    return n_classes > 2 and word != "one-vs-rest" and is_certified
+    if n_classes <= 2:
+        return 1
+    if word == "one-vs-rest" or not is_certified:
+        return n_classes
+    return None if word == _AUTO else 1
 
 
 def class_weights_of(class_weight: Any, method: Any) -> dict[Any, float] | None:

@@ -14,15 +14,16 @@ from dpadmm.datasets.tables import SiloTable, lacks
 from dpadmm.errors import InputError
 from dpadmm.estimators.wishes import (
     class_weights_of,
-    is_softmax,
     method_name,
     network_of,
     nominal_number,
     penalty_of,
+    problems_of,
     protection_from,
     unit_of,
 )
 from dpadmm.estimators.wishes import protection_of as kept_in
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
@@ -78,7 +79,7 @@ class TaskWords:
         classes = len(schema.label.classes)
         return replace(
             plain,
-            loss=plain.loss if self.problems(schema) > 1 or classes < 3 else Softmax(classes),
+            loss=plain.loss if (self.problems(schema) or 1) > 1 or classes < 3 else Softmax(classes),
             row_norm=schema.row_norm,
             table=TableShape.of(ProfileForm(schema.columns)),
         )
@@ -98,8 +99,8 @@ class TaskWords:
                 )
         return {known[str(name)]: weight for name, weight in weights.items()}
 
-    def problems(self, schema: Schema | None) -> int:
-        """Return how many problems share the budget: one for each class where these are not one softmax model."""
+    def problems(self, schema: Schema | None) -> int | None:
+        """Return how many problems share the budget, see `problems_of`; None lets the planner choose."""
         classes = 0 if schema is None else len(schema.label.classes)
         if classes < 3:
             return 1
@@ -108,8 +109,13 @@ class TaskWords:
                 f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm trains one model "
                 "per class. Leave one out."
             )
-        is_one = self.loss != "svm" and is_softmax(self.multi_class, self.method, classes)
-        return 1 if is_one else classes
+        return classes if self.loss == "svm" else problems_of(self.multi_class, self.method, classes)
+
+    def settled(self, made: Plan, schema: Schema | None) -> "TaskWords":
+        """Return the words for plans at other budgets and sizes: where the planner chose, as it has in this plan."""
+        if self.problems(schema) is not None:
+            return self
+        return replace(self, multi_class="softmax" if made.times == 1 else "one-vs-rest")
 
     def plain_task(self, sizes: tuple[int, ...], dimension: int, *, is_real: bool) -> Task:
         """Return the task for rows of norm 1 about which no more is known; `is_real`: the target is a number."""

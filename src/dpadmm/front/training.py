@@ -198,11 +198,11 @@ class Training:
 
     def _prepared(self, tables: Mapping[str, SiloTable], names: Sequence[str], persons: Persons | None) -> Prepared:
         made = prepare(self.schema, tables, self.screening, names, self.words.nominal_records, persons)
-        problems, weights = self.words.problems(self.schema), self.words.class_weights(self.schema)
+        weights = self.words.class_weights(self.schema)
         if weights is not None:
             rows, note = counted_by_class(made.rows, self.schema.label.classes, weights)
             made = replace(made, rows=rows, assumed=(note,))
-        return made if problems == 1 else replace(made, rows=made.rows.against_rest(problems))
+        return made
 
     def _check_texts(self, tables: Mapping[str, SiloTable]) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
@@ -234,7 +234,7 @@ class Training:
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
         plan.whole_plan(self.seed is None)  # noise that cannot be drawn is refused before a ledger is made for it
         rows, bought, unread = prepared.rows, prepared.bought, None
-        budgets = () if self.report is None else self._budgets(rows)
+        budgets = () if self.report is None else self._budgets(rows, plan)
         with self.books.open(prepared.data, self.words.delta, self.words.protection) as ledger:
             outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)
             try:
@@ -250,6 +250,6 @@ class Training:
             model.report(self.report, name=name, budgets=budgets, **asdict(self.about))
         return Trained(model, place, unread)
 
-    def _budgets(self, rows: RawSilos) -> tuple[UtilityPoint, ...]:
-        task = self.words.task(rows.sizes, self.schema)
-        return budgets_around(task, self.words.method_name(), self.words.problems(self.schema))
+    def _budgets(self, rows: RawSilos, plan: Plan) -> tuple[UtilityPoint, ...]:
+        words = self.words.settled(plan, self.schema)
+        return budgets_around(words.task(rows.sizes, self.schema), words.method_name(), words.problems(self.schema))

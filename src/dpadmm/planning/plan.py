@@ -31,6 +31,7 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.forecast import Extent, Forecast
 from dpadmm.planning.task import Task
+from dpadmm.planning.worlds import STANDARD, RowForm
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
@@ -81,7 +82,7 @@ class Plan(Course):
     expected: the utility that simulations on synthetic data show; simulated: how large these were. signal: norm of the
     models learned there, against which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a
     model that learned nothing. whole: the budget of everything together; the task's is that of one problem.
-    reach: the radius to which rows are shortened, in units of a usual row; None where their encoding is settled.
+    form: how rows will be encoded, and were in simulations.
     reasons: why; the first is about the method, the last about how the settings were chosen.
     """
 
@@ -90,7 +91,7 @@ class Plan(Course):
     settings: Settings
     expected: Forecast
     simulated: Extent
-    reach: float | None = None
+    form: RowForm = STANDARD
     signal: float
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -100,6 +101,11 @@ class Plan(Course):
     def method(self) -> str:
         """Name of the method."""
         return self.settings.method.about.name
+
+    @property
+    def reach(self) -> float | None:
+        """The radius to which rows are shortened, in units of a usual row; None where their encoding is settled."""
+        return self.form.reach
 
     @property
     def rounds(self) -> int:
@@ -219,8 +225,9 @@ class Plan(Course):
         hidden = task.protection
         number = plural(task.n_records, hidden.counted.removesuffix("s"))
         nominal = "" if hidden.relation.has_public_sizes else "nominally "
+        each = "" if self.times == 1 else f" of each of {self.times} classes against the rest"
         facts = [
-            ("Task", f"{loss_kind(task.loss)} on {nominal}{number} in {plural(task.n_silos, 'silo')}"),
+            ("Task", f"{loss_kind(task.loss)}{each} on {nominal}{number} in {plural(task.n_silos, 'silo')}"),
             ("Features", f"{task.dimension} after encoding"),
             ("Budget", f"epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}"),
             ("Protects", f"{hidden} from {hidden.observer}"),
@@ -419,7 +426,8 @@ def carry_out(
 ) -> PlanOutcome:
     """Run the plan on the silos, or on the same rows with the labels of each of its problems; see `run_course`.
 
-    Raw rows are encoded as the plan says. `bought`: the profile that was released before, for a plan that counts on it.
+    Raw rows are encoded as the plan says; where it has a problem for each class, the numbers of classes become the
+    labels of these. `bought`: the profile that was released before, for a plan that counts on it.
     Nothing but what may be seen is kept.
     """
     if plan.task.profile.is_bought is not (bought is not None):
@@ -431,6 +439,8 @@ def carry_out(
     raw = None
     if isinstance(silos, RawSilos):
         silos = _with_public_sizes(silos, plan.task)
+        if plan.times > 1 and len(silos.labels) == 1:
+            silos = silos.against_rest(plan.times)
         if plan.profile is not None:
             plan.profile.check(silos.form, silos.sizes, plan.setting)
         raw = _Encoded(plan, silos, None if bought is None else bought.counts)

@@ -23,13 +23,12 @@ from dpadmm.planning.candidates import (
     methods_for,
     profile_share,
     ratios_for,
-    reach_of,
     unit_noise,
     why_not,
 )
 from dpadmm.planning.forecast import Extent, Forecast, ScoreKind
 from dpadmm.planning.plan import Plan, course_of
-from dpadmm.planning.simulations import SimulatedScores, run_simulation, simulation_of
+from dpadmm.planning.simulations import SimulatedScores, run_apart, run_simulation, simulation_of
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import WORLDS, RowForm
 from dpadmm.privacy.calibration import Target
@@ -77,7 +76,7 @@ def plan(
     task: Task | None = None,
     *,
     method: str | None = None,
-    problems: int = 1,
+    problems: int | None = 1,
     sizes: Sequence[int] | None = None,
     dimension: int | None = None,
     loss: AnyLoss | None = None,
@@ -93,7 +92,8 @@ def plan(
 
     problems: how many problems on the same rows share the budget, one per class for more than two classes. All of them
         read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(problems)` (C0). Where
-        the method's noise adds up in another way, each problem gets epsilon and delta divided by their number.
+        the method's noise adds up in another way, each problem gets epsilon and delta divided by their number. None:
+        one, or for `Softmax` one per class if simulations show these to be clearly better (`Plan.times` tells).
 
     >>> from dpadmm.problems.losses import Logistic
     >>> made = plan(sizes=(400,) * 3, dimension=6, loss=Logistic(), epsilon=1.0, delta=1e-5)
@@ -116,6 +116,12 @@ def plan(
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task (public facts only), got {type(task).__name__}.")
+    if problems is None:
+        return _better_of_two(task, method)
+    return _planned(task, method, problems)
+
+
+def _planned(task: Task, method: str | None, problems: int) -> Plan:
     methods = _methods(task) if method is None else (_fitting(task, method),)
     whole, task = task.target, replace(task, target=_left(task, methods[0]))
     made: Plan | None = None
@@ -133,6 +139,31 @@ def plan(
     )
 
 
+def _better_of_two(task: Task, method: str | None) -> Plan:
+    """Return the plan of one softmax model, unless one model for each class loses clearly less in the same worlds."""
+    together = _planned(task, method, 1)
+    if not isinstance(task.loss, Softmax):
+        return together
+    one = try_all(_candidate_of(together))
+    apart = _planned(replace(task, loss=task.loss.of_margin), method, task.n_classes)
+    many = try_apart(_candidate_of(apart), task.n_classes)
+    # By what survives: where noise drowns everything, the loss of whatever predicts nothing is the least.
+    kept, other = one.learned, many.learned
+    is_one = 1 - kept <= max(_NEARLY * (1 - other), 1 - other + _SLIGHT)
+    chosen = together if is_one else replace(apart, expected=forecast(task, many.scores))
+    taken = "one softmax model of all classes" if is_one else "one model for each class against the rest"
+    why = (
+        f"{taken}: share of the learnable signal that survived noise in simulations: softmax {kept:.2f}, one-vs-rest "
+        f"{other:.2f}; near ties go to softmax"
+    )
+    return replace(chosen, reasons=(chosen.reasons[0], why, *chosen.reasons[1:]))
+
+
+def _candidate_of(made: Plan) -> Candidate:
+    """Return what was planned as it was simulated."""
+    return Candidate(made.task, made.settings, RULE_OF_THUMB, made.form)
+
+
 @dataclass(frozen=True)
 class UtilityPoint:
     """What a plan for this epsilon is expected to reach."""
@@ -144,7 +175,7 @@ class UtilityPoint:
 
 
 def utility_curve(
-    task: Task, epsilons: Sequence[float], method: str | None = None, problems: int = 1
+    task: Task, epsilons: Sequence[float], method: str | None = None, problems: int | None = 1
 ) -> tuple[UtilityPoint, ...]:
     """Return the forecast of the task at other budgets, delta unchanged; of one problem, where several share them."""
     points = []
@@ -222,7 +253,7 @@ def _left(task: Task, method: type[Method]) -> Target:
 
 
 def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems: int, *, is_forced: bool) -> Plan:
-    whole, table, reach = task.target, task.table, reach_of(task)
+    whole, table = task.target, task.table
     profile = None
     if budget.profile is not None and table is not None:
         profile = ProfileRound(
@@ -246,7 +277,7 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
         settings=settings,
         expected=expected,
         simulated=extent(best.candidate),
-        reach=reach,
+        form=form,
         signal=float(np.mean([one.norm for one in best.scores])),
         reasons=(
             "the method was asked for" if is_forced else best.candidate.settings.method.about.why,
@@ -303,6 +334,12 @@ def try_all(candidate: Candidate) -> SimulatedCandidate:
     """Simulate a candidate in every world."""
     simulation = simulation_of(candidate.task, candidate.settings, candidate.form)
     return SimulatedCandidate(candidate, tuple(run_simulation(simulation, world) for world in WORLDS))
+
+
+def try_apart(candidate: Candidate, n_classes: int) -> SimulatedCandidate:
+    """Simulate a candidate of one class against the rest for all classes, in every world."""
+    simulation = simulation_of(candidate.task, candidate.settings, candidate.form)
+    return SimulatedCandidate(candidate, tuple(run_apart(simulation, n_classes, world) for world in WORLDS))
 
 
 def extent(candidate: Candidate) -> Extent:

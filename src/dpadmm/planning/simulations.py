@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import log_softmax
 
 from dpadmm.algorithms.fixed_point import CentralisedADMM
 from dpadmm.algorithms.method import Method
@@ -169,20 +170,8 @@ def run_simulation(simulation: Simulation, world: SyntheticWorld) -> SimulatedSc
 
     A function of public facts with a fixed seed: whoever plans the same task again gets the same scores, at once.
     """
-    method, loss = simulation.method, simulation.loss
-    n_silos = method.about.least_silos
-    data = synthetic_data(simulation, world, n_silos)
-    protection = ONE_RECORD if View.EAVESDROPPER in method.about.views(n_silos) else Protection(view=View.PUBLIC)
-    sizes = tuple(data.silos.sizes.tolist())
-    task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=_BUDGET, protection=protection)
-    settings = Settings(method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu)
-    course = course_of(task, settings)
-    exact = replace(course, setting=replace(course.setting, tolerance=1e-12))
-    noise = scaled(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
-    problem = replace(course.setting.problem, functions=task.risk(data.silos, settings.mu))
-    course = replace(course, setting=replace(course.setting, tolerance=_TOLERANCE * loss.slope_bound / n_silos))
-    runs = _RUNS if simulation.n_classes == 1 else _SOFTMAX_RUNS  # their gradients cost more
-    models = simulate(course, problem, runs, _SEED, noise)
+    loss, data = simulation.loss, synthetic_data(simulation, world, simulation.method.about.least_silos)
+    models = trained(simulation, data.silos)
     scores, losses, areas = score_models(loss, predicted(loss, data.rows, models), data.labels)
     return SimulatedScores(
         score=float(scores.mean()),
@@ -192,6 +181,48 @@ def run_simulation(simulation: Simulation, world: SyntheticWorld) -> SimulatedSc
         norm=float(np.linalg.norm(models, axis=0).mean()),
         reference=reference(simulation, world),
     )
+
+
+@lru_cache(maxsize=64)
+def run_apart(simulation: Simulation, n_classes: int, world: SyntheticWorld) -> SimulatedScores:
+    """Run the simulation for each class against the rest, in the worlds of softmax, and score it as that.
+
+    simulation: of one of the problems, with its part of the budget. What they are held against is softmax's.
+    """
+    loss, together = simulation.loss, replace(simulation, loss=Softmax(min(n_classes, MOST_CLASSES)))
+    assert isinstance(loss, LinkedLoss)
+    data = synthetic_data(together, world, simulation.method.about.least_silos)
+    models = [
+        trained(simulation, replace(data.silos, labels=np.where(data.silos.labels == number, 1.0, -1.0)), number)
+        for number in range(together.n_classes)
+    ]
+    odds = loss.log_odds(np.stack([data.rows @ each for each in models], axis=1))
+    # As released models answer: every class's own probability, scaled so that they sum to 1.
+    chances = log_softmax(-np.logaddexp(0.0, -odds), axis=1)
+    scores, losses, _ = score_models(Softmax(together.n_classes), chances, data.labels)
+    return SimulatedScores(
+        score=float(scores.mean()),
+        spread=float(scores.std()),
+        loss=float(losses.mean()),
+        norm=float(np.mean([np.linalg.norm(each, axis=0) for each in models])),
+        reference=reference(together, world),
+    )
+
+
+def trained(simulation: Simulation, silos: Silos, number: int = 0) -> Floats:
+    """Return models (d, R) of noisy runs on these rows; problems of other numbers have other noise."""
+    method, loss, n_silos = simulation.method, simulation.loss, silos.n_agents
+    protection = ONE_RECORD if View.EAVESDROPPER in method.about.views(n_silos) else Protection(view=View.PUBLIC)
+    sizes = tuple(silos.sizes.tolist())
+    task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=_BUDGET, protection=protection)
+    settings = Settings(method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu)
+    course = course_of(task, settings)
+    exact = replace(course, setting=replace(course.setting, tolerance=1e-12))
+    noise = scaled(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
+    problem = replace(course.setting.problem, functions=task.risk(silos, settings.mu))
+    course = replace(course, setting=replace(course.setting, tolerance=_TOLERANCE * loss.slope_bound / n_silos))
+    runs = _RUNS if simulation.n_classes == 1 else _SOFTMAX_RUNS  # their gradients cost more
+    return simulate(course, problem, runs, _SEED + number, noise)
 
 
 def scaled(plan: NoisePlan, factor: float) -> NoisePlan:

@@ -41,7 +41,7 @@ class OtherBudget:
     is_own: bool
 
 
-def budgets_around(task: Task, method: str | None = None, problems: int = 1) -> tuple[UtilityPoint, ...]:
+def budgets_around(task: Task, method: str | None = None, problems: int | None = 1) -> tuple[UtilityPoint, ...]:
     """Return what the planner expects of usual budgets and of the task's; one that it cannot plan for is left out."""
     found: list[UtilityPoint] = []
     for epsilon in epsilons_around(task.target.epsilon):

@@ -104,7 +104,7 @@ class Planner:
 
     task_of: Callable[[tuple[int, ...]], Task]
     method: str | None = None
-    problems: int = 1
+    problems: int | None = 1
 
     def plan(self, sizes: tuple[int, ...], epsilon: float) -> Plan:
         """Return the plan for silos of these sizes."""
