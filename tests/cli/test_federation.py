@@ -90,6 +90,7 @@ def test_init_approve_show(cli, place):
             {"reach": 0.6, "profile_share": 0.1, "n_numeric": 2, "n_counts": 42},
             "Round 0 releases a column profile (noisy counts), which alone costs epsilon 0.285;",
         ),
+        ({"class_weights": (0.5, 1.0)}, "Records are weighted by their class (at most 0: 0.5, above 0: 1); these"),
     ],
 )
 def test_an_owner_is_told_how_rows_are_encoded(cli, place, change, words):
@@ -115,6 +116,10 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
     (place / "many.csv").write_text(many)
     for table in ("north.csv", "many.csv"):
         cli.run("federate", "--local", "2", "--data", table, "--schema", "schema.json")
+    weighted = ("--class-weight", "above 0=4", "--class-weight", "at most 0=2")
+    cli.run("federate", "--local", "2", "--data", "north.csv", "--schema", "schema.json", *weighted)
+    assert built.pop().class_weights == (0.5, 1.0)
+    assert built[0].class_weights == ()
     small, large = built
     assert small.reach == large.reach > 0
     assert small.profile_share == 0 < large.profile_share <= 0.1
@@ -158,6 +163,9 @@ def test_a_graph_by_name(cli, place):
     [
         (["federate"], "Give a FEDERATION.toml, a --study, or --local N"),
         (["federate", "--local", "1"], "at least 2"),
+        (["federate", "any.toml", "--class-weight", "a=2"], "Leave out --class-weight, or draft other terms"),
+        (["federate", "--local", "2", "--class-weight", "ill=2"], "which is no class of the schema"),
+        (["federate", "--local", "2", "--class-weight", "ill"], "takes CLASS=NUMBER"),
         (["federate", "federation.toml"], "--coordinator DIR"),
         (["federate", "--local", "2", "--data", "north.csv"], "public schema"),
         (["federate", "federation.toml", "--coordinator", "c", "--page", "p.html"], "Add --schema FILE"),

@@ -36,6 +36,17 @@ def test_terms_need_no_invented_number(tmp_path):
     assert read_federation(tmp_path / "federation.toml").digest == made.digest
 
 
+def test_weights_of_classes_are_terms():
+    no, yes = SCHEMA.label.classes
+    plain, weighted = draft(ENTRIES, SCHEMA, TARGET), draft(ENTRIES, SCHEMA, TARGET, class_weight={str(yes): 4})
+    terms = weighted.terms("heart", KEY)
+    assert terms.class_weights == (0.25, 1.0)
+    assert replace(terms, class_weights=()) == plain.terms("heart", KEY)  # forecasts and noise do not know of them
+    for wrong, words in (({"ill": 2.0}, "no class of the schema"), ({no: 0.0}, "every weight of a class")):
+        with pytest.raises(InputError, match=words):
+            draft(ENTRIES, SCHEMA, TARGET, class_weight=wrong)
+
+
 def test_silos_that_let_sums_alone_be_seen_send_under_masks():
     entries = [replace(each, view="aggregate", colluders=1 + (i == 2)) for i, each in enumerate(ENTRIES)]
     terms = draft(entries, SCHEMA, TARGET).terms("heart", KEY)

@@ -22,7 +22,7 @@ def show_terms(silo: "Silo", agreement: "Agreement") -> None:
     print_line(
         f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, {agreement.noise.value} noise\n"
         f"  {settings}; loss {agreement.loss}, ridge {agreement.mu:.3g}\n"
-        f"  {_encoding_words(terms, agent)}\n"
+        f"  {_encoding_words(terms, agent)}\n{_weight_words(silo, agreement)}"
         f"  if a silo is missing: {agreement.missing.value}\n"
         f"Who takes part:\n{_people_words(silo, agreement)}"
         f"Who sees what:\n  {_sight_words(terms)}\n"
@@ -91,6 +91,17 @@ def _people_words(silo: "Silo", agreement: "Agreement") -> str:
             words = [f"{fingerprint(each.key)}  {words[0] if words else 'confirmed'}"]
         lines.append(f"  {each.name}  {', '.join([*words, f'{each.records} {kind}'])}\n")
     return "".join(lines)
+
+
+def _weight_words(silo: "Silo", agreement: "Agreement") -> str:
+    """Say what records of each class count, where not all count the same."""
+    if not agreement.class_weights:
+        return ""
+    from dpadmm.datasets.class_weights import weight_words
+    from dpadmm.datasets.schema import Schema
+
+    classes = Schema.load(silo.files.schema).label.classes
+    return f"  {weight_words(classes, agreement.class_weights).capitalize()}\n"
 
 
 def _encoding_words(terms: "AgreedRun", agent: int) -> str:

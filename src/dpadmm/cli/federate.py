@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 
 class DealtTable(NamedTuple):
-    """A table to rehearse with, how it is dealt out and what is done with its awkward cells."""
+    """A table to rehearse with, how it is dealt out, what is done with its awkward cells, and what classes count."""
 
     data: Path | None
     schema: Path | None
     by: str | None
     written: "TableFormat"
     screening: "Screening"
+    weights: dict[str, float] | None
 
 
 class RunByDefault(typer.core.TyperGroup):
@@ -57,6 +58,7 @@ def draft(
     ] = Path("coordinator"),
     name: Annotated[str, typer.Option(help="Name of the run; every run needs a new one.")] = "federation",
     nominal_records: options.NominalRecords = None,
+    class_weight: options.ClassWeights = None,
     out: Annotated[Path, typer.Option(help="Write the terms here.")] = Path("federation.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
 ) -> None:
@@ -76,7 +78,8 @@ def draft(
         check_apart({"--out": out}, [*entries, schema])
         check_writable(out, may_replace=force)
         target, found, public = Target(epsilon, delta), [SiloEntry.load(path) for path in entries], Schema.load(schema)
-        made, files = make_draft(found, public, target, nominal_records=nominal_records), CoordinatorFiles(coordinator)
+        weights, files = options.weights_of(class_weight), CoordinatorFiles(coordinator)
+        made = make_draft(found, public, target, nominal_records=nominal_records, class_weight=weights)
         key = files.key() if coordinator.exists() else files.create()
         terms = made.terms(name, key.public)
         write_federation(out, terms)
@@ -111,6 +114,7 @@ def run(
     by: Annotated[str | None, typer.Option(help="Rehearsal: column that says which silo a row belongs to.")] = None,
     rounds: Annotated[int, typer.Option(help="Rehearsal: rounds of P-ADMM.")] = 10,
     epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
+    class_weight: options.ClassWeights = None,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
@@ -131,6 +135,9 @@ def run(
 
         if [local, federation, study].count(None) != 2:
             raise InputError("Give a FEDERATION.toml, a --study, or --local N for a rehearsal on this machine.")
+        weights = options.weights_of(class_weight)
+        if weights is not None and federation is not None:
+            raise InputError("The terms say what records count. Leave out --class-weight, or draft other terms.")
         if (out, page) != (None, None) and federation is not None and schema is None:
             raise InputError(
                 "Model and report name the columns. Add --schema FILE, the schema that the silos approved."
@@ -143,10 +150,11 @@ def run(
                 check_writable(place, may_replace=force)
         if local is not None:
             screening = Screening.of(missing, unlisted, out_of_range)
-            outcome, public = _rehearse(local, DealtTable(data, schema, by, written, screening), rounds, epsilon)
+            table = DealtTable(data, schema, by, written, screening, weights)
+            outcome, public = _rehearse(local, table, rounds, epsilon)
         else:
             if study is not None:
-                federation, schema = _study_terms(study, coordinator, is_asked=not yes)
+                federation, schema = _study_terms(study, coordinator, weights, is_asked=not yes)
             outcome, public = _run(federation, coordinator, schema)
         _finish(outcome, public, out, page, is_rehearsal=local is not None)
 
@@ -174,7 +182,9 @@ def _run(
         raise KeyboardInterrupt(said) from None
 
 
-def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tuple[Path, Path]:
+def _study_terms(
+    name: str, coordinator: Path | None, weights: dict[str, float] | None, *, is_asked: bool
+) -> tuple[Path, Path]:
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
     from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
     from dpadmm.errors import InputError
@@ -195,7 +205,9 @@ def _study_terms(name: str, coordinator: Path | None, *, is_asked: bool) -> tupl
             )
         _await_silos(study, files)
         print_line("All silos have registered. Drafting the terms, which takes up to a few minutes ...")
-        made = make_draft(study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records)
+        made = make_draft(
+            study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records, class_weight=weights
+        )
         print_line(str(made.plan))
         if is_asked:
             typer.confirm("Offer these terms to the silos?", abort=True)
@@ -218,6 +230,7 @@ def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
 
 
 def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
+    from dpadmm.datasets.class_weights import shares_of
     from dpadmm.engines.https.processes import ended_by_signals
     from dpadmm.operations.rehearsal import prepared, running, temporary_place
     from dpadmm.operations.rehearsal_terms import DELTA, p_admm_terms, rehearsal_policy, rehearsal_tables
@@ -226,11 +239,12 @@ def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tu
     tables, public = rehearsal_tables(
         silos, table.data, table.schema, table.by, written=table.written, screening=table.screening
     )
+    weights = shares_of(public.label, table.weights)
     policy = partial(rehearsal_policy, screening=table.screening)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: not a private release.")
     with ended_by_signals(), temporary_place() as place:
         reach, share = _encoding(public, [len(each) for each in tables.values()], Target(epsilon, DELTA))
-        terms = p_admm_terms(public, rounds, epsilon, reach=reach, profile_share=share)
+        terms = p_admm_terms(public, rounds, epsilon, reach=reach, profile_share=share, class_weights=weights)
         rehearsal = prepared(place, tables, public, terms, policy, (2 * epsilon, DELTA))
         with running(rehearsal):
             return rehearsal.federate(_show), public

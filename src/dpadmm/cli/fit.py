@@ -129,7 +129,7 @@ def fit(
             ),
             loss=loss,
             multi_class=multi_class,
-            class_weight=_weights(class_weight),
+            class_weight=options.weights_of(class_weight),
             method=method,
             topology=topology,
             alpha=alpha,
@@ -165,17 +165,6 @@ def fit(
                 err=True,
             )
         _show(training, _run(training, tables, is_json=json), is_json=json)
-
-
-def _weights(words: list[str] | None) -> dict[str, float] | None:
-    found: dict[str, float] = {}
-    for word in words or ():
-        name, _, number = word.rpartition("=")
-        try:
-            found[name.strip()] = float(number)
-        except ValueError:
-            raise InputError(f"--class-weight takes CLASS=NUMBER, such as late=2; got {word!r}.") from None
-    return found or None
 
 
 def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dpadmm.errors import InputError
+
 _CELLS, _PRIVACY, _MODEL, _OUTPUT, _TABLES = "Awkward cells", "Privacy", "Model", "Output", "How tables are written"
 
 Files = Annotated[
@@ -226,3 +228,15 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__signature__ = given.replace(parameters=listed)  # type: ignore[attr-defined]
     with_options.__annotations__ = {each.name: each.annotation for each in listed}
     return with_options
+
+
+def weights_of(words: list[str] | None) -> dict[str, float] | None:
+    """Return the classes' weights that `--class-weight` gives, None without any."""
+    found: dict[str, float] = {}
+    for word in words or ():
+        name, _, number = word.rpartition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise InputError(f"--class-weight takes CLASS=NUMBER, such as late=2; got {word!r}.") from None
+    return found or None

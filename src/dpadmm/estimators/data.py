@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import shown
+from dpadmm.datasets.class_weights import by_class, class_shares, weight_words
 from dpadmm.datasets.columns import RealLabel
 from dpadmm.datasets.encoding import RowEncoding, box_of
 from dpadmm.datasets.raw import NumberRows, RawSilos
@@ -280,12 +281,9 @@ def counted_by_class(raw: RawSilos, classes: Sequence[Any], class_weight: Mappin
     """Return rows of which each counts as much as its class, the heaviest 1, and what a statement says of it."""
     if not set(class_weight) <= set(classes):
         raise InputError(f"class_weight names unknown classes; the classes are {shown(classes)}.")
-    numbers = np.array([class_weight.get(each, 1.0) for each in classes], dtype=np.float64)
-    shares = numbers / numbers.max()
-    codes = [(each > 0 if len(classes) == 2 else each).astype(np.intp) for each in raw.labels[0]]
-    words = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, numbers, strict=True))
-    note = f"records are weighted by their class ({words}); these weights are public and were not taken from the data"
-    return replace(raw, class_weights=[shares[each] for each in codes]), note
+    shares = class_shares(classes, class_weight)
+    note = weight_words(classes, [class_weight.get(each, 1.0) for each in classes])
+    return replace(raw, class_weights=[by_class(each, shares) for each in raw.labels[0]]), note
 
 
 def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) -> tuple[SiloColumns, ...]:

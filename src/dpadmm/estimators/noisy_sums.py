@@ -29,7 +29,7 @@ from dpadmm.noise.plan import NoisePlan, check_reach, summed
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.planner import large_delta_words
+from dpadmm.planning.reasons import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.masked import Shares, masked_sum

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from dpadmm import checks
 from dpadmm.algorithms.method import by_name, plannable
 from dpadmm.checks import nearest, setting, shown
+from dpadmm.datasets.class_weights import checked
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete, path, ring, star
@@ -237,7 +238,7 @@ def class_weights_of(class_weight: Any, method: Any) -> dict[Any, float] | None:
             f"{setting('method', name)} draws batches in which all rows have the same weight. Leave out "
             f"{setting('class_weight')}."
         )
-    return {each: checks.positive("every weight of a class", weight) for each, weight in class_weight.items()}
+    return checked(class_weight)
 
 
 def network_of(topology: Any, n_silos: int) -> Network | None:

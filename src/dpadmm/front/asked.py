@@ -7,6 +7,7 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
+from dpadmm.datasets import class_weights
 from dpadmm.datasets.persons import Persons
 from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.schema import Schema
@@ -87,17 +88,7 @@ class TaskWords:
     def class_weights(self, schema: Schema) -> dict[Any, float] | None:
         """Return the weights of classes of the schema's label by these, None if none is weighted."""
         weights = class_weights_of(self.class_weight, self.method)
-        if weights is None:
-            return None
-        known = {str(each): each for each in schema.label.classes}
-        for name in weights:
-            if str(name) not in known:
-                listed = ", ".join(known) or "none, since the label is a number"
-                raise InputError(
-                    f"{setting('class_weight')} names {shown(name)}, which is no class of the schema: these are "
-                    f"{listed}.{nearest(str(name), known)}"
-                )
-        return {known[str(name)]: weight for name, weight in weights.items()}
+        return None if weights is None else class_weights.of_label(schema.label, weights)
 
     def problems(self, schema: Schema | None) -> int | None:
         """Return how many problems share the budget, see `problems_of`; None lets the planner choose."""

@@ -77,10 +77,11 @@ def p_admm_terms(
     eta: float = 0.01,
     reach: float = 0.0,
     profile_share: float = 0.0,
+    class_weights: Sequence[float] = (),
 ) -> Callable[[Sequence[Participant], str, str], Agreement]:
     """Return the builder of the terms: P-ADMM on a ring (a path for two) at delta 1e-5 with test noise.
 
-    reach, profile_share: how rows are encoded, see `Agreement`.
+    reach, profile_share: how rows are encoded, class_weights: what those of each class count, see `Agreement`.
     """
 
     classes = len(schema.label.classes) if len(schema.label.classes) > 2 else 0
@@ -105,6 +106,7 @@ def p_admm_terms(
             reach=reach,
             profile_share=profile_share,
             classes=classes,
+            class_weights=tuple(class_weights),
             loss=SOFTMAX if classes else "logistic",
             **(profile_terms(schema) if profile_share else {}),
         )

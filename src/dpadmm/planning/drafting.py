@@ -1,9 +1,11 @@
 """Terms of a federation from the entries of its silos, through the planner: no number has to be invented."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dpadmm import checks
+from dpadmm.datasets import class_weights
 from dpadmm.datasets.profile import ProfileForm
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.agreement import Agreement, Participant
@@ -20,15 +22,19 @@ from dpadmm.problems.softmax import AnyLoss, Softmax
 
 @dataclass(frozen=True)
 class Draft:
-    """A plan for these silos, which becomes the terms of a run when it has a name and a coordinator."""
+    """A plan for these silos, which becomes the terms of a run when it has a name and a coordinator.
+
+    class_weights: what a record of each class counts, the heaviest 1; none where all count the same.
+    """
 
     plan: Plan
     participants: tuple[Participant, ...]
     schema: str
+    class_weights: tuple[float, ...] = ()
 
     def terms(self, run: str, coordinator: str) -> Agreement:
         """Return the terms; run: a new name, coordinator: its public key."""
-        return self.plan.terms(run, self.participants, coordinator, self.schema)
+        return self.plan.terms(run, self.participants, coordinator, self.schema, class_weights=self.class_weights)
 
 
 def draft(
@@ -37,11 +43,14 @@ def draft(
     target: Target,
     *,
     nominal_records: int | None = None,
+    class_weight: Mapping[Any, float] | None = None,
 ) -> Draft:
     """Return what the planner chooses for these silos: view, method, rounds, step, ridge, encoding and masks.
 
-    nominal_records: what all silos together count as, where their numbers are secret.
+    nominal_records: what all silos together count as, where their numbers are secret. class_weight: public weights by
+    which records count, 1 for a class that is not named; the plan and its forecast do not know of them.
     """
+    weights = class_weights.shares_of(schema.label, class_weight)
     protection = _common(entries, schema)
     sizes = _sizes(entries, protection, nominal_records)
     task = Task(
@@ -61,7 +70,7 @@ def draft(
                 f"silo's policy.toml, or leave out {entry.name}."
             )
     people = tuple(entry.participant(size) for entry, size in zip(entries, sizes, strict=True))
-    return Draft(made, people, schema.digest)
+    return Draft(made, people, schema.digest, weights)
 
 
 def _loss(schema: Schema) -> AnyLoss:

@@ -156,13 +156,15 @@ class Plan(Course):
         coordinator: str,
         schema: str,
         *,
+        class_weights: Sequence[float] = (),
         noise: NoiseOrigin = NoiseOrigin.SECURE,
         seed: int = 0,
     ) -> Agreement:
         """Return the plan as terms of a federation, for `write_federation` and the silos' owners to approve.
 
         run: a new name. participants: the silos planned for, in their order. coordinator: its public key. schema: the
-        schema's digest. What is done about silos that do not answer can be chosen with `dataclasses.replace`.
+        schema's digest. class_weights: what records of each class count; forecasts do not know. What is done about
+        silos that do not answer can be chosen with `dataclasses.replace`.
         """
         task, settings, usual = self.task, vars(self.algorithm), self.settings.method.numbers()
         if tuple(participant.records for participant in participants) != task.sizes:
@@ -190,6 +192,7 @@ class Plan(Course):
             schema=schema,
             dimension=task.n_classes * task.dimension,
             classes=task.n_classes if isinstance(task.loss, Softmax) else 0,
+            class_weights=tuple(class_weights),
             edges=() if self.network is None else tuple((int(i), int(j)) for i, j in self.network.edges),
             row_norm=task.row_norm,
             loss=loss,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.method import Method, Topology, plannable
-from dpadmm.algorithms.noisy_gradients import NoisyGradients
+from dpadmm.algorithms.method import Method, plannable
 from dpadmm.checks import shown
 from dpadmm.engines.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
@@ -23,18 +22,18 @@ from dpadmm.planning.candidates import (
     methods_for,
     profile_share,
     ratios_for,
-    unit_noise,
     why_not,
 )
 from dpadmm.planning.forecast import Extent, Forecast, ScoreKind
 from dpadmm.planning.plan import Plan, course_of
+from dpadmm.planning.reasons import reasons, warnings
 from dpadmm.planning.simulations import SimulatedScores, run_apart, run_simulation, simulation_of
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import WORLDS, RowForm
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
-from dpadmm.problems.losses import CappedLogistic, LabelKind, LinkedLoss
+from dpadmm.privacy.protection import ONE_RECORD, Protection
+from dpadmm.problems.losses import LabelKind, LinkedLoss
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
@@ -405,74 +404,3 @@ def compared(rivals: Sequence[SimulatedCandidate]) -> tuple[str, ...]:
         return ()
     lost = ", ".join(f"{one.candidate.settings.method.about.name} {one.lost:.2f}" for one in rivals)
     return (f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first",)
-
-
-def reasons(chosen: Candidate, n_tried: int, share: float) -> tuple[str, ...]:
-    """Return why these settings."""
-    task, settings = chosen.task, chosen.settings
-    tau = unit_noise(task, settings.method, settings.rounds)
-    is_settled = settings.method is NoisyGradients and task.regulariser is None
-    time = 1 / settings.mu if is_settled else settings.step * settings.rounds
-    one = task.protection.counted.removesuffix("s")
-    ridge = "it takes the place of stopping early" if is_settled else f"the weight of one {one} among all"
-    chosen_so = (
-        "the ridge is chosen so that noise shifts the score of a record by about {}: a larger ridge would learn less, "
-        "a smaller one would let in more noise"
-        if is_settled
-        else "rounds and step sizes are chosen so that noise shifts the score of a record by about {}: a shorter run "
-        "would learn less, a longer one would collect more noise"
-    )
-    said = []
-    if share:
-        said.append(f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows")
-    elif task.table is not None and task.profile.is_wanted and not task.profile.is_bought:
-        said.append("no column profile: its noise would hide too much to be worth the cost")
-    if isinstance(task.loss, CappedLogistic | Softmax) and task.loss.cap < 1:
-        cap = f"{task.loss.cap:g} instead of 1"
-        said.append(f"the pull of badly misclassified records is capped at {cap}, so that less noise is needed")
-    return (
-        chosen_so.format(f"{tau * time * task.row_norm:.2g}"),
-        f"ridge {settings.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge),
-        *said,
-        f"chosen among {checks.plural(n_tried, 'candidate')} by simulation on synthetic data; no private record was "
-        "used",
-    )
-
-
-def warnings(task: Task, method: type[Method], is_hopeless: bool, expected: Forecast) -> tuple[str, ...]:
-    """Return what to know before spending the budget."""
-    found = []
-    if task.network is not None and method.about.topology is not Topology.GRAPH:
-        found.append(
-            f"{method.about.name} runs through a coordinator, not over the given graph: no graph method is certified "
-            "for this penalty, unit or view."
-        )
-    if is_hopeless:
-        found.append(hopeless_words(task, expected))
-    if task.target.delta * task.n_records > 1:
-        found.append(large_delta_words(task.target.delta, task.n_records))
-    if task.target.epsilon > 10:
-        found.append(f"epsilon {task.target.epsilon:g} gives hardly any protection. Use it for comparisons only.")
-    return tuple(found)
-
-
-def hopeless_words(task: Task, expected: Forecast) -> str:
-    """Say that nothing is to be expected, and what would help."""
-    nominal = "" if task.protection.relation.has_public_sizes else "nominally "
-    unit = (
-        f"{task.n_silos} users"
-        if task.protection.unit is Unit.USER
-        else f"{nominal}{min(task.sizes)} {task.protection.counted} per silo"
-    )
-    return (
-        f"{unit} with {checks.plural(task.dimension, 'feature')} are too few for epsilon {task.target.epsilon:g}: "
-        f"expect no better than {expected.simplest}. Use more records or silos, fewer features, or a larger epsilon."
-    )
-
-
-def large_delta_words(delta: float, n_records: int) -> str:
-    """Say what a delta above 1/n allows."""
-    return (
-        f"delta {delta:g} is above 1/n = {1 / n_records:.2g}: such a guarantee allows somebody's record to be "
-        "published outright. Choose a delta well below 1/n."
-    )

@@ -7,6 +7,7 @@ import numpy as np
 from dpadmm import __version__
 from dpadmm.algorithms.method import by_name
 from dpadmm.checks import plural
+from dpadmm.datasets.class_weights import weight_words
 from dpadmm.datasets.schema import Schema
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.columns import encoding_of, released_profile
@@ -45,7 +46,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         profile=released_profile(run, schema, outcome.counts),
         silos=tuple(_silo(silo) for silo in outcome.silos),
         wiring=_wiring(outcome),
-        guarantee=_guarantee(outcome),
+        guarantee=_guarantee(outcome, schema),
         choice=_choice(outcome),
         noise=(),
         history=_history(outcome),
@@ -67,9 +68,10 @@ def _silo(silo: SiloOutcome) -> SiloFacts:
     return SiloFacts(name=cost.pop("name"), records=cost.pop("records"), cost=SiloCost(**cost))
 
 
-def _guarantee(outcome: FederationOutcome) -> Guarantee:
+def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
     terms, worst = outcome.agreement, max(outcome.silos, key=lambda silo: silo.epsilon)
     planned = agreed_run(terms).plan.statement()
+    weighted = (weight_words(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
     return Guarantee(
         epsilon=worst.epsilon,
         delta=terms.delta,
@@ -78,7 +80,7 @@ def _guarantee(outcome: FederationOutcome) -> Guarantee:
         view=worst.view,
         strength=worst.strength,
         certificates=(worst.certificate,),
-        assumptions=outcome.assumptions,
+        assumptions=(*outcome.assumptions, *weighted),
         records_per_person=terms.records_per_person,
         silos_per_person=terms.silos_per_person,
         origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,

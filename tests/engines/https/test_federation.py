@@ -51,7 +51,9 @@ def stacked(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) ->
     encoding = encoding_of(agreed_run(outcome.agreement), schema, outcome.counts)
     names = [person.name for person in outcome.agreement.participants]
     silos = [Silo(rehearsal.silos[name].directory) for name in names]
-    made = worlds.stacked(silos, encoding)
+    made, weights = worlds.stacked(silos, encoding), outcome.agreement.class_weights
+    if weights:
+        made = replace(made, class_weights=np.where(made.labels > 0, weights[1], weights[0]))
     for silo in silos:
         silo.close()
     return made
@@ -131,6 +133,14 @@ def test_heart_disease_with_its_four_hospitals(worlds, tmp_path, threads, change
     check_end(worlds, rehearsal, outcome, heart.SCHEMA)
     assert [silo.records for silo in outcome.silos] == [303, 261, 46, 130]
     assert {silo.view for silo in outcome.silos} == {"aggregate" if change is MASKED else "eavesdropper"}
+
+
+@pytest.mark.parametrize("change", [{}, MASKED], ids=["plain", "masks"])
+def test_classes_that_count_less(worlds, tmp_path, threads, change):
+    rehearsal = small(worlds, tmp_path, silos=3, class_weights=(0.2, 1.0), **change)
+    with threads.staffed(rehearsal):
+        outcome = watch(rehearsal.coordinator, rehearsal.agreement)
+    check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
 
 
 def test_two_runs_at_once(worlds, tmp_path, threads):

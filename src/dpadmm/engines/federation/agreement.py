@@ -34,6 +34,7 @@ _ADDED = {
     "aggregation": "plain",
     "colluders": None,
     "classes": 0,
+    "class_weights": (),
 }
 """Terms that the first version did not have; left out of the text at these values, so that older digests stay."""
 
@@ -97,6 +98,8 @@ class Agreement:
     schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies.
     classes: of a softmax model, each with as many coefficients as rows have features, so that `dimension` counts those
         of all classes; 0 for other losses.
+    class_weights: what a record of each class counts, in the order of the schema's classes; at most 1, and 1 for the
+        heaviest, so that noise hides it (C13). None of them: all records count the same.
     reach: the radius to which rows are shortened, in units of a usual row (`Schema.encoding`); 0 encodes plainly by
         bounds and categories (`Schema.by_bounds`).
     profile_share: part of the squared budget m^2 that is spent on noisy counts of the columns in round 0, by which rows
@@ -152,6 +155,7 @@ class Agreement:
     aggregation: Aggregation = Aggregation.PLAIN
     colluders: int | None = None
     classes: int = 0
+    class_weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Check every number on its own; whether they fit together is for `terms.agreed_run`."""
@@ -182,6 +186,21 @@ class Agreement:
         self._check_masks()
         if self.classes and (self.classes < 2 or self.dimension % self.classes):
             raise InputError(f"dimension must be a multiple of the {self.classes} classes, got {self.dimension}.")
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        """Refuse weights that noise is not calibrated to, or that are not one for each class."""
+        weights = tuple(checks.finite("every class weight", each) for each in self.class_weights)
+        object.__setattr__(self, "class_weights", weights)
+        if not weights:
+            return
+        if len(weights) != (self.classes or 2):
+            raise InputError(f"class_weights must be one for each of {self.classes or 2} classes, got {len(weights)}.")
+        if min(weights) <= 0 or max(weights) != 1:
+            raise InputError(
+                f"class_weights must be above 0 and at most 1, the largest exactly 1; got {list(weights)}. Divide all "
+                "of them by the largest."
+            )
 
     @property
     def is_masked(self) -> bool:
@@ -295,6 +314,7 @@ class Agreement:
             values["settings"] = plain["settings"]
             values["participants"] = tuple(Participant(**participant) for participant in plain["participants"])
             values["edges"] = tuple(tuple(int(end) for end in pair) for pair in plain.get("edges", ()))
+            values["class_weights"] = tuple(plain.get("class_weights", ()))
             values["left"] = tuple(str(name) for name in plain.get("left", ()))
             values["noise"] = NoiseOrigin(plain.get("noise", "secure"))
             values["missing"] = Missing(plain.get("missing", "wait"))

@@ -190,6 +190,8 @@ class Records:
             or max(agreement.classes, 1) != vectors
         ):
             raise Refusal(f"The terms are for a different schema than {name}'s.")
+        if agreement.class_weights and len(agreement.class_weights) != classes:
+            raise Refusal(f"The terms weigh other classes than the {classes} of {name}'s schema.")
         counted = profile_terms(schema) if agreement.profile_share else {}
         if any(getattr(agreement, term) != number for term, number in counted.items()):
             raise Refusal(f"The terms count different columns than {name}'s schema has.")

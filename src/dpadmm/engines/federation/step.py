@@ -1,8 +1,11 @@
 """The private part of a round: one silo, alone with its records, makes the same step as in-process."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents
+from dpadmm.datasets.class_weights import by_class
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.engines.federation.inbox import checked_vector
 from dpadmm.engines.federation.silo_files import Records
@@ -23,6 +26,8 @@ def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) 
     features = records.features(encoding)
     nominal = None if agreement.has_public_sizes else [agreement.participants[agent].records]
     silos = Silos.from_parts([features], [records.labels], records.schema.row_norm, [name], nominal)
+    if agreement.class_weights:
+        silos = replace(silos, class_weights=by_class(silos.labels, agreement.class_weights))
     functions, weights = risk_of(silos, loss_of(agreement), agreement.mu), terms.problem.weights[[agent]]
     return Agents(
         functions=functions,

@@ -298,6 +298,10 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
         )
     if agreement.classes and not method.about.takes_softmax:
         raise InputError(f"{agreement.method} is not certified for softmax models of several classes (C13).")
+    if agreement.class_weights and Family.SAMPLED in method.about.noise:
+        raise InputError(
+            f"{agreement.method} draws batches in which all records count the same. Leave class_weights out."
+        )
     if method.about.is_pure != (agreement.delta == 0):
         need = "delta = 0 (its noise is Laplace)" if method.about.is_pure else "a delta above 0 (its noise is Gaussian)"
         raise InputError(f"{agreement.method} needs {need}, got delta = {agreement.delta!r}.")
@@ -330,6 +334,8 @@ def loss_of(agreement: Agreement) -> AnyLoss:
     if agreement.loss not in LOSSES:
         meant = nearest(agreement.loss, (*LOSSES, SOFTMAX))
         raise InputError(f"loss must be one of {', '.join(LOSSES)} or {SOFTMAX}, got {agreement.loss!r}.{meant}")
+    if agreement.class_weights and LOSSES[agreement.loss] is Huber:
+        raise InputError("class_weights are for classes, but huber predicts a number. Leave them out.")
     loss = _loss(LOSSES[agreement.loss], agreement.slope_bound)
     if loss.slope_bound != agreement.slope_bound:
         raise InputError(f"{agreement.loss} has slopes up to {loss.slope_bound:g}; got {agreement.slope_bound!r}.")
