@@ -279,8 +279,11 @@ def test_terms_are_drafted_from_entries_and_approved_by_their_silos(cli, place):
     assert (terms.run, terms.epsilon, terms.delta) == ("federation", 1.0, 1e-5)
     for name in ("north", "south"):
         assert cli.run("silo", "approve", name, "federation.toml", "--yes").exit_code == 0
-    again = drafted(cli, "--name", "second", "--out", "second.toml")
+    again = drafted(cli, "--name", "second", "--out", "second.toml", "--class-weight", "above 0=2")
     assert again.exit_code == 0, again.output
+    assert "Weights   0.5, 1, in the order of the schema's classes; no forecast knows of them" in again.stdout
+    assert "Weights" not in done.stdout
+    assert read_federation(place / "second.toml").class_weights == (0.5, 1.0)
     assert read_federation(place / "second.toml").coordinator == terms.coordinator
 
 

@@ -83,7 +83,7 @@ def draft(
         key = files.key() if coordinator.exists() else files.create()
         terms = made.terms(name, key.public)
         write_federation(out, terms)
-        print_line(f"{made.plan}\n\nWrote the terms to {out}, digest {terms.digest}.")
+        print_line(f"{made}\n\nWrote the terms to {out}, digest {terms.digest}.")
         print_line(
             f"Send it to every silo, whose owner runs:\n  dpadmm silo approve DIR {out.name}\n"
             f"  dpadmm silo run DIR --coordinator HOST:PORT\nHere, run:\n  dpadmm coordinator run {coordinator}\n"
@@ -208,7 +208,7 @@ def _study_terms(
         made = make_draft(
             study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records, class_weight=weights
         )
-        print_line(str(made.plan))
+        print_line(str(made))
         if is_asked:
             typer.confirm("Offer these terms to the silos?", abort=True)
         study.publish(made.terms(name, files.key().public))

@@ -32,6 +32,13 @@ class Draft:
     schema: str
     class_weights: tuple[float, ...] = ()
 
+    def __str__(self) -> str:
+        """The plan in words, and what it does not know of."""
+        if not self.class_weights:
+            return str(self.plan)
+        told = ", ".join(f"{each:g}" for each in self.class_weights)
+        return f"{self.plan}\nWeights   {told}, in the order of the schema's classes; no forecast knows of them"
+
     def terms(self, run: str, coordinator: str) -> Agreement:
         """Return the terms; run: a new name, coordinator: its public key."""
         return self.plan.terms(run, self.participants, coordinator, self.schema, class_weights=self.class_weights)
