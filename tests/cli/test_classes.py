@@ -69,6 +69,16 @@ def test_a_model_for_each_class(cli, place, tmp_path):
     assert "is for --loss logistic" in refused.output
 
 
+def test_several_classes_are_drafted(cli, place, tmp_path):
+    draft = tmp_path / "draft.json"
+    words = ("schema", "init", str(place / "north.csv"), "--target", "stage", "--predict", "several-classes")
+    assert cli.run(*words, "--out", str(draft)).exit_code == 0
+    record = json.loads(draft.read_text())
+    assert (record["label"]["kind"], len(record["label"]["classes"])) == ("classes", 1)
+    refused = cli.run("schema", "check", str(draft))
+    assert "label 'stage': write in 'classes' every class" in " ".join(refused.output.split())
+
+
 def test_a_schema_of_classes(place):
     schema = Schema.load(place / "schema.json")
     assert Schema.from_json(schema.to_json()) == schema

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.datasets.columns import Numeric, record_of
-from dpadmm.datasets.draft import ColumnType, column_types, draft_schema
+from dpadmm.datasets.draft import ColumnType, TargetKind, column_types, draft_schema
 from dpadmm.datasets.schema import MARK, Schema, unfilled
 from dpadmm.errors import InputError
 
@@ -47,7 +47,7 @@ def test_a_filled_draft_is_a_schema():
     assert schema.feature_names == ("age", "sex=a", "sex=b", "smokes=0", "smokes=1", "constant")
     assert schema.columns[0] == Numeric("age", 0, 9)
     number = Schema.from_json(
-        filled(draft_schema({"x": ColumnType.NUMBER, "y": ColumnType.NUMBER}, "y", is_number=True))
+        filled(draft_schema({"x": ColumnType.NUMBER, "y": ColumnType.NUMBER}, "y", TargetKind.NUMBER))
     )
     assert number.label.describe() == "y: a number from 0 to 9, mapped onto [-1, 1]"
 
@@ -83,16 +83,16 @@ def test_types_are_what_all_cells_say(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("types", "target", "is_number", "message"),
+    ("types", "target", "predict", "message"),
     [
-        (TYPES, "none", False, "no column 'none'"),
-        (TYPES, "sick", True, "does not hold numbers"),
-        ({"y": ColumnType.TEXT}, "y", False, "no column to learn from"),
+        (TYPES, "none", TargetKind.TWO, "no column 'none'"),
+        (TYPES, "sick", TargetKind.NUMBER, "does not hold numbers"),
+        ({"y": ColumnType.TEXT}, "y", TargetKind.SEVERAL, "no column to learn from"),
     ],
 )
-def test_what_cannot_be_drafted(types, target, is_number, message):
+def test_what_cannot_be_drafted(types, target, predict, message):
     with pytest.raises(InputError, match=message):
-        draft_schema(types, target, is_number=is_number)
+        draft_schema(types, target, predict)
 
 
 def test_typical_values_are_checked_and_kept():
@@ -117,6 +117,11 @@ def test_a_data_frame_is_drafted_by_names_and_types_alone():
     assert schema.label.negative == ("no", "never")
     number = Schema.draft(frame, "age", is_number=True, leave_out=["id", "sick"]).filled({"age": (0, 1), "sex": ["F"]})
     assert number.label.describe() == "age: a number from 0 to 1, mapped onto [-1, 1]"
+    several = Schema.draft(frame, "sick", has_several_classes=True, leave_out=["id"])
+    assert several.to_fill_in[0].startswith("label 'sick': write in 'classes' every class, three or more")
+    assert several.filled(known | {"sick": ["no", "a", "b"]}).label.classes == ("no", "a", "b")
+    with pytest.raises(InputError, match="not both"):
+        Schema.draft(frame, "sick", is_number=True, has_several_classes=True)
     with pytest.raises(InputError, match="label 'sick': write in 'positive'"):
         draft.filled({"age": (0, 120)})
     with pytest.raises(InputError, match="no column 'pay'"):

@@ -27,7 +27,8 @@ def init(
     written: "TableFormat",
     out: Annotated[Path | None, typer.Option(help="File to write. Default: print the draft.")] = None,
     predict: Annotated[
-        Literal["classes", "number"], typer.Option(help="What the target is: one of several classes, or a number.")
+        Literal["classes", "several-classes", "number"],
+        typer.Option(help="What the target is: one of two classes, of three or more, or a number."),
     ] = "classes",
     leave_out: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out of the model; may be repeated.")
@@ -48,7 +49,7 @@ def init(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
-        from dpadmm.datasets.draft import ColumnType, column_types, draft_schema
+        from dpadmm.datasets.draft import ColumnType, TargetKind, column_types, draft_schema
         from dpadmm.datasets.schema import unfilled
         from dpadmm.reporting.files import check_apart, check_writable, write_file
 
@@ -60,7 +61,7 @@ def init(
             print_reading({file: each.written for file, each in found.items()})
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
         types = _common({file: each.types for file, each in found.items()}, apart, has_header=written.is_headed)
-        draft = draft_schema(types, target, is_number=predict == "number")
+        draft = draft_schema(types, target, TargetKind(predict))
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         if written.is_headed:
             typer.echo(

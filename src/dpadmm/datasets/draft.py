@@ -32,6 +32,21 @@ class ColumnType(Enum):
     OTHER = "other"
 
 
+class TargetKind(Enum):
+    """What is to be predicted, in the words of `dpadmm schema init --predict`."""
+
+    TWO = "classes"
+    SEVERAL = "several-classes"
+    NUMBER = "number"
+
+    @classmethod
+    def of(cls, is_number: bool, has_several_classes: bool) -> "TargetKind":
+        """Return the kind that two parameters of `Schema.draft` name."""
+        if is_number and has_several_classes:
+            raise InputError("The target is a number or one of several classes, not both. Leave one out.")
+        return cls.NUMBER if is_number else cls.SEVERAL if has_several_classes else cls.TWO
+
+
 _ANY = TableFormat()
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})[a-z]*[ ,./-]+\d.*", re.IGNORECASE)
@@ -60,7 +75,7 @@ def _types(frame: pd.DataFrame, type_of: Callable[[pd.Series], ColumnType]) -> d
 
 
 def draft_of(
-    frame: pd.DataFrame, target: str, *, is_number: bool = False, leave_out: Sequence[str] = ()
+    frame: pd.DataFrame, target: str, predict: TargetKind = TargetKind.TWO, leave_out: Sequence[str] = ()
 ) -> "SchemaDraft":
     """Return the draft for a data frame, from the names and types of its columns; see `Schema.draft`."""
     if not isinstance(frame, pd.DataFrame):
@@ -68,7 +83,7 @@ def draft_of(
     named = frame.set_axis(checked_names("The table", frame.columns), axis=1)
     _check_header("The table", named)
     types = {name: kind for name, kind in _types(named, _stored_type).items() if name not in leave_out}
-    return SchemaDraft(draft_schema(types, target, is_number=is_number))
+    return SchemaDraft(draft_schema(types, target, predict))
 
 
 @dataclass(frozen=True)
@@ -117,8 +132,8 @@ class SchemaDraft:
 def _filled(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
     """Return the record of one column or label with what is known about it."""
     values = list(known) if isinstance(known, Sequence) and not isinstance(known, str) else [known]
-    if part["kind"] == "categorical":
-        return {**part, "categories": values}
+    if part["kind"] in ("categorical", "classes"):
+        return {**part, "categories" if part["kind"] == "categorical" else "classes": values}
     if part["kind"] == "binary" and len(values) > 2:
         return {"kind": "classes", "name": part["name"], "classes": values}
     keys = ("positive", "negative") if part["kind"] == "binary" else ("lower", "upper")
@@ -190,10 +205,8 @@ def _told_type(cells: pd.Series) -> ColumnType:
     return ColumnType.TEXT if np.isnan(numbers_of(there)).any() else ColumnType.NUMBER
 
 
-def draft_schema(types: Mapping[str, ColumnType], target: str, *, is_number: bool = False) -> dict[str, Any]:
+def draft_schema(types: Mapping[str, ColumnType], target: str, predict: TargetKind = TargetKind.TWO) -> dict[str, Any]:
     """Return a schema with placeholders, as a JSON record; columns of other types are left out.
-
-    is_number: whether the target is a number to predict, not one of two classes.
 
     >>> draft_schema({"age": ColumnType.NUMBER, "y": ColumnType.TEXT}, "y")["columns"][0]["lower"]
     'FILL IN: the lowest value it can take, as a number, known without looking at the data (such as 0)'
@@ -208,7 +221,7 @@ def draft_schema(types: Mapping[str, ColumnType], target: str, *, is_number: boo
         "version": VERSION,
         "row_norm": 1.0,
         "constant": CONSTANT,
-        "label": _draft_label(target, types[target], is_number=is_number),
+        "label": _draft_label(target, types[target], predict),
         "columns": columns,
     }
 
@@ -229,8 +242,10 @@ def _draft(name: str, kind: ColumnType) -> dict[str, Any]:
     }
 
 
-def _draft_label(name: str, kind: ColumnType, *, is_number: bool) -> dict[str, Any]:
-    if is_number:
+def _draft_label(name: str, kind: ColumnType, predict: TargetKind) -> dict[str, Any]:
+    if predict is TargetKind.SEVERAL:
+        return {"kind": "classes", "name": name, "classes": [_asked("classes")]}
+    if predict is TargetKind.NUMBER:
         if kind is not ColumnType.NUMBER:
             raise InputError(f"The target {name!r} does not hold numbers, so it cannot be predicted as one.")
         return {"kind": "real", "name": name, "lower": _asked("lower"), "upper": _asked("upper")}

@@ -41,8 +41,9 @@ ASKED = {
     "upper": "the highest value it can take, as a number, known without looking at the data (such as 120)",
     "typical": "null, or a usual value, as a number, known without looking at the data (such as 45)",
     "categories": 'every value it can take, known without looking at the data (such as ["F", "M"])',
-    "positive": 'the values that mean yes (such as ["sick"]; three classes or more: see docs/classes.md)',
+    "positive": 'the values that mean yes (such as ["sick"]; three classes or more: draft with --predict several-classes)',
     "negative": 'the values that mean no (such as ["healthy"])',
+    "classes": 'every class, three or more, known without looking at the data (such as ["early", "middle", "late"])',
 }
 """What a draft asks for, by the key where it is to be written."""
 
@@ -174,16 +175,22 @@ class Schema:
 
     @staticmethod
     def draft(
-        frame: "pd.DataFrame", target: str, *, is_number: bool = False, leave_out: Sequence[str] = ()
+        frame: "pd.DataFrame",
+        target: str,
+        *,
+        is_number: bool = False,
+        has_several_classes: bool = False,
+        leave_out: Sequence[str] = (),
     ) -> "SchemaDraft":
         """Return a draft of a schema from the names and types of a table's columns; no cell is used.
 
         Fill it in from public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether
-        it is a number, not one of two classes. leave_out: columns not to learn from.
+        it is a number, has_several_classes: one of three classes or more; else it is one of two. leave_out: columns
+        not to learn from.
         """
-        from dpadmm.datasets.draft import draft_of  # it knows schemas
+        from dpadmm.datasets.draft import TargetKind, draft_of  # it knows schemas
 
-        return draft_of(frame, target, is_number=is_number, leave_out=leave_out)
+        return draft_of(frame, target, TargetKind.of(is_number, has_several_classes), leave_out)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as a JSON file."""
