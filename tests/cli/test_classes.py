@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import confusion_matrix
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
 from dpadmm.datasets.schema import Schema
@@ -44,6 +46,32 @@ def test_fit_predict_and_evaluate(cli, place, tmp_path):
     refused = cli.run("predict", str(out), str(place / "north.csv"), "--threshold", "0.4")
     assert refused.exit_code != 0
     assert "threshold is for the probability of two classes" in refused.output
+
+
+def test_a_private_confusion_matrix(cli, place, tmp_path):
+    out, ledger = tmp_path / "model.json", str(tmp_path / "study.ledger")
+    cli.ask("fit", *words(place, "--ledger", ledger, "--budget", "60", "--out", str(out)))
+    files = [str(place / name) for name in ("north.csv", "south.csv")]
+    asked = ("evaluate", str(out), *files, "--epsilon", "10", "--delta", "1e-5", "--ledger", ledger)
+    said = cli.ask(*asked)
+    table = pd.concat([pd.read_csv(file) for file in files])
+    exact = confusion_matrix(table["stage"], ReleasedModel.load(out).predict(table), labels=["early", "middle", "late"])
+    noise = said["uncertainty"] * np.sqrt(2) * len(table)
+    assert said["classes"] == ["early", "middle", "late"]
+    assert np.abs(np.array(said["confusion"]) - exact).max() < 6 * noise
+    assert abs(said["value"] - np.trace(exact) / len(table)) < 6 * said["uncertainty"]
+    assert said["others"][0]["score"] == "recall of early"
+    assert said["declaration"].startswith("These records have trained the model, by their ledger")
+    told = cli.run(*asked)
+    assert "Records of each class (rows) by prediction (columns), each +- " in told.stdout
+    assert told.stdout.rstrip().endswith("others may be predicted less well.")
+    assert max(map(len, told.stdout.splitlines()[1:])) <= 100
+    for measurement in ReleasedModel.load(out).measurements:
+        assert measurement.epsilon == pytest.approx(10, rel=1e-5)
+    assert cli.run("report", str(out)).exit_code == 0
+    assert "These records have trained the model" in out.with_suffix(".html").read_text()
+    other = ("--ledger", str(tmp_path / "other.ledger"), "--budget", "20")
+    assert cli.ask(*asked[:3], *asked[4:8], *other)["declaration"] == ""
 
 
 def test_a_model_for_each_class(cli, place, tmp_path):

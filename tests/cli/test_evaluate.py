@@ -139,14 +139,15 @@ def test_people_in_several_silos_cost_more_noise(cli, study, copy):
 
 
 def test_single_figures_count_people_too_and_tell_what_they_cost(study, copy):
-    """Numbers and more than two classes have no counts of scores: one figure is bought, for people as they are said."""
+    """Numbers and more than two classes have no counts of scores: what is bought counts people as they are said."""
     made = ReleasedModel.load(copy[0])
     tables = {str(file): SiloTable(read_table(Path(file)), str(file)) for file in study.files}
     rows = labelled_rows(made, tables.values(), Screening())
 
     def error(**people):
         words = TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(**people))
-        found = _private(made, rows, tables, words, Books())
+        found, matrix = _private(made, rows, tables, words, Books())
+        assert abs(matrix.counts.sum() - found.records) < 6 * 2 * matrix.noise_std
         assert (found.epsilon, found.delta) == (pytest.approx(1.0, rel=1e-5), 1e-5)
         return found.uncertainty
 

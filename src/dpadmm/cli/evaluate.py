@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpadmm.datasets.cells import Screened
     from dpadmm.datasets.table_format import TableFormat
     from dpadmm.datasets.tables import SiloTable
+    from dpadmm.estimators.confusion import PrivateConfusion
     from dpadmm.estimators.wishes import Books
     from dpadmm.front.asked import TaskWords
     from dpadmm.reporting.measurement import Measurement
@@ -39,6 +40,10 @@ _NO_LEDGER = (
     "Warning: no ledger, so nothing records what is spent on these data.\n"
     "         Keep one with --ledger FILE --budget EPSILON.\n"
 )
+
+
+_ERROR = "mean absolute error (half ranges)"
+_OWN_RECORDS = "These records have trained the model, by their ledger: others may be predicted less well."
 
 
 @options.reads_tables
@@ -124,7 +129,7 @@ def evaluate(
 
     A figure computed from private records is a release of its own. So either declare the data public (--public WHY), or
     spend --epsilon and --delta, recorded in --ledger. For two classes this buys noisy counts of scores once; they are
-    kept in a file, and all further questions to that file (--from) are free.
+    kept in a file, and all further questions to that file (--from) are free. For more it buys a confusion matrix.
 
     Training records may only be measured the second way, with their own ledger. So --public also needs --declare, which
     is recorded in the model file and its report. With the ledger of the training data (--ledger), training tables are
@@ -153,7 +158,7 @@ def evaluate(
         _check_basis(public, declare, epsilon, delta, ledger, budget)
         if public is not None and person is not None:
             raise InputError("--person is for private data (--epsilon); in public data nobody has to be protected.")
-        saved, evaluation, paths = ReleasedModel.load(model), None, files or []
+        saved, evaluation, matrix, paths = ReleasedModel.load(model), None, None, files or []
         if record:
             check_writable(model, may_replace=True)
         outputs = {"MODEL": model if record else None, "plot": plot, "out": out}
@@ -190,15 +195,22 @@ def evaluate(
             elif persons is not None:
                 raise InputError("--person is for models of two classes. Nothing was spent. Give one row per person.")
             else:
-                found = _private(saved, labelled_rows(saved, tables.values(), policies), tables, words, books)
+                rows = labelled_rows(saved, tables.values(), policies)
+                found, matrix = _private(saved, rows, tables, words, books)
+            found = replace(found, declaration=_trained_on(saved, ledger))
         place = replace(saved, measurements=(*saved.measurements, found)).save(model) if record else None
         head = {"command": "evaluate", "recorded_in": place and str(place)} | encode(found)
         if evaluation is not None:
             show(evaluation, asked, head if json else None)
         elif json:
-            print_json(head)
+            counted = {} if matrix is None else {"classes": matrix.classes, "confusion": matrix.counts.tolist()}
+            print_json(head | counted)
         else:
             print_line(_words(found))
+            if matrix is not None:
+                print_line(_matrix_words(matrix))
+        if found.epsilon and found.declaration and not json:
+            print_line(found.declaration)
 
 
 def _check_basis(
@@ -308,29 +320,54 @@ def _private(
     tables: "Mapping[str, SiloTable]",
     words: "TaskWords",
     books: "Books",
-) -> "Measurement":
+) -> "tuple[Measurement, PrivateConfusion | None]":
+    """Return the figure of a number, or the accuracy of several classes with the matrix that was bought."""
     import numpy as np
 
-    from dpadmm.cli.scoring import private_score
+    from dpadmm.cli.scoring import private_error, private_matrix
     from dpadmm.front.training import ledger_data
-    from dpadmm.reporting.measurement import Basis, Measurement
+    from dpadmm.reporting.measurement import Basis, Measurement, OtherFigure
     from dpadmm.reporting.outcome import now
 
     groups = np.repeat(np.arange(len(tables)), [len(table.frame) for table in tables.values()])
+    matrix = None
     with books.open(ledger_data(tables), words.delta, words.protection) as ledger:
-        name, score = private_score(model, rows, words, ledger, groups)
+        if model.schema.label.is_real:
+            error = private_error(model, rows, words, ledger, groups)
+            name, value, noise, privacy = _ERROR, error.value, error.standard_error, error.privacy
+        else:
+            matrix = private_matrix(model, rows, words, ledger, groups)
+            name, value, noise = "accuracy", matrix.accuracy().value, matrix.accuracy().noise_error
+            privacy = matrix.privacy
+    recalls = {} if matrix is None else {each: matrix.recall(each) for each in matrix.classes}
     kept = "" if books.path is None else f"; recorded in {books.name}"
-    return Measurement(
+    found = Measurement(
         score=name,
-        value=score.value,
-        records=score.n_records,
+        value=value,
+        records=len(rows.labels),
         on=f"private records, protected from {words.protection.observer}{kept}",
         basis=Basis.ACCOUNTED,
-        epsilon=score.privacy.certified,
-        delta=score.privacy.delta,
+        epsilon=privacy.certified,
+        delta=privacy.delta,
         time=now(),
-        uncertainty=score.standard_error,
+        uncertainty=noise,
+        others=tuple(
+            OtherFigure(f"recall of {each}", figure.value, figure.noise_error)
+            for each, figure in recalls.items()
+            if figure.is_visible
+        ),
     )
+    return found, matrix
+
+
+def _trained_on(model: "ReleasedModel", ledger: Path | None) -> str:
+    """Say that the records measured have trained the model, where their ledger shows that; else nothing."""
+    from dpadmm.privacy.ledger import open_for_reading
+
+    if ledger is None or model.spending is None or not ledger.exists():
+        return ""
+    with open_for_reading(ledger) as book:
+        return _OWN_RECORDS if book.has_head(model.spending.head) else ""
 
 
 def _words(found: "Measurement") -> str:
@@ -339,3 +376,17 @@ def _words(found: "Measurement") -> str:
     others = "".join(f"; {each}" for each in found.others)
     cost = f", cost epsilon {found.epsilon:.4g} at delta {found.delta:.3g}" if found.epsilon else ""
     return f"{found.score} {found.value:.4f}{noise} on {found.records} records ({found.on}){base}{others}{cost}."
+
+
+def _matrix_words(matrix: "PrivateConfusion") -> str:
+    """Return the matrix as a table: a row for each class, a column for each prediction."""
+    names, reach = [str(each) for each in matrix.classes], 1.96 * matrix.noise_std
+    wide = max(8, *(len(name) + 2 for name in names))
+    rows = zip(names, matrix.counts.tolist(), strict=True)
+    return "\n".join(
+        [
+            f"Records of each class (rows) by prediction (columns), each +- {reach:.0f} by noise (95 %):",
+            " " * wide + "".join(f"{name:>{wide}}" for name in names),
+            *(f"{name:<{wide}}" + "".join(f"{count:>{wide}.0f}" for count in row) for name, row in rows),
+        ]
+    )

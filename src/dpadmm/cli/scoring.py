@@ -3,8 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,8 +11,9 @@ from dpadmm.datasets.cells import Screened
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import SiloTable
 from dpadmm.errors import InputError
-from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
-from dpadmm.estimators.noisy_sums import ScoresRowsAlone
+from dpadmm.estimators.confusion import PrivateConfusion, buy_confusion
+from dpadmm.estimators.metrics import PrivateScore, private_absolute_error
+from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.front.asked import TaskWords
 from dpadmm.privacy.ledger import ConfirmedLedger
@@ -89,25 +89,37 @@ def without_python_words() -> Iterator[None]:
 
 
 @without_python_words()
-def private_score(
+def private_error(
     model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None, groups: Ints
-) -> tuple[str, PrivateScore]:
-    """Return a noisy figure and its name: accuracy, or the mean absolute error in units of half the target's range.
-
-    groups: the number of the silo of each row.
-    """
-    is_real = model.schema.label.is_real
-    measure = partial(private_absolute_error, largest=2.0) if is_real else private_accuracy
-    return "mean absolute error (half ranges)" if is_real else "accuracy", measure(
+) -> PrivateScore:
+    """Return a noisy mean absolute error in units of half the target's range. groups: the silo of each row."""
+    hidden = words.protection
+    return private_absolute_error(
         EncodedAnswers(model),
         rows.features,
         rows.labels,
         words.epsilon,
+        largest=2.0,
         delta=words.delta,
         groups=groups,
-        view=words.protection.view.value,
-        colluders=words.protection.colluders,
-        records_per_person=words.protection.records_per_person,
-        silos_per_person=words.protection.silos_per_person,
+        view=hidden.view.value,
+        colluders=hidden.colluders,
+        records_per_person=hidden.records_per_person,
+        silos_per_person=hidden.silos_per_person,
         ledger=ledger,
     )
+
+
+@without_python_words()
+def private_matrix(
+    model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None, groups: Ints
+) -> PrivateConfusion:
+    """Return a noisy confusion matrix of several classes. groups: the silo of each row; blank rows are wrong."""
+    hidden, answers = words.protection, EncodedAnswers(model)
+    people = (hidden.view.value, hidden.records_per_person, hidden.silos_per_person, hidden.colluders)
+    asked = Asked.of(answers, words.epsilon, words.delta, people, ledger, None, groups, scores_rows_alone=False)
+    found = np.where(rows.blank, np.nan, answers.predict(rows.features))
+    names = model.schema.label.classes
+    codes = (-1.0, 1.0) if len(names) == 2 else tuple(float(place) for place in range(len(names)))
+    bought = buy_confusion(found, rows.labels, codes, asked, rows.features, rows.labels)
+    return replace(bought, classes=tuple(names))

@@ -41,7 +41,7 @@ ASKED = {
     "upper": "the highest value it can take, as a number, known without looking at the data (such as 120)",
     "typical": "null, or a usual value, as a number, known without looking at the data (such as 45)",
     "categories": 'every value it can take, known without looking at the data (such as ["F", "M"])',
-    "positive": 'the values that mean yes (such as ["sick"]; three classes or more: draft with --predict several-classes)',
+    "positive": 'the values that mean yes (such as ["sick"]; three classes or more: --predict several-classes)',
     "negative": 'the values that mean no (such as ["healthy"])',
     "classes": 'every class, three or more, known without looking at the data (such as ["early", "middle", "late"])',
 }

@@ -7,6 +7,7 @@ steps that learn from the rows.
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.estimators.confusion import PrivateConfusion, private_confusion
 from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.evaluation import private_evaluation
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
@@ -37,6 +38,7 @@ __all__ = [
     "PipelineCheck",
     "PipelineWarning",
     "PrivacyStatement",
+    "PrivateConfusion",
     "PrivateEvaluation",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
@@ -47,6 +49,7 @@ __all__ = [
     "ledger_data",
     "private_absolute_error",
     "private_accuracy",
+    "private_confusion",
     "private_evaluation",
 ]
 

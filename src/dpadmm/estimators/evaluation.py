@@ -104,7 +104,7 @@ def check_two_classes(model: ReleasedModel) -> None:
     """Refuse models whose predictions are numbers, or one of more than two classes."""
     if model.schema.label.is_real or model.rows.problems > 1:
         raise InputError(
-            "Private evaluations are for models of two classes. Use private_accuracy for more classes, "
+            "Private evaluations are for models of two classes. Use private_confusion for more classes, "
             "private_absolute_error for a number."
         )
 

@@ -87,7 +87,7 @@ def private_accuracy(
     labels = labels_of(model, X, y)
     people = (view, records_per_person, silos_per_person, colluders)
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
-    found, wanted = _compared(model, X, labels)
+    found, wanted = compared_answers(model, X, labels)
     hits = found == wanted
     return _noisy_mean(hits.astype(np.int64) * STEPS, asked, X, labels, "the accuracy")
 
@@ -118,7 +118,7 @@ def private_absolute_error(
     target = labels_of(model, X, y)
     people = (view, records_per_person, silos_per_person, colluders)
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
-    found, wanted = _compared(model, X, target)
+    found, wanted = compared_answers(model, X, target)
     with own_words(model):
         errors = np.abs(np.asarray(found, dtype=np.float64) - wanted.astype(np.float64))
     if not np.all(np.isfinite(errors)):
@@ -142,7 +142,7 @@ def labels_of(model: Any, X: Any, y: Any) -> NDArray[Any]:
     return np.asarray(labels)
 
 
-def _compared(model: Any, X: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def compared_answers(model: Any, X: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return predictions and what they should be; for a table with a schema both as its label means them."""
     if isinstance(model, PrivateLinearModel) and model.has_schema:
         with own_words(model):

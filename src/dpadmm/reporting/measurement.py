@@ -29,7 +29,7 @@ class OtherFigure:
 class Measurement:
     """A score that may be shown, with the reason why it may.
 
-    `declaration`: for public data, what is known or was declared about their relation to the training records.
+    `declaration`: what is known or was declared about the relation of these records to those of the training.
     `others`: what was measured along with it.
     """
 

@@ -1,0 +1,143 @@
+"""A private confusion matrix: which class is predicted as which, of any number of classes, in one release of counts."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.errors import InputError
+from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.metrics import compared_answers, labels_of
+from dpadmm.estimators.noisy_sums import Asked, noisy_sum
+from dpadmm.privacy.certificates import cell_counts
+from dpadmm.problems.arrays import Floats
+from dpadmm.reporting.evaluation_figures import EvaluatedFigure
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.statement import PrivacyStatement
+
+_VISIBLE = 4.0  # deviations of noise by which what a share is divided by must exceed 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateConfusion:
+    """Noisy counts of records by class and prediction: paid for once, and free to ask.
+
+    counts: (C, C), as they were released: a row for each class, a column for each prediction. right: how many are
+    predicted right and how many are not, counted by themselves, since a sum of C cells would carry their noise.
+    """
+
+    classes: tuple[Any, ...]
+    records: int
+    right: tuple[float, float]
+    counts: Floats = field(repr=False)
+    noise_std: float
+    privacy: PrivacyStatement
+
+    def accuracy(self) -> EvaluatedFigure:
+        """Return the share of records that are predicted right; both counts tell it, since their sum is public."""
+        value = min(max((self.right[0] + self.records - self.right[1]) / (2 * self.records), 0.0), 1.0)
+        noise = self.noise_std / math.sqrt(2) / self.records
+        return EvaluatedFigure(value, noise, math.sqrt(noise**2 + value * (1 - value) / self.records))
+
+    def count(self, truth: Any, predicted: Any) -> EvaluatedFigure:
+        """Return how many records of one class are predicted as another one, or as the same."""
+        found = float(self.counts[self._place(truth), self._place(predicted)])
+        share = min(max(found / self.records, 0.0), 1.0)
+        error = math.sqrt(self.noise_std**2 + self.records * share * (1 - share))
+        return EvaluatedFigure(found, self.noise_std, error, 0.0, float(self.records))
+
+    def recall(self, truth: Any) -> EvaluatedFigure:
+        """Return the share of a class's records that are predicted right; not visible where noise hides the class."""
+        row = self.counts[self._place(truth)]
+        total, others = float(row.sum()), len(row) - 1
+        if total <= _VISIBLE * self.noise_std * math.sqrt(len(row)):
+            return EvaluatedFigure(math.nan, math.nan, math.nan)
+        value = min(max(float(row[self._place(truth)]) / total, 0.0), 1.0)
+        noise = self.noise_std * math.sqrt((1 - value) ** 2 + others * value**2) / total
+        return EvaluatedFigure(value, noise, math.sqrt(noise**2 + value * (1 - value) / total))
+
+    def _place(self, name: Any) -> int:
+        if name not in self.classes:
+            raise InputError(f"The classes are {', '.join(map(repr, self.classes))}, got another one.")
+        return self.classes.index(name)
+
+
+def private_confusion(
+    model: Any,
+    X: Any,
+    y: Any,
+    epsilon: float,
+    *,
+    delta: float,
+    groups: Any = None,
+    view: str = "eavesdropper",
+    colluders: int | None = None,
+    records_per_person: int | None = None,
+    silos_per_person: int | None = None,
+    ledger: Any = None,
+    random_state: Any = None,
+) -> PrivateConfusion:
+    """Return the confusion matrix of a classifier on private records, with noise (C10).
+
+    A record is one count in two histograms, right or wrong and the matrix, so that no cell's noise grows with the
+    number of classes. For two classes `private_evaluation` tells more.
+
+    Parameters
+    ----------
+    model: a fitted classifier of this package, or its `ReleasedModel`. The others as in `private_accuracy`.
+
+    >>> from dpadmm.estimators import PrivateLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (3000, 2))
+    >>> y = np.digitize(X[:, 0], (-0.3, 0.3))
+    >>> model = PrivateLogisticRegression(9.0, 1e-5, feature_bounds=(-1, 1), classes=(0, 1, 2)).fit(X, y)
+    >>> found = private_confusion(model, X, y, epsilon=1.0, delta=1e-6)
+    >>> found.accuracy().value > 0.7, found.counts.shape, found.privacy.certified <= 1.0
+    (True, (3, 3), True)
+    """
+    if not isinstance(model, PrivateLinearModel | ReleasedModel):
+        raise InputError(
+            f"private_confusion takes a classifier of this package or its ReleasedModel, got {type(model).__name__}."
+        )
+    classes = (model.released_ if isinstance(model, PrivateLinearModel) else model).schema.label.classes
+    if not classes:
+        raise InputError("A confusion matrix is for classes, but this model predicts a number.")
+    labels = labels_of(model, X, y)
+    people = (view, records_per_person, silos_per_person, colluders)
+    asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False)
+    found, wanted = compared_answers(model, X, labels)
+    return buy_confusion(found, wanted, tuple(classes), asked, X, labels)
+
+
+def buy_confusion(
+    found: NDArray[Any], wanted: NDArray[Any], classes: tuple[Any, ...], asked: Asked, X: Any, y: NDArray[Any]
+) -> PrivateConfusion:
+    """Release the counts of predictions by class: recorded in the ledger of X and y, then drawn.
+
+    A record whose prediction or label is no class, since it was blanked, is wrong, and in no cell of the matrix.
+    """
+    n, number = len(wanted), len(classes)
+    places = {name: place for place, name in enumerate(classes)}
+    rows, columns = (np.array([places.get(each, -1) for each in part.tolist()]) for part in (wanted, found))
+    is_right, cells = (rows == columns) & (rows >= 0), np.where((rows < 0) | (columns < 0), -1, number * rows + columns)
+    certificate = cell_counts(
+        n_records=n,
+        histograms=2,
+        records_per_person=asked.protection.records_per_person,
+        silos_per_person=asked.protection.silos_per_person,
+    )
+    parts = []
+    for part in asked.parts(n):
+        matrix = np.bincount(cells[part][cells[part] >= 0], minlength=number**2)
+        parts.append(np.concatenate([[is_right[part].sum(), (~is_right[part]).sum()], matrix]).astype(np.float64))
+    drawn = noisy_sum(np.array(parts), certificate, asked, X, y, "the confusion matrix")
+    return PrivateConfusion(
+        classes=classes,
+        records=n,
+        right=(float(drawn.values[0]), float(drawn.values[1])),
+        counts=drawn.values[2:].reshape(number, number),
+        noise_std=drawn.noise_std,
+        privacy=drawn.privacy,
+    )

@@ -1,0 +1,113 @@
+"""A private confusion matrix: counts that noise alone changes, intervals that cover, and what one record can move."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import confusion_matrix, recall_score
+
+from dpadmm.errors import InputError
+from dpadmm.estimators import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    SimulatedNoiseWarning,
+    confusion,
+    private_accuracy,
+    private_confusion,
+)
+
+NAMES = np.array(["low", "middle", "high", "top"])
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A model of four classes with its rows, and others of which some have labels at odds with it."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (2000, 3))
+    y = NAMES[np.digitize(X[:, 0] + 0.2 * rng.standard_normal(2000), (-0.4, 0.1, 0.5))]
+    words = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax", "random_state": 0}
+    with pytest.warns(SimulatedNoiseWarning):
+        model = PrivateLogisticRegression(9.0, 1e-5, **words).fit(X, y)
+    return model, X, y
+
+
+def bare_counts(monkeypatch):
+    """Return a list that fills with what is counted before noise, one vector a release, and their certificates."""
+    seen, usual = [], confusion.noisy_sum
+
+    def wrapped(parts, certificate, *others):
+        seen.append((parts.sum(axis=0), certificate))
+        return usual(parts, certificate, *others)
+
+    monkeypatch.setattr(confusion, "noisy_sum", wrapped)
+    return seen
+
+
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+def test_counts_and_intervals(trained):
+    """Of 300 matrices, 95 % intervals of noise cover the exact figures as often as they say, at odds of 1e-6."""
+    model, X, y = trained
+    exact = confusion_matrix(y, model.predict(X), labels=sorted(NAMES))
+    right = recall_score(y, model.predict(X), labels=["middle"], average=None)[0]
+    hits = np.zeros(3, dtype=int)
+    for seed in range(300):
+        found = private_confusion(model, X, y, 1.0, delta=1e-6, random_state=seed)
+        assert found.classes == tuple(sorted(NAMES))
+        figures = (found.accuracy(), found.count("low", "low"), found.recall("middle"))
+        truths = (np.trace(exact) / 2000, exact[1, 1], right)
+        inside = [low <= t <= high for t, (low, high) in zip(truths, (f.noise_interval for f in figures), strict=True)]
+        hits += inside
+    low, high = stats.binom.ppf((3e-7, 1 - 3e-7), 300, 0.95)
+    assert (hits >= low).all()
+    assert (hits <= high).all()
+    dedicated = private_accuracy(model, X, y, 1.0, delta=1e-6, random_state=0)
+    assert found.accuracy().noise_error == pytest.approx(np.sqrt(2) * dedicated.standard_error, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_one_record_moves_no_more_than_the_certificate_allows(trained, monkeypatch):
+    model, X, y = trained
+    seen, moved = bare_counts(monkeypatch), []
+    private_confusion(model, X, y, 1.0, delta=1e-6, random_state=0)
+    whole, certificate = seen[0]
+    assert whole[:2].sum() == whole[2:].sum() == 2000
+    assert np.array_equal(whole[2:].reshape(4, 4), confusion_matrix(y, model.predict(X), labels=sorted(NAMES)))
+    for place in range(12):
+        for row, label in ((X[0], NAMES[place % 4]), (X[-1 - place], y[place])):
+            other, labels = X.copy(), y.copy()
+            other[place], labels[place] = row, label
+            private_confusion(model, other, labels, 1.0, delta=1e-6, random_state=0)
+            moved.append(np.linalg.norm(seen[-1][0] - whole))
+    assert max(moved) == pytest.approx(2.0)
+    assert certificate.bound == pytest.approx(2.0, rel=1e-9)
+    private_confusion(model, X, y, 1.0, delta=1e-6, records_per_person=3, silos_per_person=2, random_state=0)
+    assert seen[-1][1].bound == pytest.approx(12.0, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_hidden_and_what_is_refused(trained):
+    model, X, y = trained
+    few = np.flatnonzero(y != "top")[:40]
+    small = private_confusion(model, X[few], y[few], 0.1, delta=1e-6, random_state=0)
+    assert not small.recall("top").is_visible
+    bare = replace(small, counts=np.diag([1e6, 5.0, 5.0, 5.0]), noise_std=1.0)
+    assert bare.recall(small.classes[0]).value == 1.0
+    with pytest.raises(InputError, match="The classes are"):
+        small.recall("none")
+    target = PrivateLinearRegression(9.0, 1e-5, feature_bounds=(-1, 1), target_bounds=(-1, 1), random_state=0)
+    with pytest.raises(InputError, match="predicts a number"):
+        private_confusion(target.fit(X, X[:, 0]), X, X[:, 0], 1.0, delta=1e-6)
+    with pytest.raises(InputError, match="of this package"):
+        private_confusion(object(), X, y, 1.0, delta=1e-6)
+    blanked = np.where(np.arange(40) < 10, None, y[few])
+    found = confusion.buy_confusion(
+        blanked,
+        y[few],
+        small.classes,
+        confusion.Asked.of(model, 500.0, 1e-6, ("eavesdropper", 1, 1, None), None, 0, None, False),
+        X[few],
+        y[few],
+    )
+    assert found.accuracy().value == pytest.approx(0.75, abs=0.02)
+    assert found.counts.sum() == pytest.approx(30, abs=2)
