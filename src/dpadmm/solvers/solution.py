@@ -7,7 +7,7 @@ forms needs none of them.
 import math
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, singledispatch
@@ -131,15 +131,29 @@ def _blas() -> ThreadpoolController:
 
 
 def over_blocks(work: Callable[[int, int], None], number: int, block: int, threads: int) -> None:
-    """Call `work(first, last)` for consecutive blocks of 0..number; blocks must not share output."""
+    """Call `work(first, last)` for consecutive blocks of 0..number; blocks must not share output.
+
+    `work` itself must not call this with more than one thread: it would wait for threads that wait for it.
+    """
     bounds = [(first, min(first + block, number)) for first in range(0, number, block)]
     if threads == 1 or len(bounds) <= 1:
         for first, last in bounds:
             work(first, last)
         return
-    with ThreadPoolExecutor(max_workers=min(threads, len(bounds))) as pool:
-        for done in [pool.submit(work, first, last) for first, last in bounds]:
-            done.result()
+    tasks = [_pool(threads).submit(work, first, last) for first, last in bounds]
+    wait(tasks)  # also where one fails: the others still write
+    for done in tasks:
+        done.result()
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return threads that are kept: to start them takes as long as a small pass."""
+    return ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dpadmm")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not live on in a forked process
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 DEFAULT_TOLERANCE = 1e-9
