@@ -12,7 +12,7 @@ from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.solvers.column_kernel import advance, block_sum, slope_at, solve_column
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.row_blocks import row_bounds
-from dpadmm.solvers.solution import over_blocks
+from dpadmm.solvers.threads import over_blocks
 
 # Pairs of a solve. Kept for the next one they would save every sixth pass or fewer, and no time where d is large; that
 # it depends on its arguments alone is worth more: a resumed run, or a silo that starts again, has the same bits.

@@ -324,8 +324,8 @@ def four_rows_times(
 ) -> Any:
     """Write the products of four consecutive rows, the first at a place, with x to `out` from `to` on.
 
-    Rows are `stride` long, which is at least the lanes, and x is laid out in `chunks` (see `dense_kernel`), each as wide
-    as the lanes. A product is summed in `lanes` partial sums, joined in pairs: no row matters to another.
+    Rows are `stride` long, which is at least the lanes, and x is laid out in `chunks` of as many numbers (see
+    `dense_kernel`). A product is summed in `lanes` partial sums, joined in pairs: no row matters to another.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -359,7 +359,7 @@ def _store_sums(builder: Any, vectors: list[Any], target: Any, to: Any) -> None:
     if count > 1:
         step = 1
         while len(vectors) > 1:
-            vectors = [_paired(builder, *vectors[k : k + 2], step) for k in range(0, len(vectors), 2)]
+            vectors = [_paired(builder, *pair, step) for pair in zip(vectors[::2], vectors[1::2], strict=True)]
             step *= 2
         nothing = ir.Constant(vectors[0].type, ir.Undefined)
         while count > 4:

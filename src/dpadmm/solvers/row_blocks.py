@@ -4,12 +4,13 @@ Where blocks begin follows from public numbers alone, and their sums are added u
 threads nor what the rows store shows in a single bit of a result.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.solvers.solution import over_blocks
+from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.rows import gram, row_block, scaled_rows
+from dpadmm.solvers.threads import over_blocks
 
 # What takes most of a millisecond to read: less is not worth a thread. How many entries sparse rows have is not public.
 _DENSE_NUMBERS, _SPARSE_ROWS = 2_000_000, 50_000
@@ -45,3 +46,31 @@ def summed(one: Callable[[slice], Floats], bounds: Ints, threads: int) -> Floats
     for each in sums[1:]:
         total = total + each
     return total
+
+
+def block_gram(rows: Matrix, roots: Floats | None, threads: int) -> Floats:
+    """Return `rows' diag(roots)^2 rows` as a dense matrix; roots None: all are 1."""
+
+    def one(part: slice) -> Floats:
+        block = row_block(rows, part)
+        return gram(block if roots is None else scaled_rows(block, roots[part]))
+
+    bounds = row_bounds(slice(0, rows.shape[0]), rows.shape[1], not isinstance(rows, np.ndarray))
+    return summed(one, bounds, threads)
+
+
+def over_agents(work: Callable[[int, int], None], blocks: Sequence[int], threads: int) -> None:
+    """Call `work(row, threads)` for every agent; blocks: how many blocks of rows each of them has.
+
+    Agents of several blocks come one after the other, and may use all threads; the others have one thread each.
+    """
+    for row, number in enumerate(blocks):
+        if number > 1:
+            work(row, threads)
+    small = [row for row, number in enumerate(blocks) if number == 1]
+
+    def alone(first: int, last: int) -> None:
+        for row in small[first:last]:
+            work(row, 1)
+
+    over_blocks(alone, len(small), 1, threads)
