@@ -22,11 +22,10 @@ from dpadmm.solvers.solution import (
     Solution,
     Spectrum,
     Subproblem,
-    available_threads,
-    over_blocks,
     prepare,
     require_converged,
 )
+from dpadmm.solvers.threads import available_threads, over_blocks
 
 
 class TestPrepare:
@@ -137,7 +136,7 @@ class TestThreads:
         """Where more are allowed, in all libraries, even if more of SciPy is imported after they were looked for."""
         program = (
             "from threadpoolctl import threadpool_info\n"
-            "from dpadmm.solvers.solution import one_blas_thread\n"
+            "from dpadmm.solvers.threads import one_blas_thread\n"
             "def threads():\n"
             "    return [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']\n"
             "with one_blas_thread():\n"

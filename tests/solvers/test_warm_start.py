@@ -6,6 +6,7 @@ from tests.contracts.solver_contract import columns, residual_norms, risk, seate
 
 from dpadmm.errors import SolverError
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.solvers import majoriser
 from dpadmm.solvers.majoriser import MajoriserSolver, _Columns
 from dpadmm.solvers.solution import Subproblem
 
@@ -32,13 +33,13 @@ class Passes:
 
     def __init__(self, monkeypatch):
         self.made = []
-        inner = MajoriserSolver._slope_sum
+        inner = majoriser.slope_sum
 
-        def counted(solver, agent, x):
+        def counted(risk, agent, x, threads):
             self.made.append(agent)
-            return inner(solver, agent, x)
+            return inner(risk, agent, x, threads)
 
-        monkeypatch.setattr(MajoriserSolver, "_slope_sum", counted)
+        monkeypatch.setattr(majoriser, "slope_sum", counted)
 
     def of(self, work):
         self.made.clear()

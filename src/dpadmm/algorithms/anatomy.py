@@ -36,7 +36,7 @@ class Agents:
     """What the agents that compute here know: their functions, and the public facts about the network.
 
     index: their numbers in the whole network. number: N, how many there are in all. degrees: neighbours of each
-    (zeros where there is no graph). seats: which of the solver's agents they are.
+    (zeros where there is no graph). seats: which of the solver's agents they are. threads: for passes over many rows.
     """
 
     functions: LocalFunctions
@@ -47,6 +47,7 @@ class Agents:
     degrees: Ints
     number: int
     seats: Ints | None = None
+    threads: int = 1
 
     @classmethod
     def of(
@@ -63,6 +64,7 @@ class Agents:
             index=np.arange(problem.n_agents),
             degrees=np.asarray(degrees),
             number=problem.n_agents,
+            threads=threads,
         )
 
     @property

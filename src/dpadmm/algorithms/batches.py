@@ -26,6 +26,7 @@ from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
+from dpadmm.problems.softmax import SoftmaxRisk
 
 
 class BatchKind(Enum):
@@ -117,7 +118,7 @@ class Moment(NamedTuple):
 
 def whole_gradients(agents: Agents, x: Floats) -> Floats:
     """Return `w_i grad f_i(x_i)`, (agents, d, R), over all records."""
-    return agents.weights[:, None, None] * _gradient(agents.functions, x)
+    return agents.weights[:, None, None] * _gradient(agents.functions, x, agents.threads)
 
 
 def batch_gradients(
@@ -149,16 +150,17 @@ def _kernels() -> tuple[ModuleType, ModuleType]:
     return passes, batch_kernels
 
 
-def _gradient(functions: LocalFunctions, x: Floats) -> Floats:
-    if not isinstance(functions, EmpiricalRisk) or not functions.silos.is_sparse:
-        return functions.gradient(x)
-    rows, shifts = functions.rows, functions.shifts
+def _gradient(functions: LocalFunctions, x: Floats, threads: int) -> Floats:
     passes, _ = _kernels()
-    out = np.empty_like(x)
+    if isinstance(functions, EmpiricalRisk) and (functions.silos.is_sparse or not functions.is_one_record_each):
+        one = passes.slope_sum
+    elif isinstance(functions, SoftmaxRisk):
+        one = passes.softmax_sum
+    else:
+        return functions.gradient(x)
+    out, sizes = np.empty_like(x), functions.sizes
     for i in range(functions.n_agents):
-        part = functions.part(i)
-        total = passes.slope_sum(rows, shifts, part, x[i], functions.loss.form, functions.silos.weights)
-        out[i] = total / functions.sizes[i]
+        out[i] = one(functions, i, x[i], threads) / sizes[i]
     return out + functions.mu * x
 
 

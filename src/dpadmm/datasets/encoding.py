@@ -37,6 +37,7 @@ CONSTANT = 0.3
 SPARSE_WIDTH, SPARSE_SHARE = 32, 0.25
 """Tables with categories stay sparse from this width on, if a row has at most this share of its features."""
 
+_ROWS = 4096  # encoded at a time, in the cache
 _TINY = 1e-300  # a row with no larger entry is as good as zero
 
 _HUGE = 1e300
@@ -153,13 +154,22 @@ class RowEncoding:
         """
         if sparse.issparse(table) and not self._is_far:
             return self._finished(*self._sparse_parts(sparse.csr_array(table, dtype=np.float64, copy=True)))
-        scaled = (self._clipped(np.asarray(dense(table), dtype=np.float64), slice(None)) - self._centre) / self._scale
+        numbers = np.asarray(dense(table), dtype=np.float64)
+        rows = np.empty((len(numbers), self.dimension))
+        for first in range(0, len(rows), _ROWS):
+            here = slice(first, first + _ROWS)
+            self._encode_block(numbers[here], rows[here])
+        return rows
+
+    def _encode_block(self, numbers: Floats, out: Floats) -> None:
+        """Write the encoded rows of some rows of numbers."""
+        scaled = (self._clipped(numbers, slice(None)) - self._centre) / self._scale
         largest = np.maximum(np.abs(scaled).max(axis=1), _TINY)
         shape = scaled / largest[:, None]  # squares of rows divided by their largest entry cannot overflow
-        rows = scaled * self._factors(largest, np.einsum("ij,ij->i", shape, shape))[:, None]
-        if self.constant is None:
-            return rows
-        return np.hstack([rows, np.full((len(rows), 1), self.constant)])
+        factors = self._factors(largest, np.einsum("ij,ij->i", shape, shape))
+        np.multiply(scaled, factors[:, None], out=out[:, : scaled.shape[1]])
+        if self.constant is not None:
+            out[:, -1] = self.constant
 
     def encode_cells(self, columns: Sequence[Column], cells: Sequence[Cells], blank: Mask) -> Matrix:
         """Return the encoded rows of columns as they were read; blank rows are all zero, their constant as well.

@@ -24,7 +24,8 @@ from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.solution import DEFAULT_TOLERANCE, available_threads, one_blas_thread
+from dpadmm.solvers.solution import DEFAULT_TOLERANCE
+from dpadmm.solvers.threads import available_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -176,7 +177,8 @@ class LocalEngine:
     ----------
     replicas: independent noise runs that share every pass over the data, >= 1.
     tolerance: gradient norm to which every local subproblem is solved.
-    threads: over agents; the default is the number of cores. The result does not depend on it.
+    threads: over agents, and over the rows of agents with many; the default is the number of cores. The result does
+        not depend on it.
     recording: which rounds enter the history.
     progress: show a bar on a terminal.
     is_release: the run will be released, so that even whether a solve fails must not depend on the records.

@@ -67,7 +67,7 @@ class EmpiricalRisk:
         """The squared norms of the rows (n,)."""
         return row_squares(self.silos.features)
 
-    @property
+    @cached_property
     def shifts(self) -> Floats:
         """What is subtracted from `rows @ w`: the labels for regression, zero for classification."""
         if self.loss.target is LabelKind.REALS:

@@ -199,10 +199,13 @@ class SoftmaxRisk:
         """Return grad f_i(w_i)."""
         out = np.empty((self.n_agents, self.dimension, w.shape[2]))
         for i in range(self.n_agents):
-            part = self.part(i)
-            pulls = self.loss.residual(self.scores(part, w[i if len(w) > 1 else 0]), self.labels[part])
-            out[i] = self.pulled(part, self.weighted(pulls, part)) / self.sizes[i]
+            out[i] = self.gradient_sum(self.part(i), w[i if len(w) > 1 else 0]) / self.sizes[i]
         return out + self.mu * w
+
+    def gradient_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the gradients of a part's records, (C d, R), at models (C d, R)."""
+        pulls = self.loss.residual(self.scores(part, w), self.labels[part])
+        return self.pulled(part, self.weighted(pulls, part))
 
     def scores(self, part: slice, w: Floats) -> Floats:
         """Return the scores (C, R, n) of a part's records by models (C d, R)."""

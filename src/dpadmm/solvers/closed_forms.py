@@ -9,9 +9,11 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.rows import dense, gram, scaled_rows
+from dpadmm.problems.rows import dense, scaled_rows
 from dpadmm.solvers import kernels
-from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
+from dpadmm.solvers.row_blocks import block_gram
+from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, require_converged
+from dpadmm.solvers.threads import over_blocks
 
 _EPS = float(np.finfo(np.float64).eps)
 # Agents per task of the thread pool.
@@ -117,9 +119,9 @@ class SquaredSolver:
         self._scales = self.weights / self.risk.sizes
         for i in range(self.risk.n_agents):
             rows, labels = self._counted_rows(i)
-            scale = self._scales[i]
-            self._spectra.append(Spectrum.of_rows(rows, scale))
-            self._matrices.append(rows if rows.shape[0] < rows.shape[1] else scale * gram(rows))
+            scale, is_wide = self._scales[i], rows.shape[0] < rows.shape[1]
+            self._spectra.append(Spectrum.of_rows(rows, scale, threads=self.threads))
+            self._matrices.append(rows if is_wide else scale * block_gram(rows, None, self.threads))
             self._moments[i] = scale * (rows.T @ labels)
 
     def _counted_rows(self, agent: int) -> tuple[Matrix, Floats]:

@@ -1,26 +1,24 @@
-"""A whole solve of one column in one compiled call: L-BFGS that starts from a metric.
+"""A whole solve of one column in one compiled call, or in steps between passes: L-BFGS that starts from a metric.
 
 The function is `scale * sum_m v_m loss(a_m'x - shift_m) + (sigma/2)||x||^2 + constant'x` over an agent's rows. A step
 is taken if the gradient shrinks by a fifth, or if the function still falls where the step ends; else it is shortened,
-to half or to where the slope along it would vanish if it were a line. Nothing is reassociated: the bits depend on
-nothing but the arguments.
+to half or to where the slope along it would vanish if it were a line.
+
+A pass is made of blocks of rows, whose sums are added up in order. Blocks may be computed on several threads, by
+`block_sum`, with `advance` between the passes; or all of it by `solve_column`. Nothing is reassociated: the bits depend
+on nothing but the arguments.
 """
 
 import numpy as np
 from numba import njit
 
 from dpadmm.solvers import lanes
+from dpadmm.solvers.dense_kernel import dense_sum
 from dpadmm.solvers.kernels import csr_tile
-from dpadmm.solvers.slopes import line_slopes, logistic_slopes
 
-# Pairs of a solve. Kept for the next one they would save every sixth pass or fewer, and no time where d is large; that
-# it depends on its arguments alone is worth more: a resumed run, or a silo that starts again, has the same bits.
-_MEMORY = 10
 _ENOUGH = 0.8
 _SHORTENINGS = 30
 _LANES = 16
-# Numbers of dense rows that are held in the second cache between the product and the sum.
-_HELD = 16_384
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -49,58 +47,66 @@ def _copy(a, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _dense_sum(rows, shifts, weights, first, last, x, line, is_logistic):  # type: ignore[no-untyped-def]
-    """As `csr_slope_sum` for dense rows and one point x (d,): every row is read from memory once."""
-    total = np.zeros(x.size)
-    block = max(_LANES, _HELD // x.size)
-    t = np.empty(block)
-    for start in range(first, last, block):
-        stop = min(start + block, last)
-        for row in range(start, stop):
-            t[row - start] = _dot(rows[row], x) - shifts[row]
-        if is_logistic:
-            logistic_slopes(t[: stop - start], line[2])
-        else:
-            line_slopes(t[: stop - start], line[0], line[1], line[2], line[3])
-        for row in range(start, stop):
-            pull = t[row - start] * weights[row] if weights.size > 0 else t[row - start]
-            _add(pull, rows[row], total)
-    return total
+def block_sum(data, form, block, point, out):  # type: ignore[no-untyped-def]
+    """Write the sum over a block's rows of weight slope(a'x - shift) a to `out`; both as they are stored.
 
-
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def slope_at(data, form, x):  # type: ignore[no-untyped-def]
-    """Return the loss's part of the gradient at x (d,): one pass over the agent's rows.
-
-    data: dense rows, or none and the three arrays of CSR rows; the centre of centred rows, or nothing; shifts, weights
-    (none where all are 1), first and last row, scale. form: the four numbers of the loss, whether it is logistic.
+    data: dense rows, or none and the three arrays of CSR rows; the centre of centred rows, or nothing; shifts (none for
+    dense rows where all are 0), weights (none where all are 1); where blocks of rows begin and end; scale.
+    form: the four numbers of the loss, whether it is logistic.
     """
-    rows, indptr, indices, values, centre, shifts, weights, first, last, scale = data
+    rows, indptr, indices, values, _, shifts, weights, bounds, _ = data
     line, is_logistic = form
-    d = x.size
+    first, last = bounds[block], bounds[block + 1]
     if indptr.size == 0:
-        total = _dense_sum(rows, shifts, weights, first, last, x, line, is_logistic)
+        dense_sum(rows, shifts, weights, first, last, point, line, is_logistic, out)
     else:
-        point, stored = np.empty(d + (centre.size > 0)), np.empty((d + (centre.size > 0), 1))
-        _copy(x, point)
-        if centre.size > 0:
-            point[d] = -_dot(centre, x)
-        matrix = (indptr, indices, values, shifts, weights, first, last)
-        csr_tile(lanes.ONE, matrix, point.reshape(point.size, 1), 0, line, is_logistic, stored)
-        total = stored.reshape(point.size)[:d]
-        if centre.size > 0:
-            _add(-stored[d, 0], centre, total)
-    for j in range(d):
-        total[j] *= scale
-    return total
+        matrix, table = (indptr, indices, values, shifts, weights, first, last), out.reshape(out.size, 1)
+        csr_tile(lanes.ONE, matrix, point.reshape(point.size, 1), 0, line, is_logistic, table)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _direction(gradient, metric, pairs, bends, number):  # type: ignore[no-untyped-def]
-    """Return H gradient, H being the inverse Hessian by L-BFGS that starts from the metric; `number` pairs were met."""
+def _store_point(data, x, point):  # type: ignore[no-untyped-def]
+    """Write x as rows are stored: beside it, where they are centred, what the centre takes off every product."""
+    centre = data[4]
+    _copy(x, point)
+    if centre.size > 0:
+        point[x.size] = -_dot(centre, x)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _read_slope(data, sums, slope):  # type: ignore[no-untyped-def]
+    """Write the loss's part of the gradient, from the sums of the blocks, which are added up in order."""
+    centre, scale = data[4], data[8]
+    d, total = slope.size, sums[0]
+    for block in range(1, len(sums)):
+        for j in range(total.size):
+            total[j] += sums[block, j]
+    _copy(total[:d], slope)
+    if centre.size > 0:
+        _add(-total[d], centre, slope)
+    for j in range(d):
+        slope[j] *= scale
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def slope_at(data, form, x, point, sums, slope):  # type: ignore[no-untyped-def]
+    """Write the loss's part of the gradient at x (d,) to `slope`: one pass over the agent's rows.
+
+    point, sums: room for the point and for a sum of every block, as rows are stored.
+    """
+    _store_point(data, x, point)
+    for block in range(len(sums)):
+        block_sum(data, form, block, point, sums[block])
+    _read_slope(data, sums, slope)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _direction(gradient, metric, pairs, bends, number, q):  # type: ignore[no-untyped-def]
+    """Write H gradient to q, H the inverse Hessian by L-BFGS that starts from the metric; `number` pairs were met."""
     vectors, gains, spread = metric
     d, most = gradient.size, len(bends)
-    q, factors = gradient.copy(), np.empty(most)
+    factors = np.empty(most)
+    _copy(gradient, q)
     for pair in range(number - 1, max(number - most, 0) - 1, -1):
         k = pair % most
         factors[k] = _dot(pairs[k, 0], q) / bends[k]
@@ -115,15 +121,14 @@ def _direction(gradient, metric, pairs, bends, number):  # type: ignore[no-untyp
     for pair in range(max(number - most, 0), number):
         k = pair % most
         _add(factors[k] - _dot(pairs[k, 1], q) / bends[k], pairs[k, 0], q)
-    return q
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _gradient(slope, sigma, x, constant):  # type: ignore[no-untyped-def]
-    out = np.empty(x.size)
+def _gradient(slope, sigma, x, constant, out):  # type: ignore[no-untyped-def]
+    """Write the gradient; return its norm."""
     for j in range(x.size):
         out[j] = slope[j] + sigma * x[j] + constant[j]
-    return out
+    return np.sqrt(_dot(out, out))
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -134,44 +139,63 @@ def _plus(a, share, b, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def solve_column(  # type: ignore[no-untyped-def]
-    data, form, metric, sigma, constant, tolerance, most, has_slope, x, slope
-):
-    """Move x (d,) to the minimiser; return the gradient's norm there and the passes over the rows.
+def advance(data, metric, task, state, sums):  # type: ignore[no-untyped-def]
+    """Go on from where the last pass was made, by its sums; return whether another one is wanted, at the state's point.
 
-    slope (d,) is the loss's part of the gradient at x, before if `has_slope`, and always after. The norm misses the
-    tolerance after `most` passes, and where steps lead no further.
+    metric: the inverse, as `Metric.inverse` has it. task: sigma, constant, tolerance. state: x, and there the slope
+    (the loss's part of the gradient) and the gradient; the direction; the trial, its slope and gradient; the point, as
+    rows are stored; the pairs and their bends; numbers.
+    numbers: how far it is (0: at x, whose slope is not known; 1: it is; 2: at the trial), the gradient's norm at x, its
+    product with the direction, the share of the direction that is tried, how often it was shortened, pairs met.
     """
-    pairs, bends = np.empty((_MEMORY, 2, x.size)), np.empty(_MEMORY)
-    passes, number, trial = 0, 0, np.empty(x.size)
-    if not has_slope:
-        _copy(slope_at(data, form, x), slope)
-        passes = 1
-    gradient = _gradient(slope, sigma, x, constant)
-    norm = np.sqrt(_dot(gradient, gradient))
-    while norm > tolerance:
-        direction = _direction(gradient, metric, pairs, bends, number)
-        fall, share = _dot(gradient, direction), 1.0
-        new_slope, new_gradient, new_norm = slope, gradient, np.inf
-        for _ in range(_SHORTENINGS):
-            if passes >= most:
-                return norm, passes
-            _plus(x, -share, direction, trial)
-            new_slope = slope_at(data, form, trial)
-            passes += 1
-            new_gradient = _gradient(new_slope, sigma, trial, constant)
-            new_norm, left = np.sqrt(_dot(new_gradient, new_gradient)), _dot(new_gradient, direction)
-            if new_norm <= _ENOUGH * norm or left >= 0.0:
-                break
-            share *= min(0.5, fall / (fall - left))
-        else:
-            return norm, passes
-        k = number % _MEMORY
+    sigma, constant, tolerance = task
+    x, slope, gradient, direction, trial, new_slope, new_gradient, point, pairs, bends, numbers = state
+    if numbers[0] == 0.0 and len(sums) == 0:
+        _store_point(data, x, point)
+        return True
+    if numbers[0] == 0.0:
+        _read_slope(data, sums, slope)
+    if numbers[0] < 2.0:
+        numbers[1] = _gradient(slope, sigma, x, constant, gradient)
+    else:
+        _read_slope(data, sums, new_slope)
+        norm = _gradient(new_slope, sigma, trial, constant, new_gradient)
+        left = _dot(new_gradient, direction)
+        if not (norm <= _ENOUGH * numbers[1] or left >= 0.0):
+            numbers[3] *= min(0.5, numbers[2] / (numbers[2] - left))
+            numbers[4] += 1.0
+            _plus(x, -numbers[3], direction, trial)
+            _store_point(data, trial, point)
+            return numbers[4] < _SHORTENINGS
+        k = int(numbers[5]) % len(bends)
         _plus(trial, -1.0, x, pairs[k, 0])
         _plus(new_gradient, -1.0, gradient, pairs[k, 1])
         bends[k] = _dot(pairs[k, 0], pairs[k, 1])
-        number = number + 1 if bends[k] > 0.0 else 0  # a step lost in rounding teaches nothing
+        numbers[5] = numbers[5] + 1.0 if bends[k] > 0.0 else 0.0  # a step lost in rounding teaches nothing
         _copy(trial, x)
         _copy(new_slope, slope)
-        gradient, norm = new_gradient, new_norm
-    return norm, passes
+        _copy(new_gradient, gradient)
+        numbers[1] = norm
+    if not numbers[1] > tolerance:
+        return False
+    _direction(gradient, metric, pairs, bends, int(numbers[5]), direction)
+    numbers[0], numbers[2], numbers[3], numbers[4] = 2.0, _dot(gradient, direction), 1.0, 0.0
+    _plus(x, -1.0, direction, trial)
+    _store_point(data, trial, point)
+    return True
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def solve_column(data, form, metric, task, most, state, sums):  # type: ignore[no-untyped-def]
+    """Move x to the minimiser; return the passes over the rows.
+
+    The norm misses the tolerance after `most` passes, and where steps lead no further.
+    """
+    passes, point = 0, state[7]
+    is_wanted = advance(data, metric, task, state, sums[:0])
+    while is_wanted and passes < most:
+        for block in range(len(sums)):
+            block_sum(data, form, block, point, sums[block])
+        passes += 1
+        is_wanted = advance(data, metric, task, state, sums)
+    return passes

@@ -21,7 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-SIXTEEN, EIGHT, FOUR, ONE = (0,) * 16, (0,) * 8, (0,) * 4, (0,)
+SIXTEEN, EIGHT, FOUR, THREE, TWO, ONE = (0,) * 16, (0,) * 8, (0,) * 4, (0,) * 3, (0,) * 2, (0,)
 
 _UNROLL = 4
 # Products may join the sum that follows (one rounding instead of two); nothing is reassociated.
@@ -316,3 +316,113 @@ def add_scaled(typing_context: Any, lanes: Any, scale: Any, record: Any, place: 
         return context.get_dummy_value()
 
     return types.void(lanes, types.float64, record, types.int64, types.int64, out), generate
+
+
+@intrinsic
+def four_rows_times(
+    typing_context: Any, lanes: Any, rows: Any, place: Any, stride: Any, x: Any, chunks: Any, out: Any, to: Any
+) -> Any:
+    """Write the products of four consecutive rows, the first at a place, with x to `out` from `to` on.
+
+    Rows are `stride` long, which is at least the lanes, and x is laid out in `chunks` of as many numbers (see
+    `dense_kernel`). A product is summed in `lanes` partial sums, joined in pairs: no row matters to another.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(_DOUBLE, len(lanes))
+        table, point, target = (_start(context, builder, signature.args[k], arguments[k]) for k in (1, 4, 6))
+        starts = [builder.add(arguments[2], builder.mul(_int(r), arguments[3])) for r in range(4)]
+        totals = [cgutils.alloca_once(builder, vector) for _ in range(4)]
+        for total in totals:
+            builder.store(_same(vector, 0.0), total)
+
+        def add(here: Any, chunk: Any) -> None:
+            factors = _load(builder, _lanes_at(builder, vector, point, builder.mul(chunk, _int(vector.count))))
+            for start, total in zip(starts, totals, strict=True):
+                row = _load(builder, _lanes_at(builder, vector, table, builder.add(start, here)))
+                builder.store(_add_product(builder, row, factors, builder.load(total)), total)
+
+        last = builder.sub(arguments[5], _int(1))
+        with cgutils.for_range_slice(builder, _int(0), last, _int(1), inc=True) as (chunk, _):
+            add(builder.mul(chunk, _int(vector.count)), chunk)
+        add(builder.sub(arguments[3], _int(vector.count)), last)
+        _store_sums(builder, [builder.load(total) for total in totals], target, arguments[7])
+        return context.get_dummy_value()
+
+    numbers = (types.int64, types.int64)
+    return types.void(lanes, rows, *numbers, x, types.int64, out, types.int64), generate
+
+
+def _store_sums(builder: Any, vectors: list[Any], target: Any, to: Any) -> None:
+    """Store the sum of each of four vectors' lanes, side by side; lanes are joined with their neighbours, in pairs."""
+    count = vectors[0].type.count
+    if count > 1:
+        step = 1
+        while len(vectors) > 1:
+            vectors = [_paired(builder, *pair, step) for pair in zip(vectors[::2], vectors[1::2], strict=True)]
+            step *= 2
+        nothing = ir.Constant(vectors[0].type, ir.Undefined)
+        while count > 4:
+            count //= 2
+            halves = [ir.Constant(ir.VectorType(_INT32, count), list(range(k, k + count))) for k in (0, count)]
+            vectors = [builder.fadd(*(builder.shuffle_vector(vectors[0], nothing, half) for half in halves))]
+            nothing = ir.Constant(vectors[0].type, ir.Undefined)
+        builder.store(vectors[0], _lanes_at(builder, vectors[0].type, target, to), align=8)
+        return
+    for r, vector in enumerate(vectors):
+        builder.store(vector, _lanes_at(builder, vector.type, target, builder.add(to, _int(r))), align=8)
+
+
+def _paired(builder: Any, a: Any, b: Any, step: int) -> Any:
+    """Return sums of lanes that are `step` apart: those of a and of b in turns, `step` lanes each."""
+    count = a.type.count
+    firsts = [base + k + off for base in range(0, count, 2 * step) for off in (0, count) for k in range(step)]
+    mask = ir.VectorType(_INT32, count)
+    low, high = ([place + extra for place in firsts] for extra in (0, step))
+    return builder.fadd(*(builder.shuffle_vector(a, b, ir.Constant(mask, part)) for part in (low, high)))
+
+
+@intrinsic
+def add_rows(
+    typing_context: Any,
+    lanes: Any,
+    group: Any,
+    rows: Any,
+    place: Any,
+    stride: Any,
+    first: Any,
+    chunks: Any,
+    t: Any,
+    number: Any,
+    out: Any,
+) -> Any:
+    """Add t_r times row r to `out`, over `number` consecutive rows from a place on, in a group of chunks of columns.
+
+    Sums stay in registers from row to row: `group` is as long as there are chunks in it, `first` is its first one of
+    `chunks`, as `out` is laid out.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(_DOUBLE, len(lanes))
+        table, factors, target = (_start(context, builder, signature.args[k], arguments[k]) for k in (2, 7, 9))
+        stride, last = arguments[4], builder.sub(arguments[6], _int(1))
+        columns, sums, totals = [], [], []
+        for k in range(len(group)):
+            chunk = builder.add(arguments[5], _int(k))
+            usual, end = builder.mul(chunk, _int(vector.count)), builder.sub(stride, _int(vector.count))
+            here = builder.select(builder.icmp_signed("==", chunk, last), end, usual)
+            columns.append(builder.add(arguments[3], here))
+            sums.append(_lanes_at(builder, vector, target, usual))
+            totals.append(cgutils.alloca_once(builder, vector))
+            builder.store(_load(builder, sums[k]), totals[k])
+        with cgutils.for_range_slice(builder, _int(0), arguments[8], _int(1), inc=True) as (r, _):
+            factor, down = _spread(builder, vector, builder.load(builder.gep(factors, [r]))), builder.mul(r, stride)
+            for column, total in zip(columns, totals, strict=True):
+                row = _load(builder, _lanes_at(builder, vector, table, builder.add(column, down)))
+                builder.store(_add_product(builder, factor, row, builder.load(total)), total)
+        for address, total in zip(sums, totals, strict=True):
+            builder.store(builder.load(total), address, align=8)
+        return context.get_dummy_value()
+
+    places = (types.int64,) * 4
+    return types.void(lanes, group, rows, *places, t, types.int64, out), generate

@@ -21,19 +21,18 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.rows import row_block, scaled_rows
+from dpadmm.problems.rows import row_block
 from dpadmm.solvers.columns import LastSolve, SingleColumns
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.newton_kernel import newton_steps
 from dpadmm.solvers.passes import slope_sum
-from dpadmm.solvers.slopes import slopes_in_place
-from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, over_blocks, require_converged
+from dpadmm.solvers.row_blocks import over_agents
+from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, require_converged
 
 # A quasi-Newton step is kept if it shrinks the squared gradient (in the norm of P^-1) at least by this factor.
 _ENOUGH = 0.8
 _MEMORY = 5
-_DENSE_ROWS = 2048
 _FAST_PASSES = 60
 # Hard columns take a few dozen Newton steps; many more mean that the tolerance lies below the rounding.
 _NEWTON_STEPS = 200
@@ -76,83 +75,67 @@ class MajoriserSolver:
         self._fast = [nothing] * self.risk.n_agents
         self._last = [LastSolve.nothing()] * self.risk.n_agents
         self._singles = SingleColumns(self.risk, self._scales)
-        over_blocks(self._decompose, self.risk.n_agents, 1, self._threads(1))
+        self._blocks = [self._singles.blocks(i) for i in range(self.risk.n_agents)]
+        over_agents(self._decompose, self._blocks, self._threads(1))
 
     def _threads(self, replicas: int) -> int:
         """Return how many threads are worth their while for so many replicas."""
         entries = self._rows.shape[0] * self._rows.shape[1] * replicas
         return self.threads if entries >= _WORTH_A_THREAD * self.risk.n_agents else 1
 
-    def _decompose(self, first: int, last: int) -> None:
-        loss = self.risk.loss
-        for i in range(first, last):
-            part, scale = self.risk.part(i), float(self._scales[i])
-            rows = row_block(self._rows, part)
-            counted = rows if self._row_weights is None else scaled_rows(rows, np.sqrt(self._row_weights[part]))
-            self._safe[i] = self._fast[i] = Spectrum.of_rows(counted, scale * loss.curvature_bound)
-            sigma = self.weights[i] * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
-            reference = self._reference(i, sigma)
-            curvature = self.risk.weighted(loss.curvature(rows @ reference - self._shifts[part]), part)
-            self._fast[i] = Spectrum.of_rows(scaled_rows(rows, np.sqrt(curvature)), scale)
+    def _decompose(self, i: int, threads: int) -> None:
+        loss, part, scale = self.risk.loss, self.risk.part(i), float(self._scales[i])
+        rows = row_block(self._rows, part)
+        counts = None if self._row_weights is None else np.sqrt(self._row_weights[part])
+        self._safe[i] = self._fast[i] = Spectrum.of_rows(rows, scale * loss.curvature_bound, counts, threads)
+        sigma = self.weights[i] * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
+        reference = self._reference(i, sigma, threads)
+        curvature = self.risk.weighted(loss.curvature(rows @ reference - self._shifts[part]), part)
+        self._fast[i] = Spectrum.of_rows(rows, scale, np.sqrt(curvature), threads)
 
-    def _reference(self, agent: int, sigma: float) -> Floats:
+    def _reference(self, agent: int, sigma: float, threads: int) -> Floats:
         """Return roughly the minimiser of w_i f_i plus a small ridge; it only shapes the fast steps."""
-        zero, limits = np.zeros(self.risk.dimension), (None, self.tolerance, _REFERENCE_PASSES)
+        zero, limits = np.zeros(self.risk.dimension), (None, self.tolerance, _REFERENCE_PASSES, threads)
         return self._singles.solve(agent, Metric.of_spectrum(self._safe[agent]), sigma, zero, zero, *limits).point
 
     def _columns(self, agent: int, sigma: float, constant: Floats, start: Floats) -> "_Columns":
         return _Columns(self._safe[agent], self._fast[agent], sigma, constant, start)
 
     def solve(self, subproblem: Subproblem) -> Solution:
-        """Solve for every agent and replica; agents run on separate threads."""
+        """Solve for every agent and replica; agents run on separate threads, those of many rows on all of them."""
         point = np.empty_like(subproblem.start)
         norm = np.empty((len(point), point.shape[2]))
         passes = np.zeros(len(point))
         seats = subproblem.seats()
 
-        def work(first: int, last: int) -> None:
-            for row in range(first, last):
-                point[row], norm[row], passes[row] = self._solve_agent(int(seats[row]), row, subproblem)
+        def work(row: int, threads: int) -> None:
+            point[row], norm[row], passes[row] = self._solve_agent(int(seats[row]), row, subproblem, threads)
 
-        over_blocks(work, len(point), 1, self._threads(point.shape[2]))
+        over_agents(work, [self._blocks[seat] for seat in seats], self._threads(point.shape[2]))
         return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
-    def _slope(self, agent: int, x: Floats) -> Floats:
+    def _slope(self, agent: int, x: Floats, threads: int = 1) -> Floats:
         """Return the loss's part of the gradient, w_i/n_i sum_m v_m slope(a_m'x - shift_m) a_m."""
-        total = self._slope_sum(agent, x)
+        total = slope_sum(self.risk, agent, x, threads)
         total *= self._scales[agent]
         return total
 
-    def _slope_sum(self, agent: int, x: Floats) -> Floats:
-        """Return sum_m v_m slope(a_m'x - shift_m) a_m for all columns of x: one pass over the agent's rows."""
-        part, rows, shifts = self.risk.part(agent), self._rows, self._shifts
-        if self.risk.silos.is_sparse:
-            return slope_sum(rows, shifts, part, x, self.risk.loss.form, self._row_weights)
-        total = np.zeros_like(x)
-        for start in range(part.start, part.stop, _DENSE_ROWS):
-            here = slice(start, min(start + _DENSE_ROWS, part.stop))
-            block = rows[here]
-            t = block @ x
-            slopes_in_place(t, shifts[here], self._line, self._is_logistic)
-            total += block.T @ self.risk.weighted(t, here)
-        return total
-
-    def _solve_agent(self, agent: int, row: int, sub: Subproblem) -> tuple[Floats, Floats, int]:
+    def _solve_agent(self, agent: int, row: int, sub: Subproblem, threads: int) -> tuple[Floats, Floats, int]:
         pull = float(sub.pull[row])
         sigma = pull + float(self.weights[agent]) * self.risk.mu
         constant = sub.lin[row] - pull * sub.centre[row]
         start = np.ascontiguousarray(sub.start[row])
         if start.shape[1] == 1:
-            found = self._alone(agent, sigma, constant[:, 0], start)
+            found = self._alone(agent, sigma, constant[:, 0], start, threads)
             if found is not None:
                 return found
         columns = self._columns(agent, sigma, constant, start)
         known = self._last[agent].at(start)
-        columns.begin(self._slope(agent, start) if known is None else known)
+        columns.begin(self._slope(agent, start, threads) if known is None else known)
         passes = 1 if known is None else 0
         while columns.retire(self.tolerance) and passes < min(self.max_passes, _FAST_PASSES):
             proposal = columns.propose()
-            columns.judge(proposal, self._slope(agent, proposal))
+            columns.judge(proposal, self._slope(agent, proposal, threads))
             passes += 1
         columns.store()
         steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
@@ -163,12 +146,15 @@ class MajoriserSolver:
     def _is_small(self, agent: int) -> bool:
         return not self.risk.silos.is_sparse and int(self.risk.sizes[agent]) * self.risk.dimension**2 <= _SMALL
 
-    def _alone(self, agent: int, sigma: float, constant: Floats, start: Floats) -> tuple[Floats, Floats, int] | None:
+    def _alone(
+        self, agent: int, sigma: float, constant: Floats, start: Floats, threads: int
+    ) -> tuple[Floats, Floats, int] | None:
         """Return the point of a column that is alone, by compiled steps; None where they do not lead there soon."""
         if self._is_small(agent):
             return self._newton(agent, sigma, constant, start[:, 0])
         known = self._last[agent].at(start)
-        metric, limits = Metric.of_spectrum(self._fast[agent]), (self.tolerance, min(self.max_passes, _FAST_PASSES))
+        metric = Metric.of_spectrum(self._fast[agent])
+        limits = (self.tolerance, min(self.max_passes, _FAST_PASSES), threads)
         kept = None if known is None else known[:, 0]
         found = self._singles.solve(agent, metric, sigma, constant, start[:, 0], kept, *limits)
         if not found.norm <= self.tolerance:

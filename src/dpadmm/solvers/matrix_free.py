@@ -17,7 +17,8 @@ from dpadmm.problems.rows import row_block
 from dpadmm.solvers.columns import LastSolve, SingleColumns
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
-from dpadmm.solvers.solution import Solution, Subproblem, over_blocks, require_converged
+from dpadmm.solvers.row_blocks import over_agents
+from dpadmm.solvers.solution import Solution, Subproblem, require_converged
 
 _FAST_PASSES = 400
 _NEWTON_STEPS = 200
@@ -46,39 +47,37 @@ class MatrixFreeSolver:
         self._last = [LastSolve.nothing()] * self.risk.n_agents
         nothing = Metric(np.empty((0, 0)), np.empty(0), np.empty(0))
         self._metrics = [nothing] * self.risk.n_agents
-        over_blocks(self._measure, self.risk.n_agents, 1, self.threads)
+        self._blocks = [self._columns.blocks(i) for i in range(self.risk.n_agents)]
+        over_agents(self._measure, self._blocks, self.threads)
 
-    def _measure(self, first: int, last: int) -> None:
-        loss, zero = self.risk.loss, np.zeros(self.risk.dimension)
-        for i in range(first, last):
-            part = self.risk.part(i)
-            rows = row_block(self.risk.rows, part)
-            steepest = self._metric(rows, np.full(rows.shape[0], loss.curvature_bound), i)
-            sigma = float(self.weights[i]) * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
-            limits = (None, self.tolerance, _REFERENCE_PASSES)
-            reference = self._columns.solve(i, steepest, sigma, zero, zero, *limits).point
-            curvature = loss.curvature(rows @ reference - self.risk.shifts[part])
-            self._metrics[i] = self._metric(rows, curvature, i)
+    def _measure(self, i: int, threads: int) -> None:
+        loss, zero, part = self.risk.loss, np.zeros(self.risk.dimension), self.risk.part(i)
+        rows = row_block(self.risk.rows, part)
+        steepest = self._metric(rows, np.full(rows.shape[0], loss.curvature_bound), i)
+        sigma = float(self.weights[i]) * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
+        limits = (None, self.tolerance, _REFERENCE_PASSES, threads)
+        reference = self._columns.solve(i, steepest, sigma, zero, zero, *limits).point
+        curvature = loss.curvature(rows @ reference - self.risk.shifts[part])
+        self._metrics[i] = self._metric(rows, curvature, i)
 
     def _metric(self, rows: Matrix, curvature: Floats, agent: int) -> Metric:
         weights = float(self._scales[agent]) * self.risk.weighted(curvature, self.risk.part(agent))
         return Metric.diagonal(rows, weights) if self.risk.silos.is_sparse else Metric.low_rank(rows, weights)
 
     def solve(self, subproblem: Subproblem) -> Solution:
-        """Solve for every agent and replica; agents run on separate threads."""
+        """Solve for every agent and replica; agents run on separate threads, those of many rows on all of them."""
         point = np.empty_like(subproblem.start)
         norm = np.empty((len(point), point.shape[2]))
         passes = np.zeros(len(point))
         seats = subproblem.seats()
 
-        def work(first: int, last: int) -> None:
-            for row in range(first, last):
-                passes[row] = self._solve_agent(int(seats[row]), row, subproblem, point[row], norm[row])
+        def work(row: int, threads: int) -> None:
+            passes[row] = self._solve_agent(int(seats[row]), row, subproblem, point[row], norm[row], threads)
 
-        over_blocks(work, len(point), 1, self.threads)
+        over_agents(work, [self._blocks[seat] for seat in seats], self.threads)
         return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
-    def _solve_agent(self, agent: int, row: int, sub: Subproblem, point: Floats, norm: Floats) -> int:
+    def _solve_agent(self, agent: int, row: int, sub: Subproblem, point: Floats, norm: Floats, threads: int) -> int:
         """Write the agent's points (d, R) and norms (R,); return the passes of the slowest column."""
         pull, start = float(sub.pull[row]), sub.start[row]
         sigma = pull + float(self.weights[agent]) * self.risk.mu
@@ -87,7 +86,7 @@ class MatrixFreeSolver:
             constant = sub.lin[row, :, r] - pull * sub.centre[row, :, r]
             here = np.ascontiguousarray(start[:, r])
             kept = None if known is None else np.ascontiguousarray(known[:, r])
-            limits = (self.tolerance, min(_FAST_PASSES, self.max_passes))
+            limits = (self.tolerance, min(_FAST_PASSES, self.max_passes), threads)
             found = self._columns.solve(agent, self._metrics[agent], sigma, constant, here, kept, *limits)
             x, slopes[:, r], norm[r], passes = found.point, found.slope, found.norm, found.passes
             if not norm[r] <= self.tolerance and np.isfinite(norm[r]):

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.softmax import SoftmaxRisk
-from dpadmm.solvers.solution import Solution, Subproblem, over_blocks, require_converged
+from dpadmm.solvers.solution import Solution, Subproblem, require_converged
+from dpadmm.solvers.threads import over_blocks
 
 _MOST_STEPS = 1000
 _MOST_PRODUCTS = 250  # of conjugate gradients, in one step

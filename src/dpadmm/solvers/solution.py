@@ -1,20 +1,15 @@
-"""What a solver is asked and answers, which one fits the functions, and what they share: spectra, threads over agents.
+"""What a solver is asked and answers, which one fits the functions, and what they share: spectra.
 
 The solvers are imported when one is made: their compiled kernels are slow to load, and planning or accounting by closed
 forms needs none of them.
 """
 
 import math
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, singledispatch
+from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
@@ -22,8 +17,9 @@ from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.rows import dense, gram
+from dpadmm.problems.rows import dense, scaled_rows
 from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.solvers.row_blocks import block_gram
 
 
 @dataclass(frozen=True)
@@ -94,14 +90,18 @@ class Spectrum:
     values: Floats
 
     @classmethod
-    def of_rows(cls, rows: Matrix, scale: float) -> "Spectrum":
-        """Return the spectrum of `scale * rows' rows`, from the smaller of the two Gram matrices."""
+    def of_rows(cls, rows: Matrix, scale: float, roots: Floats | None = None, threads: int = 1) -> "Spectrum":
+        """Return the spectrum of `scale * rows' rows`, from the smaller of the two Gram matrices.
+
+        roots: what every row is multiplied by; None for 1.
+        """
         n, d = rows.shape
         if n >= d:
-            values, vectors = np.linalg.eigh(gram(rows))
+            values, vectors = np.linalg.eigh(block_gram(rows, roots, threads))
             return cls(np.ascontiguousarray(vectors), scale * np.maximum(values, 0.0))
         # n < d: the thin SVD gives the same matrix with n vectors (the Woodbury case).
-        _, singular, vt = np.linalg.svd(dense(rows), full_matrices=False)
+        counted = rows if roots is None else scaled_rows(rows, roots)
+        _, singular, vt = np.linalg.svd(dense(counted), full_matrices=False)
         return cls(np.ascontiguousarray(vt.T), scale * singular**2)
 
     def solve(self, rhs: Floats, sigma: float) -> Floats:
@@ -110,36 +110,6 @@ class Spectrum:
             return self.vectors @ ((self.vectors.T @ rhs) / (self.values + sigma)[:, None])
         shrink = self.values / (self.values + sigma)
         return (rhs - self.vectors @ (shrink[:, None] * (self.vectors.T @ rhs))) / sigma
-
-
-def available_threads() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep matrix products on one thread: two BLAS threads on small products are many times slower."""
-    with _blas().limit(limits=1, user_api="blas"):
-        yield
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """Return the loaded BLAS libraries, NumPy's and SciPy's own: both are imported above, and looking is slow."""
-    return ThreadpoolController()
-
-
-def over_blocks(work: Callable[[int, int], None], number: int, block: int, threads: int) -> None:
-    """Call `work(first, last)` for consecutive blocks of 0..number; blocks must not share output."""
-    bounds = [(first, min(first + block, number)) for first in range(0, number, block)]
-    if threads == 1 or len(bounds) <= 1:
-        for first, last in bounds:
-            work(first, last)
-        return
-    with ThreadPoolExecutor(max_workers=min(threads, len(bounds))) as pool:
-        for done in [pool.submit(work, first, last) for first, last in bounds]:
-            done.result()
 
 
 DEFAULT_TOLERANCE = 1e-9

@@ -14,7 +14,8 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401 - before a round is paid for, not in it
-from dpadmm.solvers.solution import one_blas_thread, prepare_release
+from dpadmm.solvers.solution import prepare_release
+from dpadmm.solvers.threads import available_threads, one_blas_thread
 
 State = tuple[Floats, ...]
 
@@ -33,10 +34,11 @@ def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) 
         functions=functions,
         weights=weights,
         regulariser=terms.problem.regulariser,
-        solver=prepare_release(functions, weights, agreement.tolerance, 1),
+        solver=prepare_release(functions, weights, agreement.tolerance, available_threads()),
         index=np.array([agent]),
         degrees=np.zeros(1, dtype=np.int64) if terms.network is None else terms.network.degrees[[agent]],
         number=len(agreement.participants),
+        threads=available_threads(),
     )
 
 

@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.papers.consensus.bench import TOLERANCE, Bench
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.solvers.solution import one_blas_thread
+from dpadmm.solvers.threads import one_blas_thread
 
 _KICK = 1e-3
 
