@@ -207,7 +207,7 @@ def schedule_words(schedule: Schedule | None) -> str:
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
-    for release in outcome.noise_plan:
+    for release in outcome.noise_plan if outcome.search is None else outcome.search.own:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
     ks = tuple(each.round for each in rounds)
     is_sum = protected.view is View.AGGREGATE
