@@ -57,10 +57,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         rows = with_class_weights(rows, class_weights_of(self.class_weight, self.method))
         return rows if len(rows.classes) == 2 or self._is_one_model(len(rows.classes)) else one_vs_rest(rows)
 
-    def _is_one_model(self, n_classes: int) -> bool:
-        """Return whether more than two classes are trained together."""
-        return False
-
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
         self.classes_ = rows.classes

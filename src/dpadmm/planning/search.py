@@ -49,7 +49,7 @@ STEP = 2.0**-20
 
 USUALLY_COMPARED = 2
 _WITHIN = 1 - 2.0**-20  # so that no rounding makes a vector longer than its reach
-_LOG_REACH, _ERROR_REACH = 0.25, 1.0
+_LOG_REACH, _ERROR_REACH = 0.5, 1.0
 _LEAST_SHARE, _MOST_SHARE, _SEEN = 0.01, 0.1, 0.001
 _MOST_NOISE = 0.007  # of a mean score; where a tenth of the budget leaves more, nothing is learned by comparing
 _SAME_LOSS, _SAME_NORM = 0.001, 0.05  # candidates this close in all worlds are one and the same

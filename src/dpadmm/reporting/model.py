@@ -277,6 +277,8 @@ class ReleasedModel:
         details += self.collusion_lines
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
+        if said.search is not None:
+            details.append(("Chosen", str(said.search)))
         if self.softmax is not None:
             details.append(("Classes", f"{self.rows.problems} in one model (softmax)"))
         elif self.rows.problems > 1:
