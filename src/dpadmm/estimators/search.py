@@ -232,7 +232,7 @@ class _Search:
     def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
         problems = len(raw.labels)
         losses = [model._fitted_loss(rows) for model in self.models]
-        if len({len(model._counted(rows).raw.labels) for model in self.models}) > 1:
+        if len({model._is_one_model(len(rows.classes)) for model in self.models}) > 1:
             raise InputError("Some candidates train one model and others one for each class. Search them apart.")
         tasks = [
             own.task(loss, raw, rows.schema.dimension, bought) for own, loss in zip(self.wishes, losses, strict=True)

@@ -48,6 +48,7 @@ STEP = 2.0**-20
 """What a record adds to a score is a whole multiple of this, so that sums are exact."""
 
 USUALLY_COMPARED = 2
+_WORST = 50.0  # losses beyond it are as bad as can be: infinities cannot be compared
 _WITHIN = 1 - 2.0**-20  # so that no rounding makes a vector longer than its reach
 _LOG_REACH, _ERROR_REACH = 0.5, 1.0
 _LEAST_SHARE, _MOST_SHARE, _SEEN = 0.01, 0.1, 0.001
@@ -306,7 +307,8 @@ def shortened(losses: Floats, reach: float) -> Floats:
     >>> shortened(np.array([[0.1, 0.3], [9.0, 1.0]]), 0.5).round(4).tolist()
     [[-0.1, 0.1], [0.3536, -0.3536]]
     """
-    vectors = losses - losses.mean(axis=1, keepdims=True)
+    finite = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, _WORST)
+    vectors = finite - finite.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(vectors, axis=1)
     factors = np.minimum(1.0, reach * _WITHIN / np.maximum(norms, np.finfo(float).tiny))
-    return np.asarray(np.nan_to_num(vectors * factors[:, None], nan=0.0, posinf=0.0, neginf=0.0))
+    return np.asarray(vectors * factors[:, None])

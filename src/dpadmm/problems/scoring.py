@@ -7,8 +7,6 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, LinkedLoss, Loss
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
-_WORST = 50.0  # a log-loss beyond it is as bad as can be: log-losses are compared, and infinities cannot be
-
 
 def record_losses(loss: AnyLoss, scores: Floats, labels: Floats) -> Floats:
     """Return how badly the scores (n, problems) predict each of the labels (n,), lower being better.
@@ -25,14 +23,14 @@ def record_losses(loss: AnyLoss, scores: Floats, labels: Floats) -> Floats:
     """
     if isinstance(loss, Softmax):
         logs = loss.log_probabilities(scores)
-        return np.minimum(-logs[np.arange(len(labels)), labels.astype(np.intp)], _WORST)
+        return np.asarray(-logs[np.arange(len(labels)), labels.astype(np.intp)])
     if loss.target is LabelKind.REALS:
         return np.abs(scores[:, 0] - labels)
     if scores.shape[1] > 1:
         return _against_rest(loss, scores, labels.astype(np.intp))
     margins = scores[:, 0] * labels
     if isinstance(loss, LinkedLoss):
-        return np.minimum(-log_expit(loss.log_odds(margins)), _WORST)
+        return np.asarray(-log_expit(loss.log_odds(margins)))
     return (margins <= 0).astype(np.float64)
 
 
@@ -42,4 +40,4 @@ def _against_rest(loss: Loss, scores: Floats, codes: np.ndarray[tuple[int], np.d
     if not isinstance(loss, LinkedLoss):
         return (scores.argmax(axis=1) != codes).astype(np.float64)
     logs = log_expit(loss.log_odds(scores))
-    return np.minimum(np.logaddexp.reduce(logs, axis=1) - logs[places, codes], _WORST)
+    return np.asarray(np.logaddexp.reduce(logs, axis=1) - logs[places, codes])
