@@ -1,9 +1,9 @@
-"""The cost of tuning: settings chosen under privacy against the best ones known in advance, on Adult, side by side.
+"""The cost of tuning: settings chosen under privacy against the best ones known in advance, side by side.
 
     DPADMM_DATA=... python benchmarks/tuning.py --runs 20
 
-Eight penalties, a budget for everything, one silo with all training rows (70 % of Adult), log-loss on the others. Each
-run trains, with simulated noise of its own:
+Eight penalties, a budget for everything, one silo with all training rows (70 % of Adult, four fifths of other sets),
+log-loss on the others. Each run trains, with simulated noise of its own:
 
 * every candidate alone with the whole budget, as if its penalty had been known in advance; the best of them is the one
   with the lowest mean over all runs, which nobody could know,
@@ -21,12 +21,12 @@ import time
 import warnings
 from collections import Counter
 from functools import lru_cache
+from itertools import product
 
 from sklearn.metrics import log_loss
 
-from accuracy_sets import DELTA, SETS, adult_fits, five_silos, schema_of
+from accuracy_sets import DELTA, HELD_OUT, SETS, _loaded, schema_of
 from dpadmm import PrivateLogisticRegression, PrivateSearchCV
-from dpadmm.datasets.adult import read_adult
 from dpadmm.estimators import parameters
 from dpadmm.planning import search
 
@@ -35,15 +35,14 @@ ALPHAS = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1)
 COMPARED = ("auto", 1, 2, 3, 8)
 
 
-class Adult:
-    """Training rows, and rows to score on."""
+class Rows:
+    """A data set's training rows, and rows to score on, in one of its splits."""
 
-    def __init__(self) -> None:
-        table = read_adult().reset_index(drop=True)
-        self.schema = schema_of(SETS["adult"].known)
-        labels = table[self.schema.label.name]
-        (fit,) = adult_fits(five_silos(table), 0)
-        held_out = fit.scored["held-out"]
+    def __init__(self, name: str, run: int) -> None:
+        table, silos = _loaded(name)
+        self.schema = schema_of(SETS[name].known)
+        labels, fit = table[self.schema.label.name], SETS[name].fits(silos, run)[-1]
+        held_out = fit.scored[HELD_OUT]
         self.train = table.iloc[fit.train], labels.iloc[fit.train]
         self.test = table.iloc[held_out], self.schema.label.read(labels.iloc[held_out]).values > 0
 
@@ -52,7 +51,7 @@ class Adult:
         return float(log_loss(self.test[1], model.predict_proba(self.test[0])[:, 1]))
 
 
-def one_run(data: Adult, epsilon: float, seed: int, compared: list) -> tuple[dict[str, float], dict[str, float]]:
+def one_run(data: Rows, epsilon: float, seed: int, compared: list) -> tuple[dict[str, float], dict[str, float]]:
     """Return the losses of all ways, by their names, and what the searches chose."""
     found, chosen = {}, {}
     for alpha in (*ALPHAS, None):
@@ -81,25 +80,26 @@ def summed(values: list[float]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--sets", nargs="+", default=["adult"], choices=sorted(SETS))
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
     parser.add_argument("--compared", nargs="+", default=list(COMPARED), type=lambda x: x if x == "auto" else int(x))
     wanted = parser.parse_args()
     warnings.simplefilter("ignore")  # every fit would say that its noise is simulated
     # A plan is a function of public facts alone, so runs that differ in their noise share it.
     parameters.make_plan = search.make_plan = lru_cache(maxsize=256)(parameters.make_plan)
-    data, begin = Adult(), time.perf_counter()
-    for epsilon in wanted.epsilons:
-        runs = [one_run(data, epsilon, FIRST_SEED + i, wanted.compared) for i in range(wanted.runs)]
+    begin = time.perf_counter()
+    for name, epsilon in product(wanted.sets, wanted.epsilons):
+        runs = [one_run(Rows(name, i), epsilon, FIRST_SEED + i, wanted.compared) for i in range(wanted.runs)]
         names = list(runs[0][0])
-        means = {name: statistics.fmean(run[name] for run, _ in runs) for name in names}
+        means = {way: statistics.fmean(run[way] for run, _ in runs) for way in names}
         best = min(names[: len(ALPHAS)], key=means.__getitem__)
-        sys.stdout.write(f"Adult, epsilon {epsilon:g}, delta {DELTA:g}, {wanted.runs} runs; best in advance: {best}\n")
-        for name in names:
-            against = summed([run[name] - run[best] for run, _ in runs])
-            picks = Counter(f"{took[name]:g}" for _, took in runs if name in took)
+        sys.stdout.write(f"{name}, epsilon {epsilon:g}, delta {DELTA:g}, {wanted.runs} runs; best in advance: {best}\n")
+        for way in names:
+            against = summed([run[way] - run[best] for run, _ in runs])
+            picks = Counter(f"{took[way]:g}" for _, took in runs if way in took)
             said = f"   chose {', '.join(f'{k} ({n})' for k, n in picks.most_common())}" if picks else ""
-            mean = summed([run[name] for run, _ in runs]).lstrip("+")
-            sys.stdout.write(f"  {name:22} log-loss {mean}   above the best {against}{said}\n")
+            mean = summed([run[way] for run, _ in runs]).lstrip("+")
+            sys.stdout.write(f"  {way:22} log-loss {mean}   above the best {against}{said}\n")
         sys.stdout.flush()
     sys.stdout.write(f"{time.perf_counter() - begin:.0f} s\n")
     return 0

@@ -27,6 +27,8 @@ from dpadmm.estimators import (
     check_pipeline,
     ledger_data,
     notices,
+    private_accuracy,
+    private_evaluation,
 )
 from dpadmm.planning import search as planning
 from dpadmm.privacy.ledger import Budget, Ledger
@@ -61,7 +63,9 @@ def test_it_fits_predicts_and_says_what_it_cost(rows):
     assert "C15" in found.privacy_.certificate
     said = str(found.privacy_)
     assert "of 3 candidates (alpha=0.001; alpha=0.01; alpha=3.0): 2 were trained and compared by noisy scores" in said
+    assert "epsilon 4 at delta 1e-05 for the model and the choice of its settings" in said
     assert "2 were trained" in found.released_.statement
+    assert "the model and the choice of its settings" in found.released_.statement
     assert "2 were trained" in found.report()
 
 
@@ -289,6 +293,14 @@ def test_no_search_is_seen_as_a_leak_but_scikit_learns_is(rows, monkeypatch):
     with pytest.warns(PipelineWarning, match="Use dpadmm.PrivateSearchCV, whose epsilon covers all of it"):
         theirs.fit(*rows)
     assert "PrivateSearchCV" in check_pipeline(theirs).findings[0].instead
+
+
+def test_figures_are_about_the_chosen_model(rows):
+    found = search().fit(*rows)
+    assert 0 <= private_accuracy(found, *rows, epsilon=1.0).value <= 1
+    assert private_evaluation(found, *rows, epsilon=1.0, delta=1e-6).model == found.released_.run
+    with pytest.raises(InputError, match="not an estimator of this package"):
+        private_accuracy(GridSearchCV(found.best_estimator_, GRID), *rows, epsilon=1.0)
 
 
 def test_the_front_door_offers_it():

@@ -11,7 +11,6 @@ import numpy as np
 
 from dpadmm.checks import plural
 from dpadmm.engines.local import LocalEngine
-from dpadmm.engines.one_sum import OneSum
 from dpadmm.engines.private import (
     INTERRUPTED,
     Course,
@@ -22,7 +21,7 @@ from dpadmm.engines.private import (
     masks_of,
 )
 from dpadmm.engines.reserving import reserved
-from dpadmm.engines.round_zero import Unencoded
+from dpadmm.engines.round_zero import OneSum, Unencoded
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.noise.draws import Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, check_reach
@@ -125,9 +124,8 @@ class CourseSearch:
         """Return the noisy sums (courses,) of all silos together, and the noise in them."""
         is_secure = isinstance(sampler, SecureSampler)
         planned = self.score_plan(is_secure)
-        hook = PlannedNoise(
-            planned, sampler, masks=masks_of(self.courses[0].shares, f"{run}, scores") if is_secure else None
-        )
+        masks = masks_of(self.courses[0].shares, f"{run}, scores") if is_secure else None
+        hook = PlannedNoise(planned, sampler, masks=masks)
         noisy = self._sum.noisy(planned, sums[:, :, None], hook)[:, :, 0].sum(axis=0)
         hook.check_drawn()
         return noisy, self._sum.pooled_noise(planned, len(sums))

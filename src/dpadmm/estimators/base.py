@@ -82,7 +82,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return state
 
 
-class Training(Protocol):
+class TrainingWay(Protocol):
     """How a fit is planned and carried out: by one plan, or by one that is chosen among several."""
 
     def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
@@ -232,7 +232,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the loss that these rows are fitted with."""
         return self._loss()
 
-    def _train(self, wishes: Wishes, rows: TrainingRows, way: Training) -> Self:
+    def _train(self, wishes: Wishes, rows: TrainingRows, way: TrainingWay) -> Self:
         """Fit one problem per vector of labels and keep what is public.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
@@ -261,7 +261,8 @@ class PrivateLinearModel(PrivateEstimator):
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
         title = f"{rows.schema.label.name} from {checks.plural(n_silos, 'silo')}"
-        model = released_model(done, rows.schema, names, title, spending, notes, way.cost(done))
+        search = way.cost(done)
+        model = released_model(done, rows.schema, names, title, spending, notes, search)
         self.plan_ = done.plan
         self.history_ = done.histories
         self.privacy_ = PrivacyStatement.of(
@@ -272,7 +273,8 @@ class PrivateLinearModel(PrivateEstimator):
             assumptions=notes,
             problems=done.plan.times,
             profile=model.guarantee.profile,
-            search=model.guarantee.search,
+            subject="the model" if search is None else search.subject,
+            search=search,
         )
         self._keep(model, rows)
         return self

@@ -276,9 +276,7 @@ class _Search:
             noise = found.noise_std / n_records
         is_trained = np.isin(np.arange(number), self.made.trained)
         simulated = np.array(self.made.simulated)
-        order = sorted(
-            range(number), key=lambda i: (i != self.chosen, not is_trained[i], -np.nan_to_num(scores[i]), -simulated[i])
-        )
+        order = np.lexsort((-simulated, -np.nan_to_num(scores), ~is_trained))
         names = dict.fromkeys(name for params in proposed for name in params)
         return {
             **{f"param_{name}": _column([params.get(name, np.ma.masked) for params in proposed]) for name in names},

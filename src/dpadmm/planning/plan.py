@@ -31,17 +31,16 @@ from dpadmm.noise.promises import Constant, Tail
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.forecast import Extent, Forecast
-from dpadmm.planning.task import Task
+from dpadmm.planning.task import Task, loss_kind, task_json
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.problems.softmax import Softmax
 
 
 def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRound | None = None) -> Course:
@@ -306,41 +305,6 @@ def _line(label: str, words: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def loss_kind(loss: AnyLoss) -> str:
-    """Return what kind of model a loss makes, in a few words."""
-    match loss:
-        case Softmax():
-            return f"softmax regression of {loss.n_classes} classes"
-        case Logistic() | CappedLogistic():
-            return "logistic regression"
-        case SmoothedHinge():
-            return "linear support vector machine"
-        case Huber():
-            return "linear regression (Huber loss)"
-    return repr(loss)
-
-
-def task_json(task: Task) -> dict[str, Any]:
-    """Return the task as plain values; loss and regulariser as they are written in Python."""
-    return {
-        "sizes": list(task.sizes),
-        "dimension": task.dimension,
-        "loss": repr(task.loss),
-        "epsilon": task.target.epsilon,
-        "delta": task.target.delta,
-        "unit": task.protection.unit.value,
-        "relation": task.protection.relation.value,
-        "view": task.protection.view.value,
-        "colluders": task.protection.n_colluders,
-        "edges": None if task.network is None else task.network.edges.tolist(),
-        "regulariser": None if task.regulariser is None else repr(task.regulariser),
-        "row_norm": task.row_norm,
-        "records_per_person": task.protection.records_per_person,
-        "silos_per_person": task.protection.silos_per_person,
-        "prevalence": task.prevalence,
-    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -292,7 +292,7 @@ class ReleasedModel:
             ("Claimed", f"epsilon {each.epsilon:.6g} at delta {each.delta:.3g} {each.label}") for each in said.claims
         ]
         return statement_text(
-            subject="the model",
+            subject="the model" if said.search is None else said.search.subject,
             epsilon=said.epsilon,
             delta=said.delta,
             protection=said.protected,

@@ -153,6 +153,11 @@ class SearchCost:
     chosen: str
     epsilon: float | None
 
+    @property
+    def subject(self) -> str:
+        """What a statement covers: with the model also the choice, where records decided it."""
+        return "the model" if self.epsilon is None else "the model and the choice of its settings"
+
     def __str__(self) -> str:
         """Say it in one line."""
         said = f"{self.chosen} of {len(self.candidates)} candidates ({'; '.join(self.candidates)}): "
