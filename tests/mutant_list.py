@@ -571,7 +571,7 @@ ALGORITHMS = (
         "algorithms",
         "subproblems are solved to the engine's tolerance, not to the certified one",
         "engines/private.py",
-        "engine = replace(engine if engine is not None else LocalEngine(), tolerance=setting.tolerance)",
+        "engine = replace(engine if engine is not None else LocalEngine(), tolerance=course.setting.tolerance)",
         "engine = engine if engine is not None else LocalEngine()",
         ("engines/test_private.py", "-k", "solver_works"),
         PLANNED,
@@ -591,9 +591,9 @@ LEDGER = (
     Mutant(
         "ledger",
         "a run is not recorded",
-        "engines/private.py",
-        "receipts = tuple(_reserve(books, everything, label, name))",
-        "receipts = ()",
+        "engines/reserving.py",
+        "return name, books, tuple(_reserve(books, everything, label, name))",
+        "return name, books, ()",
         ("estimators/test_ledger.py",),
         BOOKS,
     ),
@@ -655,8 +655,8 @@ LEDGER = (
         "ledger",
         "planned noise that was never drawn goes unnoticed",
         "engines/private.py",
-        "        hook.check_drawn()\n        done.append(",
-        "        done.append(",
+        "            hook.check_drawn()\n            done.append(",
+        "            done.append(",
         ("engines/test_private.py", "-k", "never_drawn"),
         BOOKS,
     ),
@@ -698,6 +698,84 @@ LEDGER = (
     ),
 )
 
+SEARCHED = "a search is audited by its tests, which attack the scores and the choice"
+
+SEARCH = (
+    Mutant(
+        "search",
+        "C15: a record moves the scores by C, not 2C",
+        "privacy/certificates/selection.py",
+        "bound=changed * (2 * top if is_replaced else top),",
+        "bound=changed * top,",
+        ("privacy/certificates/test_selection.py",),
+        SEARCHED,
+    ),
+    Mutant(
+        "search",
+        "differences of a record are not shortened",
+        "planning/search.py",
+        "factors = np.minimum(1.0, reach * _WITHIN / np.maximum(norms, np.finfo(float).tiny))",
+        "factors = np.ones(len(norms))",
+        ("privacy/certificates/test_selection.py",),
+        SEARCHED,
+    ),
+    Mutant(
+        "search",
+        "the noise of scores is half of what is reserved",
+        "engines/search.py",
+        "planned = self.score_plan(is_secure)\n        masks",
+        "from dpadmm.planning.simulations import scaled\n"
+        "        planned = scaled(self.score_plan(is_secure), 0.5)\n        masks",
+        ("engines/test_search.py",),
+        SEARCHED,
+    ),
+    Mutant(
+        "search",
+        "the training of all candidates but the first is not reserved",
+        "engines/search.py",
+        "for number, (course, own) in enumerate(zip(self.courses, planned, strict=True)):",
+        "for number, (course, own) in enumerate(zip(self.courses[:1], planned[:1], strict=True)):",
+        ("engines/test_search.py",),
+        SEARCHED,
+    ),
+    Mutant(
+        "search",
+        "scores are not reserved",
+        "engines/search.py",
+        "return NoisePlan({**everything, **self.score_plan(is_secure).releases})",
+        "return NoisePlan(everything)",
+        ("engines/test_search.py",),
+        SEARCHED,
+    ),
+    Mutant(
+        "search",
+        "candidates are chosen by scores without noise",
+        "engines/search.py",
+        "scores, noise_std = search.draw(scorer(models), sampler, name)",
+        "_, noise_std = search.draw(sums := scorer(models), sampler, name)\n        scores = sums.sum(axis=0)",
+        ("engines/test_search.py",),
+        SEARCHED,
+    ),
+    Mutant(
+        "search",
+        "every candidate has the whole budget",
+        "planning/search.py",
+        "each = _target(math.sqrt(rule.bought_m**2 + left / number), delta)",
+        "each = _target(math.sqrt(rule.bought_m**2 + left), delta)",
+        ("planning/test_search.py",),
+        SEARCHED,
+    ),
+    Mutant(
+        "search",
+        "scores are shown as they were before noise",
+        "engines/search.py",
+        "chosen, statement = int(np.argmin(scores)), everything.statement()",
+        "chosen, statement = int(np.argmin(scores)), everything.statement()\n    scores = scorer(models).sum(axis=0)",
+        ("estimators/test_search.py",),
+        SEARCHED,
+    ),
+)
+
 ESTIMATORS = (
     Mutant(
         "estimators",
@@ -712,10 +790,10 @@ ESTIMATORS = (
         "estimators",
         "secure noise comes from a fixed seed",
         "engines/private.py",
-        'masks = masks_of(course.shares, f"{name}, problem {number}") if is_secure else None\n'
-        "        hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas, masks)",
-        'masks = masks_of(course.shares, f"{name}, problem {number}") if is_secure else None\n'
-        "        hook = PlannedNoise(planned, _apart(SimulatedSampler(1), number), engine.replicas, masks)",
+        'masks = masks_of(course.shares, f"{name}, problem {number}") if self.is_secure else None\n'
+        "            hook = PlannedNoise(self.planned, _apart(self.sampler, number), engine.replicas, masks)",
+        'masks = masks_of(course.shares, f"{name}, problem {number}") if self.is_secure else None\n'
+        "            hook = PlannedNoise(self.planned, _apart(SimulatedSampler(1), number), engine.replicas, masks)",
         ("engines/test_private.py",),
         PRODUCT,
     ),
@@ -1165,4 +1243,4 @@ FEDERATION = (
     ),
 )
 
-MUTANTS = (*CERTIFICATES, *NOISE, *ALGORITHMS, *LEDGER, *ESTIMATORS, *PROFILE, *MASKS, *FEDERATION)
+MUTANTS = (*CERTIFICATES, *NOISE, *ALGORITHMS, *LEDGER, *SEARCH, *ESTIMATORS, *PROFILE, *MASKS, *FEDERATION)

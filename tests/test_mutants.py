@@ -24,7 +24,7 @@ def test_every_mutant_has_a_place_and_tests(mutant):
 def test_every_part_is_broken():
     areas = {mutant.area for mutant in MUTANTS}
     assert areas == {
-        "certificates", "noise", "algorithms", "ledger", "estimators", "profile", "masks", "federation"
+        "certificates", "noise", "algorithms", "ledger", "search", "estimators", "profile", "masks", "federation"
     }  # fmt: skip
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
 

@@ -30,6 +30,7 @@ _HOMES = {
     "PrivateLinearRegression": "estimators.regression",
     "PrivateLinearSVC": "estimators.classifiers",
     "PrivateLogisticRegression": "estimators.classifiers",
+    "PrivateSearchCV": "estimators.search",
     "Schema": "datasets.schema",
     "datasets": "",
     "fit": "front.tables",

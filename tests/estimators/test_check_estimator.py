@@ -1,9 +1,9 @@
-"""scikit-learn's own checks, all of them, on all three estimators."""
+"""scikit-learn's own checks, all of them, on all three estimators and the search."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSearchCV
 from dpadmm.planning import candidates
 
 # The checks set random_state, leave bounds out and use thirty records: all three things are warned about, rightly.
@@ -19,6 +19,7 @@ ESTIMATORS = [
     PrivateLogisticRegression(epsilon=1.0, delta=1e-5),
     PrivateLinearSVC(epsilon=1.0, delta=1e-5),
     PrivateLinearRegression(epsilon=1.0, delta=1e-5),
+    PrivateSearchCV(PrivateLogisticRegression(), {"alpha": [0.01, 0.1]}, epsilon=1.0, delta=1e-5, compared=2),
 ]
 
 

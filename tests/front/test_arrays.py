@@ -26,7 +26,7 @@ _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 
 
 def test_the_front_door_offers_exactly_what_it_promises() -> None:
-    estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression"}
+    estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateSearchCV"}
     assert dir(dpadmm) == sorted({"Ledger", "Schema", "datasets", "fit", "load", "plan", "run"} | estimators)
     for name in dir(dpadmm):
         assert getattr(dpadmm, name).__doc__

@@ -9,6 +9,7 @@ from dpadmm import _offer
 _HOMES = {
     "Checkpoint": "local",
     "Course": "private",
+    "CourseSearch": "search",
     "FinalModel": "local",
     "LocalEngine": "local",
     "PrivateAlgorithm": "private",
@@ -21,6 +22,7 @@ _HOMES = {
     "promises_of": "private",
     "run_course": "private",
     "run_private": "private",
+    "run_search": "search",
     "simulate": "private",
 }
 

@@ -4,8 +4,7 @@ A `Course` is everything that is fixed before the data are touched; its noise pl
 reserves them in the ledgers, and only then draws and runs.
 """
 
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -15,9 +14,10 @@ from dpadmm.algorithms.method import Method, Private, Setting
 from dpadmm.checks import plural, shown
 from dpadmm.engines.bought import keep_profile
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
+from dpadmm.engines.reserving import Charged, reserved
 from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
 from dpadmm.engines.witness import PublicRound, Witness, message_scales
-from dpadmm.errors import InputError, ResumeError, raise_alone
+from dpadmm.errors import InputError, raise_alone
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
@@ -32,15 +32,12 @@ from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.privacy.records import (
-    Origin,
-    SampledGaussianRelease,
-)
+from dpadmm.privacy.records import Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
-_INTERRUPTED = "The run {!r} was interrupted and none of its results are kept; what was reserved for it stays spent."
+INTERRUPTED = "The run {!r} was interrupted and none of its results are kept; what was reserved for it stays spent."
 _MOST_MASKED = 50  # silos
 _SEED_STEP = 2**64  # seeds of problems that are run together, apart from each other and from other users' seeds
 
@@ -235,45 +232,72 @@ def run_course(
     if isinstance(problems, Sequence) is (course.profile is not None):
         raise InputError("A course with a profile encodes rows itself: give it unencoded rows, and no second course.")
     if isinstance(problems, Sequence):
-        _check_problems(course, problems)
-    is_secure, setting = isinstance(sampler, SecureSampler), course.setting
-    engine = replace(engine if engine is not None else LocalEngine(), tolerance=setting.tolerance)
-    planned = course.noise_plan(is_secure)
-    if is_secure:
-        _check_batches(course.algorithm, planned)
-        _load_kernels()
-        engine = replace(engine, recording=Recording(every=0), is_release=True)
-    everything = course.beside_profile(planned, is_secure)
-    books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes), setting.protection)
-    if books and not is_secure:
-        raise InputError(
-            "Simulated noise cannot be recorded as a release: use SecureSampler(), or leave out the ledgers."
-        )
-    name = name if name is not None else f"{label}-{uuid.uuid4()}"
-    receipts = tuple(_reserve(books, everything, label, name))
-    statement, done = everything.statement(), []
+        check_problems(course, problems)
+    prepared, setting = PreparedCourse.of(course, sampler, engine), course.setting
+    everything = course.beside_profile(prepared.planned, prepared.is_secure)
+    name, books, receipts = reserved(everything, setting, ledgers, label, name, is_secure=prepared.is_secure)
+    statement = everything.statement()
     if not isinstance(problems, Sequence):
-        problems = _after_round_zero(course, problems, sampler, name, books)
-    for number, problem in enumerate(problems):
-        masks = masks_of(course.shares, f"{name}, problem {number}") if is_secure else None
-        hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas, masks)
-        witness = Witness(hook, message_scales(planned))
-        try:
-            run = _run(engine, course, problem, witness if engine.replicas == 1 else hook)
-        except RunInterrupted:
-            if not is_secure:
-                raise
-            run = None
-        if run is None:  # raised here, not in the handler: the engine's exception holds states without noise
-            raise KeyboardInterrupt(_INTERRUPTED.format(name))
-        hook.check_drawn()
-        done.append(PrivateRun(run, everything, statement, hook.origin, tuple(witness.rounds), receipts, name))
-    return done
+        problems = after_round_zero(course, problems, sampler, name, books)
+        check_problems(course, problems)
+    return [
+        PrivateRun(run, everything, statement, origin, history, receipts, name)
+        for run, origin, history in prepared.run(problems, name)
+    ]
 
 
-def _after_round_zero(
-    course: Course, rows: Unencoded, sampler: Sampler, name: str, books: list[tuple[ConfirmedLedger, range]]
-) -> Sequence[Problem]:
+@dataclass(frozen=True, eq=False)
+class PreparedCourse:
+    """A course with the noise of one of its problems, and the engine that will run it."""
+
+    course: Course
+    planned: NoisePlan
+    sampler: Sampler
+    engine: LocalEngine
+
+    @classmethod
+    def of(cls, course: Course, sampler: Sampler, engine: LocalEngine | None = None) -> "PreparedCourse":
+        """Plan the noise; whatever can fail without data fails here, before a ledger is charged."""
+        engine = replace(engine if engine is not None else LocalEngine(), tolerance=course.setting.tolerance)
+        is_secure = isinstance(sampler, SecureSampler)
+        planned = course.noise_plan(is_secure)
+        if is_secure:
+            _check_batches(course.algorithm, planned)
+            _load_kernels()
+            engine = replace(engine, recording=Recording(every=0), is_release=True)
+        return cls(course, planned, sampler, engine)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the noise is that of a release."""
+        return isinstance(self.sampler, SecureSampler)
+
+    def run(
+        self, problems: Sequence[Problem], name: str, first: int = 0
+    ) -> list[tuple[Run, Origin, tuple[PublicRound, ...]]]:
+        """Run all problems; return each one's run, where its noise came from, and what its messages show.
+
+        first: the number of the first problem among all of the run's, so that seeded noise differs.
+        """
+        done, engine, course = [], self.engine, self.course
+        for number, problem in enumerate(problems, start=first):
+            masks = masks_of(course.shares, f"{name}, problem {number}") if self.is_secure else None
+            hook = PlannedNoise(self.planned, _apart(self.sampler, number), engine.replicas, masks)
+            witness = Witness(hook, message_scales(self.planned))
+            try:
+                run = _run(engine, course, problem, witness if engine.replicas == 1 else hook)
+            except RunInterrupted:
+                if not self.is_secure:
+                    raise
+                run = None
+            if run is None:  # raised here, not in the handler: the engine's exception holds states without noise
+                raise KeyboardInterrupt(INTERRUPTED.format(name))
+            hook.check_drawn()
+            done.append((run, hook.origin, tuple(witness.rounds)))
+        return done
+
+
+def after_round_zero(course: Course, rows: Unencoded, sampler: Sampler, name: str, books: Charged) -> Sequence[Problem]:
     """Release the profile, have it kept, and return the problems on rows that are encoded by it."""
     try:
         is_secure = isinstance(sampler, SecureSampler)
@@ -283,8 +307,7 @@ def _after_round_zero(
             keep_profile(books[0][0], rows.subject(), name, *drawn)
         problems = rows.problems(*drawn)
     except KeyboardInterrupt:
-        raise_alone(KeyboardInterrupt(_INTERRUPTED.format(name)))
-    _check_problems(course, problems)
+        raise_alone(KeyboardInterrupt(INTERRUPTED.format(name)))
     return problems
 
 
@@ -301,7 +324,7 @@ def masks_of(shares: Shares | None, run: str) -> Sequence[Masks] | None:
     return pairwise_masks(shares.silos, run.encode())
 
 
-def _check_problems(course: Course, problems: Sequence[Problem]) -> None:
+def check_problems(course: Course, problems: Sequence[Problem]) -> None:
     """Refuse problems that the course's certificates are not about; says nothing of sizes, which may be secret."""
     if len(problems) != course.times:
         raise InputError(f"The course is for {plural(course.times, 'problem')}, got {len(problems)}.")
@@ -414,33 +437,3 @@ def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
             "The plan relies on secret batches, but these have a seed, which can be reused or guessed. For a release "
             "use Batches.secret(size), which draws new batches for every run; seeds are for simulation."
         )
-
-
-def _books(
-    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None, sizes: tuple[int, ...], protection: Protection
-) -> list[tuple[ConfirmedLedger, range]]:
-    """Return each ledger with the silos whose releases it records."""
-    if ledgers is None:
-        return []
-    if isinstance(ledgers, ConfirmedLedger):
-        return [(ledgers.for_run(sizes, protection.relation), range(len(sizes)))]
-    if len(ledgers) != len(sizes):
-        raise InputError(f"Give one ledger for all silos, or one for each of the {len(sizes)}; got {len(ledgers)}.")
-    return [
-        (ledger.for_run(sizes[i : i + 1], protection.relation), range(i, i + 1)) for i, ledger in enumerate(ledgers)
-    ]
-
-
-def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, label: str, name: str) -> Iterator[Receipt]:
-    """Reserve in all ledgers; none is charged if one of them has no room or knows the run already."""
-    intents = []
-    for ledger, agents in books:
-        if ledger.ledger.newest_round(name) is not None:
-            raise ResumeError(
-                f"The run {name!r} is already recorded. Its messages are not stored here, so they cannot be sent "
-                "again, and fresh noise would be a new release: choose another name."
-            )
-        intents.append(ledger.intend(noise.by(agents), run=name, algorithm=label, origin=Origin.SECURE))
-        intents[-1].check_room()
-    for intent in intents:
-        yield intent.reserve()

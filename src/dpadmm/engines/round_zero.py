@@ -1,7 +1,7 @@
-"""Round 0 of a run: the silos' column profile, one noisy release before the first round of training."""
+"""Sums over the silos that are released once; round 0 of a run is one: their column profile, before any training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +21,7 @@ from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import ProfiledColumns
+from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease, seen_noise
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -28,8 +29,81 @@ from dpadmm.problems.problem import Problem
 if TYPE_CHECKING:  # it reads tables, and accounting does without
     from dpadmm.datasets.profile import ProfileForm
 
+
+@dataclass(frozen=True)
+class OneSum:
+    """Where the sum gets its noise: a slot, in a round that no other release of it has."""
+
+    slot: Slot
+    round: int
+
+    def plan(
+        self,
+        target: Target,
+        setting: Setting,
+        certified: Callable[[int], Certificate],
+        placed: Callable[[Certificate, float], Certificate],
+        *,
+        is_pooled: bool,
+        is_secure: bool,
+        shares: Shares | None = None,
+    ) -> NoisePlan:
+        """Return the releases that spend the target; `is_pooled`: one noise hides the sum of all silos.
+
+        It is the coordinator's, or the silos' shares of one where their values leave under masks.
+        certified: the certificate of a silo of so many records, or of all of them. placed: the same on a grid.
+        """
+        sizes = setting.problem.functions.sizes.tolist()
+        certificates = [certified(n) for n in ([int(sum(sizes))] if is_pooled else sizes)]
+        agents = [COORDINATOR] if is_pooled else range(len(sizes))
+        is_common = not is_pooled and len(set(certificates)) == 1
+        rows = tuple(Row(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
+        promise = Promise(self.slot, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)
+        row = self._calibrated(promise, target, setting)
+        if is_secure or shares is not None:
+            on_grid = tuple(_on_grid(release, placed, shares) for release in row.values())
+            row = self._calibrated(replace(promise, rows=on_grid), target, setting)
+        if shares is not None:
+            row = {agent: summed(release, shares) for agent, release in row.items()}
+        here = {agent: replace(release, round=self.round) for agent, release in row.items()}
+        return NoisePlan({(self.slot, self.round): here})
+
+    def _calibrated(self, promise: Promise, target: Target, setting: Setting) -> Mapping[int | None, NoisyRelease]:
+        silos = setting.protection.silos_per_person
+        return calibrated([promise], target, Constant(), silos_per_person=silos).releases[self.slot, 1]
+
+    def noisy(self, plan: NoisePlan, values: Floats, noise: NoiseHook) -> Floats:
+        """Return what leaves, (senders, d, replicas): each silo's values with its noise, or their sum with one.
+
+        Before they are added up the values of every silo are rounded to the grid, if there is one, so that sums are
+        exact.
+        """
+        pooled = next((release for release in plan if release.agent == COORDINATOR), None)
+        if isinstance(pooled, SummedGaussianRelease):
+            return noise.total(self.slot, self.round, values)
+        if pooled is None:
+            return noise.perturb(self.slot, self.round, np.arange(len(values)), values)
+        grid = pooled.certificate.grid
+        exact = values if grid is None else np.rint(values / grid) * grid
+        return noise.perturb(self.slot, self.round, np.array([COORDINATOR]), exact.sum(axis=0, keepdims=True))
+
+    def pooled_noise(self, plan: NoisePlan, n_agents: int) -> float:
+        """Return the noise in the sum of all agents' values."""
+        row = plan.releases[self.slot, self.round]
+        squares = [seen_noise(release) ** 2 for release in row.values()]
+        return math.sqrt(squares[0] * n_agents if None in row else math.fsum(squares))
+
+
+def _on_grid(release: NoisyRelease, placed: Callable[[Certificate, float], Certificate], shares: Shares | None) -> Row:
+    """The certificate on the grid of its noise."""
+    own = release.level if shares is None else release.level / math.sqrt(shares.honest)
+    return Row(release.agent, (1,), (placed(release.certificate, grid_for(own)),))
+
+
 PROFILE = Slot("profile")
 """Where the counts get their noise."""
+
+_ROUND = OneSum(PROFILE, 0)
 
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 
@@ -83,38 +157,23 @@ class ProfileRound:
 
         It is the coordinator's, or the silos' shares of one where the counts leave under masks.
         """
-        sizes = [int(setting.problem.functions.sizes.sum())] if is_pooled else setting.problem.functions.sizes.tolist()
-        certificates = [
-            column_profile(
+
+        def certified(n_records: int) -> Certificate:
+            return column_profile(
                 n_numeric=self.n_numeric,
                 n_categorical=self.n_categorical,
-                n_records=n,
+                n_records=n_records,
                 protection=setting.protection,
                 is_noise_shared=is_pooled,
             )
-            for n in sizes
-        ]
-        agents = [COORDINATOR] if is_pooled else range(len(sizes))
-        is_common = not is_pooled and len(set(certificates)) == 1
-        rows = tuple(Row(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
-        promise = Promise(PROFILE, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)
-        row = self._calibrated(promise, setting)
-        if is_secure or shares is not None:
-            placed = tuple(self._on_grid(release, shares) for release in row.values())
-            row = self._calibrated(replace(promise, rows=placed), setting)
-        if shares is not None:
-            row = {agent: summed(release, shares) for agent, release in row.items()}
-        return NoisePlan({(PROFILE, 0): {agent: replace(release, round=0) for agent, release in row.items()}})
 
-    def _calibrated(self, promise: Promise, setting: Setting) -> Mapping[int | None, NoisyRelease]:
-        silos = setting.protection.silos_per_person
-        return calibrated([promise], self.target, Constant(), silos_per_person=silos).releases[PROFILE, 1]
+        def placed(certificate: Certificate, grid: float) -> Certificate:
+            """Counts of records lie on the grid already (C11)."""
+            return profile_on_grid(certificate, grid=grid, n_bins=self.size, shares=shares)
 
-    def _on_grid(self, release: NoisyRelease, shares: Shares | None) -> Row:
-        """The certificate on the grid of its noise; counts of records lie on it already (C11)."""
-        own = release.level if shares is None else release.level / math.sqrt(shares.honest)
-        placed = profile_on_grid(release.certificate, grid=grid_for(own), n_bins=self.size, shares=shares)
-        return Row(release.agent, (1,), (placed,))
+        return _ROUND.plan(
+            self.target, setting, certified, placed, is_pooled=is_pooled, is_secure=is_secure, shares=shares
+        )
 
 
 class Unencoded(Protocol):
@@ -146,20 +205,11 @@ def draw_profile(
 def noisy_counts(plan: NoisePlan, counts: Floats, noise: NoiseHook) -> Floats:
     """Return what leaves, (senders, size, replicas): each silo's counts with its noise, or their sum with one.
 
-    Before they are added up the counts of every silo are rounded to the grid, if there is one: C11 rests on exact sums.
+    C11 rests on exact sums.
     """
-    pooled = next((release for release in plan if release.agent == COORDINATOR), None)
-    if isinstance(pooled, SummedGaussianRelease):
-        return noise.total(PROFILE, 0, counts)
-    if pooled is None:
-        return noise.perturb(PROFILE, 0, np.arange(len(counts)), counts)
-    grid = pooled.certificate.grid
-    exact = counts if grid is None else np.rint(counts / grid) * grid
-    return noise.perturb(PROFILE, 0, np.array([COORDINATOR]), exact.sum(axis=0, keepdims=True))
+    return _ROUND.noisy(plan, counts, noise)
 
 
 def pooled_noise(plan: NoisePlan, n_agents: int) -> float:
     """Return the noise in the sum of all agents' counts."""
-    row = plan.releases[PROFILE, 0]
-    squares = [seen_noise(release) ** 2 for release in row.values()]
-    return math.sqrt(squares[0] * n_agents if None in row else math.fsum(squares))
+    return _ROUND.pooled_noise(plan, n_agents)

@@ -4,6 +4,7 @@ Beside them: what a ledger is made for (`ledger_data`), private figures about a 
 steps that learn from the rows.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
@@ -26,6 +27,7 @@ from dpadmm.reporting.statement import NoiseSummary, PrivacyStatement
 
 if TYPE_CHECKING:
     from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline
+    from dpadmm.estimators.search import PrivateSearchCV
 
 __all__ = [
     "AssumedBoundsWarning",
@@ -44,6 +46,7 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateScore",
+    "PrivateSearchCV",
     "SimulatedNoiseWarning",
     "check_pipeline",
     "ledger_data",
@@ -54,10 +57,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the check of pipelines when it is first asked for: it names classes from all over scikit-learn."""
-    if name not in ("LearningStep", "PipelineCheck", "check_pipeline"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dpadmm.estimators import pipelines
+_LATE = {
+    "LearningStep": "pipelines",
+    "PipelineCheck": "pipelines",
+    "PrivateSearchCV": "search",
+    "check_pipeline": "pipelines",
+}
 
-    return getattr(pipelines, name)
+
+def __getattr__(name: str) -> Any:
+    """Import the check of pipelines and the search when first asked for: they load much of scikit-learn."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)

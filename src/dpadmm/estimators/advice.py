@@ -63,7 +63,8 @@ _BY_CLASS: Mapping[str, Advice] = MappingProxyType(
         "BaseSearchCV": Advice(
             "it returns exact scores of private rows and keeps the setting that did best on them, and every fit is a "
             "release of its own",
-            "the planner, which tunes on synthetic data (method='auto', alpha=None); or search on public data",
+            "dpadmm.PrivateSearchCV, whose epsilon covers all fits and the choice; the planner, which tunes on "
+            "synthetic data (method='auto', alpha=None); or search on public data",
         ),
     }
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.datasets.profile import ReleasedProfile
+from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.engines.bought import bought_profile
+from dpadmm.engines.bought import BoughtProfile, bought_profile
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, ledger_data, new_data, opened, own_words
@@ -34,7 +35,8 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
 from dpadmm.estimators.wishes import Books, boolean, check_ledger, protection_of
-from dpadmm.planning.plan import Plan, carry_out
+from dpadmm.noise.draws import Sampler
+from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
 from dpadmm.planning.reasons import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
@@ -44,7 +46,7 @@ from dpadmm.problems.softmax import AnyLoss
 from dpadmm.reporting.facts import Spending
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
-from dpadmm.reporting.statement import PrivacyStatement
+from dpadmm.reporting.statement import PrivacyStatement, SearchCost
 
 _FITS = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit"})
 # Rooms of scikit-learn whose functions only pass a call on; their estimators are judged by `check_pipeline`.
@@ -59,12 +61,50 @@ _PASSING = (
 _SEARCH = (
     "this fit runs inside scikit-learn's model selection, which returns exact scores of the rows it is given; "
     "every fold and candidate is a release of its own. The certified epsilon covers one fit, not the scores, the "
-    "sum of all fits, or the choice between them. Let the planner choose, or search on public data."
+    "sum of all fits, or the choice between them. Use dpadmm.PrivateSearchCV, whose epsilon covers all of it; let the "
+    "planner choose; or search on public data."
 )
 _HELP = "dpadmm.estimators.check_pipeline(...) shows what to use instead."
 
 
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """What fits with certified privacy, and accounts for all that it learns from its rows."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit.
+
+        One with an accountant of its own is opened again when the copy is made, since a path would lose the rules.
+        """
+        state = dict(super().__getstate__())
+        ledger = state.get("ledger")
+        if isinstance(ledger, Ledger) and not ledger.has_own_accountant:
+            state["ledger"] = ledger.path
+        return state
+
+
+class TrainingWay(Protocol):
+    """How a fit is planned and carried out: by one plan, or by one that is chosen among several."""
+
+    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
+        """Plan all that will be done; return what is about to be run, or most likely."""
+        ...
+
+    def check(self, bought: BoughtProfile | None) -> None:
+        """Refuse what cannot be released; from public facts alone."""
+        ...
+
+    def carry_out(
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+    ) -> PlanOutcome:
+        """Run what was planned; everything is reserved before anything is drawn."""
+        ...
+
+    def cost(self, done: PlanOutcome) -> SearchCost | None:
+        """Return what the choice between candidates cost, None where there was none."""
+        ...
+
+
+class PrivateLinearModel(PrivateEstimator):
     """A linear model of encoded rows, released under differential privacy."""
 
     epsilon: float
@@ -130,17 +170,22 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         persons: (n,), the person whose each row is, where people have several; each is then protected with all their
             rows, which count one together. None: every row is a person's only one.
         """
-        wishes, loss = self._wishes(has_persons=persons is not None), self._loss()
-        owners = Owners(groups, persons, self.keep, wishes.protection.silos_per_person)
+        wishes = self._wishes(has_persons=persons is not None)
+        rows = self._rows(wishes, X, y, Owners(groups, persons, self.keep, wishes.protection.silos_per_person))
+        return self._train(wishes, rows, _OnePlan(self))
+
+    def _rows(self, wishes: Wishes, X: Any, y: Any, owners: Owners) -> TrainingRows:
+        """Return the rows, checked, with what each counts."""
+        loss = self._loss()
         if wishes.rules is None:
-            return self._train(wishes, self._array_rows(X, y, owners))
+            return self._counted(self._array_rows(X, y, owners))
         schema = wishes.rules.schema
         self._check_label(schema, loss)
         with own_words(self):
             rows = TrainingRows.of_table(wishes.rules, labelled(self, X, y, schema.label.name), owners)
         self.n_features_in_ = len(schema.columns)
         self.feature_names_in_ = np.array(schema.column_names, dtype=object)
-        return self._train(wishes, rows)
+        return self._counted(rows)
 
     def _wishes(self, *, has_persons: bool) -> Wishes:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
@@ -187,12 +232,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Return how many models share the budget; None lets the planner choose between one and one for each class."""
         return 1
 
-    def _train(self, wishes: Wishes, rows: TrainingRows) -> Self:
+    def _train(self, wishes: Wishes, rows: TrainingRows, way: TrainingWay) -> Self:
         """Fit one problem, or one for each class, and keep what is public.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
-        rows = self._counted(rows)
         notes = [f"before training, {rows.description}; this map is public", *rows.notes]
         if wishes.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
@@ -208,20 +252,21 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             bought = None
             if ledger is not None and wishes.profile.is_wanted:
                 bought = bought_profile(ledger, raw, wishes.protection, wishes.target)
-            plan = wishes.plan(self._fitted_loss(rows), raw, rows.schema.dimension, self._problems(rows), bought)
+            plan = way.plan(wishes, rows, raw, bought)
             if plan.times > 1:
                 notes.append(f"{plan.times} one-vs-rest models read every record; the epsilon covers all of them")
             self._warn(wishes, rows, plan)
             if books.is_new:  # made when everything is planned
-                plan.whole_plan(True)
+                way.check(bought)
                 opening = books.open(ledger_data(*known), wishes.target.delta, wishes.protection)
                 ledger = stack.enter_context(opening)
-            done = carry_out(plan, raw, wishes.sampler, ledger, progress=False, bought=bought)
+            done = way.carry_out(raw, wishes.sampler, ledger, bought)
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
         title = f"{rows.schema.label.name} from {checks.plural(n_silos, 'silo')}"
-        model = released_model(done, rows.schema, names, title, spending, notes)
-        self.plan_ = plan
+        search = way.cost(done)
+        model = released_model(done, rows.schema, names, title, spending, notes, search)
+        self.plan_ = done.plan
         self.history_ = done.histories
         self.privacy_ = PrivacyStatement.of(
             done.statement,
@@ -229,8 +274,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             delta=wishes.target.delta,
             origin=done.origin,
             assumptions=notes,
-            problems=plan.times,
+            problems=done.plan.times,
             profile=model.guarantee.profile,
+            subject="the model" if search is None else search.subject,
+            search=search,
         )
         self._keep(model, rows)
         return self
@@ -323,22 +370,34 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         weights = None if sample_weight is None else np.asarray(sample_weight)[~blank]
         return float(measure(labels[~blank], found[~blank], sample_weight=weights))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit.
-
-        One with an accountant of its own is opened again when the copy is made, since a path would lose the rules.
-        """
-        state = dict(super().__getstate__())
-        ledger = state.get("ledger")
-        if isinstance(ledger, Ledger) and not ledger.has_own_accountant:
-            state["ledger"] = ledger.path
-        return state
-
     def __sklearn_tags__(self) -> Any:
         """Accepts sparse tables."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class _OnePlan:
+    """A fit by the plan that its parameters ask for."""
+
+    def __init__(self, model: PrivateLinearModel) -> None:
+        self.model = model
+
+    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
+        model, width = self.model, rows.schema.dimension
+        self.made = wishes.plan(model._fitted_loss(rows), raw, width, model._problems(rows), bought)
+        return self.made
+
+    def check(self, bought: BoughtProfile | None) -> None:
+        self.made.whole_plan(True)
+
+    def carry_out(
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+    ) -> PlanOutcome:
+        return carry_out(self.made, raw, sampler, ledger, progress=False, bought=bought)
+
+    def cost(self, done: PlanOutcome) -> None:
+        return None
 
 
 class _Leak(NamedTuple):
@@ -376,7 +435,7 @@ def _owner(frame: FrameType) -> Any:
     """Return the estimator whose fit this frame is, None if it is one of ours or no estimator's."""
     names = frame.f_code.co_varnames
     owner = frame.f_locals.get(names[0]) if names else None
-    return owner if isinstance(owner, BaseEstimator) and not isinstance(owner, PrivateLinearModel) else None
+    return owner if isinstance(owner, BaseEstimator) and not isinstance(owner, PrivateEstimator) else None
 
 
 def _is_fixed_threshold(owner: Any) -> bool:

@@ -14,7 +14,7 @@ from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import labelled, opened, own_words
 from dpadmm.estimators.metrics import labels_of
-from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, noisy_sum
+from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, measured, noisy_sum
 from dpadmm.estimators.owners import Owners
 from dpadmm.privacy.certificates import cell_counts
 from dpadmm.privacy.protection import Unit
@@ -156,6 +156,7 @@ def private_evaluation(
     >>> found.roc_auc().value > 0.8, found.log_loss().is_visible, found.privacy.certified <= 1.0
     (True, True, True)
     """
+    model = measured(model)
     if not isinstance(model, PrivateLinearModel | ReleasedModel):
         raise InputError(
             f"private_evaluation takes a classifier of this package or its ReleasedModel, got {type(model).__name__}."

@@ -12,7 +12,7 @@ from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import compared, labelled, own_words
-from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, noisy_sum
+from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, measured, noisy_sum
 from dpadmm.privacy.certificates import bounded_sum
 from dpadmm.privacy.protection import Norm
 from dpadmm.reporting.model import ReleasedModel
@@ -86,6 +86,7 @@ def private_accuracy(
     """
     labels = labels_of(model, X, y)
     people = (view, records_per_person, silos_per_person, colluders)
+    model = measured(model)
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
     found, wanted = compared_answers(model, X, labels)
     hits = found == wanted
@@ -117,6 +118,7 @@ def private_absolute_error(
     top = checks.positive("largest", largest)
     target = labels_of(model, X, y)
     people = (view, records_per_person, silos_per_person, colluders)
+    model = measured(model)
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone)
     found, wanted = compared_answers(model, X, target)
     with own_words(model):

@@ -13,7 +13,7 @@ from dpadmm import checks
 from dpadmm.checks import setting, shown
 from dpadmm.engines.private import masks_of
 from dpadmm.errors import InputError
-from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import opened
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
@@ -44,6 +44,11 @@ _SLOT = Slot("metric")
 
 class ScoresRowsAlone:
     """For models that, by how they are written, score each row by itself: all that C10 can count."""
+
+
+def measured(model: Any) -> Any:
+    """Return the model that a search has chosen, or the model itself."""
+    return getattr(model, "best_estimator_", model) if isinstance(model, PrivateEstimator) else model
 
 
 @dataclass(frozen=True)

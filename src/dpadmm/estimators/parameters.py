@@ -146,8 +146,12 @@ class Wishes:
         bought: BoughtProfile | None = None,
     ) -> Plan:
         """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
+        return make_plan(self.task(loss, rows, dimension, bought), method=self.method, problems=problems)
+
+    def task(self, loss: AnyLoss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Task:
+        """Return what a plan is made from: public facts about these rows, and what is asked for."""
         form = rows.form
-        task = Task(
+        return Task(
             sizes=rows.sizes,
             dimension=dimension,
             loss=loss,
@@ -159,4 +163,3 @@ class Wishes:
             table=None if form is None else TableShape.of(form),
             profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
         )
-        return make_plan(task, method=self.method, problems=problems)

@@ -33,7 +33,7 @@ from sklearn.utils import get_tags
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.estimators.advice import OVERRIDDEN, Advice, advice_for
-from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.base import PrivateEstimator
 from dpadmm.estimators.functions import advice_on
 
 
@@ -130,7 +130,7 @@ def _walk(step: Any, place: str, seen: _Seen) -> None:
         return
     if isinstance(step, type):
         raise InputError(f"{place or 'A step'} is the class {step.__name__}. Give an instance: {step.__name__}(...).")
-    if isinstance(step, PrivateLinearModel):
+    if isinstance(step, PrivateEstimator):
         seen.private_fits += 1
         if not _is_from("dpadmm", step):
             seen.add(step, place, OVERRIDDEN)

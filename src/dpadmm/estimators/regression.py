@@ -96,7 +96,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 "target_bounds are not given, so y is clipped to -1..1. State public bounds of y; they must not "
                 "be taken from the data.",
                 AssumedBoundsWarning,
-                depth=4,
+                depth=5,
             )
         label = PlainLabel(scale=scale)
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))

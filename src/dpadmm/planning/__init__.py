@@ -2,12 +2,14 @@
 
 `plan(task)` chooses, `carry_out(plan, silos, sampler)` runs, `Plan.terms` hands the plan to a federation. Settings are
 never tuned on the private data: that would be a release of its own. They come from theory and from simulations on
-synthetic data of the same shape.
+synthetic data of the same shape. `plan_search` ranks candidates that a user proposes in the same way, for nothing, and
+plans a comparison of the best of them on the records, under one budget (C15).
 """
 
 from dpadmm.planning.forecast import Forecast, ScoreKind
 from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
 from dpadmm.planning.planner import UtilityPoint, plan, utility_curve
+from dpadmm.planning.search import SearchPlan, carry_out_search, plan_search
 from dpadmm.planning.task import Task
 
 __all__ = [
@@ -15,9 +17,12 @@ __all__ = [
     "Plan",
     "PlanOutcome",
     "ScoreKind",
+    "SearchPlan",
     "Task",
     "UtilityPoint",
     "carry_out",
+    "carry_out_search",
     "plan",
+    "plan_search",
     "utility_curve",
 ]

@@ -295,7 +295,6 @@ def profile_noise(task: Task, method: type[Method]) -> float:
     table, people = task.table, task.protection
     if table is None:
         return math.inf
-    m = float(m_of(task.target.epsilon, task.target.delta))
     is_pooled = method.about.trusts_coordinator and task.n_silos > 1
     total = task.n_silos if people.unit is Unit.USER else sum(task.sizes)
     bound = column_profile(
@@ -305,6 +304,15 @@ def profile_noise(task: Task, method: type[Method]) -> float:
         protection=people,
         is_noise_shared=is_pooled,
     ).bound
+    return noise_of_sum(task, method, bound)
+
+
+def noise_of_sum(task: Task, method: type[Method], bound: float) -> float:
+    """Return the noise of a mean over all records whose sum moves by `bound`, were the whole budget spent on it."""
+    people = task.protection
+    m = float(m_of(task.target.epsilon, task.target.delta))
+    is_pooled = method.about.trusts_coordinator and task.n_silos > 1
+    total = task.n_silos if people.unit is Unit.USER else sum(task.sizes)
     shared = _shared_out(task) if is_pooled else math.sqrt(task.n_silos * people.silos_per_person)
     return bound * shared / (m * total)
 

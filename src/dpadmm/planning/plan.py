@@ -21,6 +21,7 @@ from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_word
 from dpadmm.engines.local import FinalModel, LocalEngine
 from dpadmm.engines.private import Course, RunSetting, run_course
 from dpadmm.engines.round_zero import ProfileRound, Unencoded
+from dpadmm.engines.search import Comparison
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete
@@ -30,7 +31,7 @@ from dpadmm.noise.promises import Constant, Tail
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.forecast import Extent, Forecast
-from dpadmm.planning.task import Task
+from dpadmm.planning.task import Task, loss_kind, task_json
 from dpadmm.planning.worlds import STANDARD, RowForm
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
@@ -38,10 +39,9 @@ from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.problems.softmax import Softmax
 
 
 def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRound | None = None) -> Course:
@@ -317,41 +317,6 @@ def _line(label: str, words: str) -> str:
     )
 
 
-def loss_kind(loss: AnyLoss) -> str:
-    """Return what kind of model a loss makes, in a few words."""
-    match loss:
-        case Softmax():
-            return f"softmax regression of {loss.n_classes} classes"
-        case Logistic() | CappedLogistic():
-            return "logistic regression"
-        case SmoothedHinge():
-            return "linear support vector machine"
-        case Huber():
-            return "linear regression (Huber loss)"
-    return repr(loss)
-
-
-def task_json(task: Task) -> dict[str, Any]:
-    """Return the task as plain values; loss and regulariser as they are written in Python."""
-    return {
-        "sizes": list(task.sizes),
-        "dimension": task.dimension,
-        "loss": repr(task.loss),
-        "epsilon": task.target.epsilon,
-        "delta": task.target.delta,
-        "unit": task.protection.unit.value,
-        "relation": task.protection.relation.value,
-        "view": task.protection.view.value,
-        "colluders": task.protection.n_colluders,
-        "edges": None if task.network is None else task.network.edges.tolist(),
-        "regulariser": None if task.regulariser is None else repr(task.regulariser),
-        "row_norm": task.row_norm,
-        "records_per_person": task.protection.records_per_person,
-        "silos_per_person": task.protection.silos_per_person,
-        "prevalence": task.prevalence,
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class PlanOutcome:
     """What may leave after a plan was carried out.
@@ -360,7 +325,8 @@ class PlanOutcome:
     rest on, whoever paid for it; it is about a release only if `is_private_release`, that is, if all noise came from
     the operating system. `histories` are computed from the noisy messages alone; they are empty for methods whose noise
     is inside the objective. `profile` is what round 0 has released, or an earlier run, and `profile_epsilon` what it
-    costs by itself; `encoding` how rows were encoded, None where they came encoded.
+    costs by itself; `encoding` how rows were encoded, None where they came encoded. `search`: how the plan was chosen
+    among others that were trained as well, all of which `statement` and `noise_plan` are about; None for one plan.
     """
 
     models: Floats
@@ -374,6 +340,7 @@ class PlanOutcome:
     profile: ReleasedProfile | None = field(default=None, repr=False)
     profile_epsilon: float | None = None
     encoding: RowEncoding | None = field(default=None, repr=False)
+    search: Comparison | None = field(default=None, repr=False)
 
     @property
     def model(self) -> Floats:
@@ -392,30 +359,39 @@ class PlanOutcome:
 
 
 @dataclass(eq=False)
-class _Encoded:
-    """Rows that are encoded as the plan says: by round 0, by an earlier profile, or by public knowledge alone."""
+class EncodedRows:
+    """Rows that are encoded as plans say: by round 0, by an earlier profile, or by public knowledge alone.
 
-    plan: Plan
+    plans: all of them encode rows alike. silos: the encoded rows, with the labels of each problem.
+    """
+
+    plans: Sequence[Plan]
     rows: RawSilos
     profile: ReleasedProfile | None
     encoding: RowEncoding | None = None
+    silos: Sequence[Silos] = ()
 
     def counts(self) -> Floats:
-        return self.rows.counts(per_user=self.plan.task.protection.unit is Unit.USER)
+        """Return every silo's counts."""
+        return self.rows.counts(per_user=self.plans[0].task.protection.unit is Unit.USER)
 
     def subject(self) -> ProfiledColumns:
-        return self.rows.subject(self.plan.task.protection)
+        """Return what a profile is about."""
+        return self.rows.subject(self.plans[0].task.protection)
 
     def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
+        """Return the problems of all plans, one after the other, by the noisy counts."""
         form = self.rows.form
         assert form is not None
-        has_sizes = self.plan.task.protection.relation.has_public_sizes
+        has_sizes = self.plans[0].task.protection.relation.has_public_sizes
         self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, is_nominal=not has_sizes)
         return self.encoded()
 
     def encoded(self) -> Sequence[Problem]:
-        self.encoding = self.rows.encoding(self.plan.reach, self.profile)
-        return [self.plan.problem(part) for part in self.rows.silos(self.encoding)]
+        """Return the problems of all plans, one after the other."""
+        self.encoding = self.rows.encoding(self.plans[0].reach, self.profile)
+        self.silos = self.rows.silos(self.encoding)
+        return [plan.problem(part) for plan in self.plans for part in self.silos]
 
 
 def carry_out(
@@ -441,12 +417,10 @@ def carry_out(
     problems: Sequence[Problem] | Unencoded
     raw = None
     if isinstance(silos, RawSilos):
-        silos = _with_public_sizes(silos, plan.task)
-        if plan.times > 1 and len(silos.labels) == 1:
-            silos = silos.against_rest(plan.times)
+        silos = planned_rows(plan, silos)
         if plan.profile is not None:
             plan.profile.check(silos.form, silos.sizes, plan.setting)
-        raw = _Encoded(plan, silos, None if bought is None else bought.counts)
+        raw = EncodedRows([plan], silos, None if bought is None else bought.counts)
         problems = raw.encoded() if plan.profile is None else raw
     else:
         problems = [plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)]
@@ -463,21 +437,23 @@ def carry_out(
         receipts=done[0].receipts,
         run_name=done[0].name,
         profile=None if raw is None or raw.profile is None else raw.profile.by(done[0].name),
-        profile_epsilon=_profile_epsilon(plan, bought, is_secure=isinstance(sampler, SecureSampler)),
+        profile_epsilon=profile_epsilon_of(plan, bought, is_secure=isinstance(sampler, SecureSampler)),
         encoding=None if raw is None else raw.encoding,
     )
 
 
-def _with_public_sizes(rows: RawSilos, task: Task) -> RawSilos:
-    """Return rows that are told by the plan's nominal sizes where their own are secret."""
-    if task.protection.relation.has_public_sizes:
+def planned_rows(plan: Plan, rows: RawSilos) -> RawSilos:
+    """Return rows with the labels of each of the plan's problems, told by its nominal sizes where theirs are secret."""
+    if plan.times > 1 and len(rows.labels) == 1:
+        rows = rows.against_rest(plan.times)
+    if plan.task.protection.relation.has_public_sizes:
         return rows
-    if len(rows.parts) != task.n_silos:
-        raise InputError(f"The plan is for {task.n_silos} silos, got {len(rows.parts)}. Plan again.")
-    return replace(rows, nominal=task.sizes)
+    if len(rows.parts) != plan.task.n_silos:
+        raise InputError(f"The plan is for {plan.task.n_silos} silos, got {len(rows.parts)}. Plan again.")
+    return replace(rows, nominal=plan.task.sizes)
 
 
-def _profile_epsilon(plan: Plan, bought: BoughtProfile | None, *, is_secure: bool) -> float | None:
+def profile_epsilon_of(plan: Plan, bought: BoughtProfile | None, *, is_secure: bool) -> float | None:
     """Return what the profile behind a run costs the worst person by itself, None without one."""
     if bought is not None:
         return bought.epsilon(plan.whole.delta)

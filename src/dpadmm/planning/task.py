@@ -12,7 +12,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import LabelKind
+from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
@@ -251,6 +251,41 @@ def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
     if checks.count("nominal_records", n_records) < n_silos:
         raise InputError(f"nominal_records must be at least the {n_silos} silos there are, got {n_records}.")
     return tuple(n_records // n_silos + (i < n_records % n_silos) for i in range(n_silos))
+
+
+def loss_kind(loss: AnyLoss) -> str:
+    """Return what kind of model a loss makes, in a few words."""
+    match loss:
+        case Softmax():
+            return f"softmax regression of {loss.n_classes} classes"
+        case Logistic() | CappedLogistic():
+            return "logistic regression"
+        case SmoothedHinge():
+            return "linear support vector machine"
+        case Huber():
+            return "linear regression (Huber loss)"
+    return repr(loss)
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """Return the task as plain values; loss and regulariser as they are written in Python."""
+    return {
+        "sizes": list(task.sizes),
+        "dimension": task.dimension,
+        "loss": repr(task.loss),
+        "epsilon": task.target.epsilon,
+        "delta": task.target.delta,
+        "unit": task.protection.unit.value,
+        "relation": task.protection.relation.value,
+        "view": task.protection.view.value,
+        "colluders": task.protection.n_colluders,
+        "edges": None if task.network is None else task.network.edges.tolist(),
+        "regulariser": None if task.regulariser is None else repr(task.regulariser),
+        "row_norm": task.row_norm,
+        "records_per_person": task.protection.records_per_person,
+        "silos_per_person": task.protection.silos_per_person,
+        "prevalence": task.prevalence,
+    }
 
 
 def _moderate(name: str, value: float) -> None:

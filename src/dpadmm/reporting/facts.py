@@ -9,7 +9,7 @@ from enum import Enum
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.statement import Collusion, ProfileCost
+from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
 
 
 class Custody(Enum):
@@ -84,6 +84,7 @@ class Guarantee:
 
     profile: what the column profile behind the model costs, a part of epsilon; None without one.
     colluders, collusion: where only sums are seen, how many silos may look, and what is seen if more do (C12).
+    search: how settings were chosen among candidates, a part of epsilon; None where there was no choice.
     """
 
     epsilon: float
@@ -102,6 +103,7 @@ class Guarantee:
     profile: ProfileCost | None = None
     colluders: int = 0
     collusion: Collusion | None = None
+    search: SearchCost | None = None
 
     def __post_init__(self) -> None:
         """Refuse what nobody could be promised."""

@@ -277,6 +277,8 @@ class ReleasedModel:
         details += self.collusion_lines
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
+        if said.search is not None:
+            details.append(("Chosen", str(said.search)))
         if self.softmax is not None:
             details.append(("Classes", f"{self.rows.problems} in one model (softmax)"))
         elif self.rows.problems > 1:
@@ -290,7 +292,7 @@ class ReleasedModel:
             ("Claimed", f"epsilon {each.epsilon:.6g} at delta {each.delta:.3g} {each.label}") for each in said.claims
         ]
         return statement_text(
-            subject="the model",
+            subject="the model" if said.search is None else said.search.subject,
             epsilon=said.epsilon,
             delta=said.delta,
             protection=said.protected,

@@ -21,7 +21,7 @@ from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, R
 from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
-from dpadmm.reporting.statement import Collusion, ProfileCost
+from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
 
 NOT_ASKED = "figures of papers are shown only on request (`dpadmm calibrate --claimed`)"
 _NUMBERS = {
@@ -45,6 +45,7 @@ def released_model(
     title: str,
     spending: Spending | None = None,
     notes: Sequence[str] = (),
+    search: SearchCost | None = None,
 ) -> ReleasedModel:
     """Return the model of an outcome with everything that may be told about it.
 
@@ -52,8 +53,12 @@ def released_model(
     ----------
     schema: how rows are encoded. names: of the silos. title: of the report.
     spending: what the ledger says after the run, see `spending_of`. notes: what is assumed beyond the certificates.
+    search: how the plan was chosen among candidates, if it was.
     """
-    plan, guarantee = outcome.plan, guarantee_of(outcome, notes)
+    plan, guarantee = outcome.plan, dataclasses.replace(guarantee_of(outcome, notes), search=search)
+    choice = choice_of(plan)
+    if search is not None:
+        choice = dataclasses.replace(choice, reasons=(*choice.reasons, f"settings: {search}"))
     if outcome.encoding is None:
         raise InputError("A model is made from rows that were encoded by the plan; these came encoded.")
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
@@ -70,7 +75,7 @@ def released_model(
         silos=tuple(SiloFacts(name=name, records=size) for name, size in pairs),
         wiring=wiring_of(plan),
         guarantee=guarantee,
-        choice=choice_of(plan),
+        choice=choice,
         noise=_noise_curves(outcome, guarantee.protected),
         history=_history_curves(outcome.public_history),
         custody=Custody.ONE_PLACE,
@@ -207,7 +212,7 @@ def schedule_words(schedule: Schedule | None) -> str:
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
-    for release in outcome.noise_plan:
+    for release in outcome.noise_plan if outcome.search is None else outcome.search.own:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
     ks = tuple(each.round for each in rounds)
     is_sum = protected.view is View.AGGREGATE

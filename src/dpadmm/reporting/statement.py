@@ -138,6 +138,38 @@ class ProfileCost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SearchCost:
+    """How settings were chosen among candidates, and what that costs, all of it a part of the certified figure.
+
+    candidates: in words, all of them public. trained: how many of them were, each with its share of the budget.
+    chosen: the one that was kept. epsilon: of the noisy scores by themselves; None where simulations alone decided.
+
+    >>> print(SearchCost(candidates=("alpha=0.1", "alpha=1"), trained=1, chosen="alpha=1", epsilon=None))
+    alpha=1 of 2 candidates (alpha=0.1; alpha=1): chosen in simulations on synthetic data, which cost nothing
+    """
+
+    candidates: tuple[str, ...]
+    trained: int
+    chosen: str
+    epsilon: float | None
+
+    @property
+    def subject(self) -> str:
+        """What a statement covers: with the model also the choice, where records decided it."""
+        return "the model" if self.epsilon is None else "the model and the choice of its settings"
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        said = f"{self.chosen} of {len(self.candidates)} candidates ({'; '.join(self.candidates)}): "
+        if self.epsilon is None:
+            return f"{said}chosen in simulations on synthetic data, which cost nothing"
+        return (
+            f"{said}{self.trained} were trained and compared by noisy scores (C15), which alone cost epsilon "
+            f"{self.epsilon:.3g}; the epsilon covers all of it"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoiseSummary:
     """The noise of all releases together: its family, the least and greatest scale, and how many values got it.
 
@@ -190,6 +222,7 @@ class PrivacyStatement:
     origin: where the noise came from; the figures are about a release only if that was secure.
     colluders: how many silos may look together with the coordinator, where only sums are seen (C12).
     collusion: what would be seen if more of them did, None elsewhere.
+    search: how settings were chosen among candidates, None where there was no choice.
     """
 
     certified: float
@@ -209,6 +242,7 @@ class PrivacyStatement:
     profile: ProfileCost | None = None
     colluders: int = 0
     collusion: Collusion | None = None
+    search: SearchCost | None = None
 
     @classmethod
     def of(
@@ -222,6 +256,7 @@ class PrivacyStatement:
         problems: int = 1,
         subject: str = "the model",
         profile: ProfileCost | None = None,
+        search: SearchCost | None = None,
     ) -> "PrivacyStatement":
         """Return the statement of an account at one delta."""
         return cls(
@@ -242,6 +277,7 @@ class PrivacyStatement:
             profile=profile,
             colluders=account.protection.n_colluders,
             collusion=Collusion.of(account, delta),
+            search=search,
         )
 
     @property
@@ -273,6 +309,8 @@ class PrivacyStatement:
             details += self.collusion.lines(self.protected, in_one_process=True)
         if self.profile is not None:
             details.append(("Profile", str(self.profile)))
+        if self.search is not None:
+            details.append(("Chosen", str(self.search)))
         if self.problems > 1:
             details.append(
                 ("Shared by", f"{self.problems} one-vs-rest models: the epsilon covers all of them together")
@@ -318,4 +356,5 @@ class PrivacyStatement:
             "problems": self.problems,
             "subject": self.subject,
             "profile": None if self.profile is None else vars(self.profile),
+            "search": None if self.search is None else vars(self.search) | {"candidates": list(self.search.candidates)},
         }

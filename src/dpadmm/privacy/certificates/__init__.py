@@ -49,6 +49,7 @@ from dpadmm.privacy.certificates.p_admm import (
 from dpadmm.privacy.certificates.profile import CATEGORY_WEIGHT, column_profile, profile_on_grid
 from dpadmm.privacy.certificates.ps_admm import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.certificates.queries import bounded_sum, cell_counts
+from dpadmm.privacy.certificates.selection import score_differences, scores_on_grid
 
 __all__ = [
     "CATEGORY_WEIGHT",
@@ -85,5 +86,7 @@ __all__ = [
     "ps_admm_full_gradient",
     "r_admm",
     "sampled_gradient",
+    "score_differences",
+    "scores_on_grid",
     "solver_smoothing",
 ]

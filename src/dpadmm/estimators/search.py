@@ -1,0 +1,340 @@
+"""A search over settings whose one epsilon covers all fits, their scores and the choice."""
+
+import math
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from dpadmm import checks
+from dpadmm.checks import nearest, shown
+from dpadmm.datasets.raw import RawSilos
+from dpadmm.engines.bought import BoughtProfile
+from dpadmm.errors import InputError
+from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
+from dpadmm.estimators.data import TrainingRows
+from dpadmm.estimators.owners import Owners
+from dpadmm.estimators.parameters import Wishes
+from dpadmm.noise.draws import Sampler
+from dpadmm.planning.plan import Plan, PlanOutcome
+from dpadmm.planning.search import SearchPlan, carry_out_search, plan_search
+from dpadmm.privacy.ledger import ConfirmedLedger
+from dpadmm.problems.arrays import Floats
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.statement import PrivacyStatement, SearchCost
+
+SEARCHABLE = ("alpha", "l1_ratio", "slope_cap", "hinge_width", "huber_threshold", "method")
+"""What may be searched: what is fitted, and how. All else says which rows there are, who is protected, or what it
+costs, and must be the same for all candidates."""
+
+_OWN = ("ledger", "budget", "random_state")
+
+
+class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Choose settings of a private estimator; epsilon covers every fit, the scores and the choice (C15).
+
+    All candidates are simulated on synthetic data first, which costs nothing. Where there are records enough for noisy
+    scores to tell candidates apart, the most promising are trained on the records, each with its share of the budget,
+    and compared by noisy sums over all training records; the best one's model is released. One column profile, if any,
+    serves all. Everything is reserved in the ledger as one run, before the first draw.
+
+    Parameters
+    ----------
+    estimator: a `PrivateLogisticRegression`, `PrivateLinearSVC` or `PrivateLinearRegression` with all that candidates
+        have in common; its ledger, budget and random_state must be left out, and so may epsilon and delta.
+    param_grid: {name: values}, or a list of such, as in scikit-learn; at least two candidates. May be searched: alpha,
+        l1_ratio, slope_cap, hinge_width, huber_threshold and method.
+    epsilon, delta: of everything together.
+    compared: how many candidates are trained and compared on the records. "auto": two where that is worth its cost,
+        which public facts say, and else 1: simulations alone choose, and the one model gets the whole budget.
+    ledger, budget, random_state: as in `PrivateLogisticRegression`.
+
+    Attributes
+    ----------
+    best_estimator_, best_params_, best_index_: the chosen candidate, fitted. privacy_, released_, classes_: its own.
+    cv_results_: of every candidate its params, its `simulated_score` (minus the log-loss, or accuracy, or R^2, on
+        synthetic data), whether it `is_trained`, and `mean_test_score` with `noise_std`: by how much it was better on a
+        record than the trained ones on average, with noise; NaN if it was not trained.
+    best_score_: the `mean_test_score` of the chosen one.
+
+    Guarantees
+    ----------
+    As for the estimators. Scores are on records that were trained on; what noise hides of one record bounds how much
+    a model can have learned by heart.
+
+    >>> from dpadmm import PrivateLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (3000, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1))
+    >>> search = PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, epsilon=2.0, delta=1e-5).fit(X, y)
+    >>> search.best_params_, search.privacy_.certified <= 2.0
+    ({'alpha': 0.0001}, True)
+    """
+
+    best_estimator_: PrivateLinearModel
+    best_params_: dict[str, Any]
+    best_index_: int
+    best_score_: float
+    cv_results_: dict[str, Any]
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        compared: Any = "auto",
+        ledger: Any = None,
+        budget: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.compared = compared
+        self.ledger = ledger
+        self.budget = budget
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None) -> Self:
+        """Choose, train and release; X, y, groups and persons as in `PrivateLogisticRegression.fit`.
+
+        Everything is checked and, with a ledger, recorded before anything is computed from the data.
+        """
+        number, proposed = self._number(), _proposed(self.estimator, self.param_grid)
+        models = [self._candidate(params) for params in proposed]
+        wishes = [model._wishes(has_persons=persons is not None) for model in models]
+        owners = Owners(groups, persons, models[0].keep, wishes[0].protection.silos_per_person)
+        rows = models[0]._rows(wishes[0], X, y, owners)
+        way = _Search(models, wishes, [_words(params) for params in proposed], number)
+        models[0]._train(wishes[0], rows, way)
+        self.best_index_ = way.chosen
+        self.best_params_ = proposed[way.chosen]
+        self.best_estimator_ = models[0].set_params(**_settled(models[way.chosen]))
+        self.cv_results_ = way.results(proposed)
+        self.best_score_ = float(self.cv_results_["mean_test_score"][way.chosen])
+        return self
+
+    def _number(self) -> int | None:
+        """Return how many candidates are to be compared, None where public facts decide."""
+        if isinstance(self.compared, str):
+            if self.compared != "auto":
+                raise InputError(
+                    f"compared must be 'auto' or a whole number of at least 1, got {shown(self.compared)}."
+                )
+            return None
+        return checks.count("compared", self.compared)
+
+    def _candidate(self, params: Mapping[str, Any]) -> PrivateLinearModel:
+        """Return the estimator with a candidate's settings and the search's own budget."""
+        model: PrivateLinearModel = clone(self.estimator)
+        own = {name: getattr(self, name) for name in ("epsilon", "delta", *_OWN)}
+        if model.delta not in (None, self.delta) or model.epsilon not in (1.0, self.epsilon):
+            raise InputError(
+                "epsilon and delta are those of the whole search: give them to PrivateSearchCV, and leave them out of "
+                "the estimator."
+            )
+        for name in _OWN:
+            if getattr(model, name) is not None:
+                raise InputError(f"Give {name} to PrivateSearchCV and leave it out of the estimator.")
+        return model.set_params(**params, **own)
+
+    @property
+    def privacy_(self) -> PrivacyStatement:
+        """What all of it together cost."""
+        check_is_fitted(self)
+        return self.best_estimator_.privacy_
+
+    @property
+    def released_(self) -> ReleasedModel:
+        """The chosen model, to save, report and verify."""
+        check_is_fitted(self)
+        return self.best_estimator_.released_
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes; only classifiers have them."""
+        return np.asarray(self.best_estimator_.classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features seen in fit."""
+        if not hasattr(self, "best_estimator_"):
+            raise AttributeError(f"{type(self).__name__} is not fitted yet, so it has no n_features_in_.")
+        return self.best_estimator_.n_features_in_
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the predictions of the chosen model."""
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict(X))
+
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class by the chosen model."""
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Floats:
+        """Return the signed scores of the chosen model."""
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the chosen model's accuracy, or R^2, on these data. It has no noise: only for public records."""
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(X, y, sample_weight))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Save the chosen model, see `ReleasedModel.save`."""
+        return self.released_.save(path)
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the report on the chosen model as one HTML page, and write it to `path` if that is given."""
+        return self.released_.report(path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a candidate was chosen."""
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        """As the estimator's."""
+        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = own.estimator_type
+        tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
+        tags.target_tags, tags.input_tags = own.target_tags, own.input_tags
+        return tags
+
+
+class _Search:
+    """How a search is planned and carried out."""
+
+    def __init__(
+        self, models: Sequence[PrivateLinearModel], wishes: Sequence[Wishes], names: Sequence[str], number: int | None
+    ) -> None:
+        self.models, self.wishes, self.names, self.number = models, wishes, tuple(names), number
+        self.run = f"search-{uuid.uuid4()}"
+        self.made: SearchPlan
+        self.done: PlanOutcome
+
+    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
+        losses = [model._fitted_loss(rows) for model in self.models]
+        asked = {model._problems(rows) or 1 for model in self.models}  # left to the planner: one model
+        if len(asked) > 1:
+            raise InputError("Some candidates train one model and others one for each class. Search them apart.")
+        tasks = [
+            own.task(loss, raw, rows.schema.dimension, bought) for own, loss in zip(self.wishes, losses, strict=True)
+        ]
+        (problems,) = asked
+        methods = [own.method for own in self.wishes]
+        self.made = plan_search(tasks, methods, self.run, problems=problems, compared=self.number)
+        self.made.check(bought)
+        return self.made.best
+
+    def check(self, bought: BoughtProfile | None) -> None:
+        """It was checked when it was planned."""
+
+    def carry_out(
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+    ) -> PlanOutcome:
+        self.done = carry_out_search(self.made, raw, sampler, ledger, self.run, bought)
+        return self.done
+
+    @property
+    def chosen(self) -> int:
+        """The number of the candidate that was kept."""
+        found = self.done.search
+        return self.made.trained[0 if found is None else found.chosen]
+
+    def cost(self, done: PlanOutcome) -> SearchCost:
+        epsilon = None
+        if done.search is not None:
+            said = self.made.search().score_plan(is_secure=False).statement()
+            epsilon = said.curve.epsilon(self.made.whole.delta)
+        return SearchCost(
+            candidates=self.names, trained=len(self.made.trained), chosen=self.names[self.chosen], epsilon=epsilon
+        )
+
+    def results(self, proposed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what may be shown of all candidates: settings, simulations, and noisy scores."""
+        number, found = len(proposed), self.done.search
+        scores, noise = np.full(number, math.nan), math.nan
+        if found is not None:
+            n_records = self.done.plan.task.n_records
+            scores[list(self.made.trained)] = -found.scores / n_records
+            noise = found.noise_std / n_records
+        is_trained = np.isin(np.arange(number), self.made.trained)
+        simulated = np.array(self.made.simulated)
+        order = np.lexsort((-simulated, -np.nan_to_num(scores), ~is_trained))
+        names = dict.fromkeys(name for params in proposed for name in params)
+        return {
+            **{f"param_{name}": _column([params.get(name, np.ma.masked) for params in proposed]) for name in names},
+            "params": list(proposed),
+            "simulated_score": simulated,
+            "is_trained": is_trained,
+            "mean_test_score": scores,
+            "noise_std": np.where(is_trained, noise, math.nan),
+            "rank_test_score": 1 + np.argsort(order),
+        }
+
+
+def _column(values: Sequence[Any]) -> Any:
+    """Return a masked array of one setting, masked where a candidate does not name it, as scikit-learn does."""
+    column = np.ma.MaskedArray(np.empty(len(values), dtype=object), mask=True)
+    for place, value in enumerate(values):
+        if value is not np.ma.masked:
+            column[place] = value
+    return column
+
+
+def _proposed(estimator: Any, grid: Any) -> list[dict[str, Any]]:
+    """Return the candidates' settings; refuse what cannot be searched, before anything else is looked at."""
+    if not isinstance(estimator, PrivateLinearModel):
+        what = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
+        raise InputError(
+            "PrivateSearchCV takes a PrivateLogisticRegression, PrivateLinearSVC or PrivateLinearRegression, got "
+            f"{what}. Put transformers before the search, in a pipeline whose last step it is."
+        )
+    try:
+        found = [dict(params) for params in ParameterGrid(grid)]
+    except (TypeError, ValueError) as problem:
+        raise InputError(
+            f"param_grid must be {{name: list of values}}, or a list of such, got {shown(grid)}."
+        ) from problem
+    known = estimator.get_params(deep=False)
+    for name in dict.fromkeys(name for params in found for name in params):
+        allowed = ", ".join(each for each in SEARCHABLE if each in known)
+        if name not in known:
+            raise InputError(
+                f"{type(estimator).__name__} has no parameter {shown(name)}; may be searched: {allowed}."
+                f"{nearest(name, list(known))}"
+            )
+        if name not in SEARCHABLE:
+            raise InputError(
+                f"{name} cannot be searched: it says which rows there are, who is protected or what is spent, which is "
+                f"the same for all candidates. May be searched: {allowed}."
+            )
+    if len(found) < 2:
+        raise InputError(f"A search needs at least 2 candidates, got {len(found)}. Fit the estimator itself.")
+    return found
+
+
+def _words(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={shown(value)}" for name, value in params.items())
+
+
+def _settled(model: PrivateLinearModel) -> dict[str, Any]:
+    """Return what a candidate was told to search for."""
+    return {name: value for name, value in model.get_params(deep=False).items() if name in SEARCHABLE}

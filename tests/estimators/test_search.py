@@ -1,0 +1,308 @@
+"""The search as users meet it: what it returns, refuses, records and keeps to itself."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import dpadmm
+from dpadmm.datasets import BinaryLabel, Categorical, Numeric, Schema
+from dpadmm.engines import search as engine
+from dpadmm.errors import BudgetError, InputError
+from dpadmm.estimators import (
+    NoLedgerWarning,
+    PipelineWarning,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateSearchCV,
+    SimulatedNoiseWarning,
+    check_pipeline,
+    ledger_data,
+    notices,
+    private_accuracy,
+    private_evaluation,
+)
+from dpadmm.planning import search as planning
+from dpadmm.privacy.ledger import Budget, Ledger
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.NoLedgerWarning")
+ALPHAS = [1e-3, 1e-2, 3.0]
+GRID = {"alpha": ALPHAS}
+COLUMNS = (Numeric("age", 0, 120), Categorical("sex", ("F", "M")))
+SCHEMA = Schema(COLUMNS, BinaryLabel("sick", positive=("yes",), negative=("no",)), constant=0.5)
+
+
+def search(model=None, grid=GRID, **options):
+    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1)) if model is None else model
+    return PrivateSearchCV(model, grid, **{"epsilon": 4.0, "delta": 1e-5, "compared": 2, **options})
+
+
+@pytest.fixture
+def rows(table):
+    return table[0], table[1]
+
+
+def test_it_fits_predicts_and_says_what_it_cost(rows):
+    found = search().fit(*rows)
+    assert found.best_params_ == found.cv_results_["params"][found.best_index_]
+    assert found.best_estimator_.alpha == found.best_params_["alpha"]
+    assert np.array_equal(found.predict(rows[0]), found.best_estimator_.predict(rows[0]))
+    assert found.predict_proba(rows[0]).shape == (300, 2)
+    assert found.score(*rows) == found.best_estimator_.score(*rows)
+    assert found.classes_.tolist() == [0, 1]
+    assert found.privacy_.is_private_release
+    assert 3.99 < found.privacy_.certified <= 4.0
+    assert "C15" in found.privacy_.certificate
+    said = str(found.privacy_)
+    assert "of 3 candidates (alpha=0.001; alpha=0.01; alpha=3.0): 2 were trained and compared by noisy scores" in said
+    assert "epsilon 4 at delta 1e-05 for the model and the choice of its settings" in said
+    assert "2 were trained" in found.released_.statement
+    assert "the model and the choice of its settings" in found.released_.statement
+    assert "2 were trained" in found.report()
+
+
+def test_results_show_released_numbers_alone(rows):
+    results = search().fit(*rows).cv_results_
+    assert results["is_trained"].sum() == 2
+    assert np.array_equal(np.isnan(results["mean_test_score"]), ~results["is_trained"])
+    assert np.array_equal(np.isnan(results["noise_std"]), ~results["is_trained"])
+    assert sorted(results["rank_test_score"]) == [1, 2, 3]
+    best = int(np.nanargmax(results["mean_test_score"]))
+    assert results["rank_test_score"][best] == 1
+    assert results["param_alpha"].tolist() == ALPHAS
+    assert np.nansum(results["mean_test_score"]) != 0.0  # sums of exact differences would be
+
+
+def test_one_candidate_compared_is_the_free_choice(rows):
+    found = search(compared=1).fit(*rows)
+    assert np.isnan(found.best_score_)
+    assert "chosen in simulations on synthetic data, which cost nothing" in str(found.privacy_)
+    assert 3.99 < found.privacy_.certified <= 4.0
+    assert "C15" not in found.privacy_.certificate
+
+
+@pytest.mark.parametrize(
+    ("model", "grid", "target"),
+    [
+        (PrivateLinearSVC(feature_bounds=(-1, 1), classes=(0, 1)), {"hinge_width": [0.2, 1.0]}, 1),
+        (
+            PrivateLinearRegression(feature_bounds=(-1, 1), target_bounds=(-4, 4)),
+            [{"alpha": [1e-3], "l1_ratio": [0.0, 1.0]}, {"huber_threshold": [0.2]}],
+            2,
+        ),
+        (PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1)), {"slope_cap": [None, 0.5]}, 1),
+    ],
+)
+def test_all_estimators_and_grids(model, grid, target, table):
+    found = search(model, grid).fit(table[0], table[target])
+    assert found.predict(table[0]).shape == (300,)
+    assert found.privacy_.certified <= 4.0
+    assert set(found.best_params_) <= set(found.best_estimator_.get_params())
+
+
+@pytest.mark.parametrize("kind", ["softmax", "one-vs-rest"])
+def test_more_than_two_classes(kind, table):
+    three = np.digitize(table[2], [-0.5, 0.8])
+    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1, 2), multi_class=kind)
+    found = search(model).fit(table[0], three)
+    assert found.predict_proba(table[0]).shape == (300, 3)
+    assert found.privacy_.certified <= 4.0
+
+
+@pytest.mark.parametrize("view", ["eavesdropper", "public", "aggregate"])
+def test_silos(view, table):
+    X, y, _, groups = table
+    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1), view=view)
+    found = search(model).fit(X, y, groups=groups)
+    assert found.privacy_.view.value == view
+    assert 3.99 < found.privacy_.certified <= 4.0
+
+
+def test_persons_and_secret_sizes(rows):
+    X, y = rows
+    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1))
+    found = search(model).fit(X, y, persons=np.arange(300) // 2)
+    assert found.privacy_.unit.value == "person"
+    hidden = clone(model).set_params(neighbours="add-remove", nominal_records=250)
+    again = search(hidden).fit(X, y)
+    assert again.privacy_.relation.value == "add-or-remove"
+    assert again.privacy_.certified <= 4.0
+
+
+def test_tables_share_one_profile_which_the_ledger_keeps(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.integers(20, 90, 4000), "sex": rng.choice(["F", "M"], 4000)})
+    y = np.where(table["age"] > 55, "yes", "no")
+    place = tmp_path / "data.ledger"
+    found = search(PrivateLogisticRegression(schema=SCHEMA), ledger=place, budget=9.0).fit(table, y)
+    assert found.released_.profile is not None
+    assert found.privacy_.profile.earlier_run is None
+    with Ledger.open(place) as ledger:
+        (run,) = ledger.runs()
+        assert run.run == found.released_.run
+        assert ledger.statement().spent_epsilon == pytest.approx(found.privacy_.certified, rel=1e-6)
+        assert len(ledger.profiles()) == 1
+    again = search(PrivateLogisticRegression(schema=SCHEMA), ledger=place).fit(table, y)
+    assert again.privacy_.profile.earlier_run == found.released_.run
+    assert again.privacy_.certified <= 4.0
+    with Ledger.open(place) as ledger:
+        assert len(ledger.profiles()) == 1
+        assert ledger.statement().spent_epsilon < 2 * found.privacy_.certified
+
+
+def test_a_ledger_without_room_refuses_before_anything_is_drawn(rows, tmp_path):
+    place = tmp_path / "small.ledger"
+    Ledger.create(place, ledger_data(*rows), Budget(epsilon=1.0, delta=1e-5)).close()
+    with pytest.raises(BudgetError):
+        search(ledger=place).fit(*rows)
+    with Ledger.open(place) as ledger:
+        assert ledger.statement().releases == 0
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        ({"alfa": [1, 2]}, "no parameter 'alfa'"),
+        ({"epsilon": [1.0, 2.0]}, "epsilon cannot be searched"),
+        ({"view": ["public", "peer"]}, "view cannot be searched"),
+        ({"ledger": ["a", "b"]}, "ledger cannot be searched"),
+        ({"random_state": [1, 2]}, "random_state cannot be searched"),
+        ({"alpha": [0.1]}, "at least 2 candidates"),
+        ({}, "at least 2 candidates"),
+        ({"alpha": []}, "param_grid must be"),
+        ({"alpha": 0.1}, "param_grid must be"),
+        (None, "param_grid must be"),
+        ({"alpha": [0.1, -1.0]}, "alpha must be"),
+        ({"alpha": [0.1, 0.2], "slope_cap": [3.0]}, "slope_cap must"),
+    ],
+)
+def test_bad_grids_are_refused_before_data_are_looked_at(grid, words):
+    with pytest.raises(InputError, match=words):
+        search(grid=grid).fit(None, None)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: search(PrivateLogisticRegression(delta=1e-4)), "those of the whole search"),
+        (lambda: search(PrivateLogisticRegression(epsilon=3.0)), "those of the whole search"),
+        (lambda: search(PrivateLogisticRegression(random_state=0)), "Give random_state to PrivateSearchCV"),
+        (lambda: search(PrivateLogisticRegression(ledger="x")), "Give ledger to PrivateSearchCV"),
+        (lambda: search(PrivateLogisticRegression), "the class PrivateLogisticRegression"),
+        (lambda: search(make_pipeline(PrivateLogisticRegression())), "in a pipeline whose last step"),
+        (lambda: search(compared="all"), "compared must be 'auto'"),
+        (lambda: search(compared=0), "compared must be"),
+        (lambda: search(delta=None), "delta must be given"),
+    ],
+)
+def test_other_mistakes_are_refused_before_data_are_looked_at(make, words):
+    with pytest.raises(InputError, match=words):
+        make().fit(None, None)
+
+
+def test_simulated_noise_repeats_and_says_so(rows):
+    with pytest.warns(SimulatedNoiseWarning):
+        one, two = (search(random_state=3).fit(*rows) for _ in range(2))
+    assert np.array_equal(one.best_estimator_.coef_, two.best_estimator_.coef_)
+    assert np.array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], equal_nan=True)
+    assert not one.privacy_.is_private_release
+    with pytest.raises(InputError, match="cannot be recorded"):
+        search(random_state=3, ledger="some.ledger").fit(*rows)
+
+
+def arrays_within(value, seen):
+    """Yield all arrays that can be reached from an object by its attributes."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+        if value.dtype == object:
+            for each in value.ravel().tolist():
+                yield from arrays_within(each, seen)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from arrays_within(each, seen)
+    elif isinstance(value, list | tuple | set):
+        for each in value:
+            yield from arrays_within(each, seen)
+    elif hasattr(value, "__dict__"):
+        yield from arrays_within(vars(value), seen)
+
+
+def test_what_was_not_chosen_and_no_exact_score_can_be_reached(rows, monkeypatch):
+    secrets = []
+    real = planning.score_sums
+
+    def spy(plans, silos, models, reach):
+        sums = real(plans, silos, models, reach)
+        secrets.append((models, sums))
+        return sums
+
+    monkeypatch.setattr(planning, "score_sums", spy)
+    found = search().fit(*rows)
+    ((models, sums),) = secrets
+    kept = next(i for i, own in enumerate(models) if np.allclose(own[0], found.released_.weights[0]))
+    dropped = models[1 - kept][0]
+    copy = pickle.loads(pickle.dumps(found))
+    for whole in (found, copy):
+        reached = list(arrays_within(whole, set()))
+        assert len(reached) > 3
+        for array in reached:
+            if array.dtype.kind == "f":
+                assert not np.isin(dropped, array).any()
+                assert not np.isin(sums, array).any()
+                assert not np.isin(-sums / 300, array).any()
+
+
+def test_an_interrupted_search_keeps_its_reservation(rows, tmp_path, monkeypatch):
+    place = tmp_path / "data.ledger"
+    Ledger.create(place, ledger_data(*rows), Budget(epsilon=9.0, delta=1e-5)).close()
+
+    def stop(*_given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(planning, "score_sums", stop)
+    model = search(ledger=place)
+    with pytest.raises(KeyboardInterrupt, match="stays spent"):
+        model.fit(*rows)
+    with Ledger.open(place) as ledger:
+        assert ledger.statement().spent_epsilon == pytest.approx(4.0, rel=1e-3)
+    assert not hasattr(model, "best_estimator_")
+    with pytest.raises(NotFittedError):
+        model.predict(rows[0])
+
+
+def test_no_search_is_seen_as_a_leak_but_scikit_learns_is(rows, monkeypatch):
+    monkeypatch.setattr(notices, "_SAID", set())
+    within = make_pipeline(FunctionTransformer(), search())
+    assert check_pipeline(within).is_clean
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PipelineWarning)
+        warnings.simplefilter("ignore", NoLedgerWarning)
+        within.fit(*rows)
+    theirs = GridSearchCV(PrivateLogisticRegression(1.0, 1e-5, feature_bounds=(-1, 1)), GRID, cv=2)
+    with pytest.warns(PipelineWarning, match="Use dpadmm.PrivateSearchCV, whose epsilon covers all of it"):
+        theirs.fit(*rows)
+    assert "PrivateSearchCV" in check_pipeline(theirs).findings[0].instead
+
+
+def test_figures_are_about_the_chosen_model(rows):
+    found = search().fit(*rows)
+    assert 0 <= private_accuracy(found, *rows, epsilon=1.0).value <= 1
+    assert private_evaluation(found, *rows, epsilon=1.0, delta=1e-6).model == found.released_.run
+    with pytest.raises(InputError, match="not an estimator of this package"):
+        private_accuracy(GridSearchCV(found.best_estimator_, GRID), *rows, epsilon=1.0)
+
+
+def test_the_front_door_offers_it():
+    assert dpadmm.PrivateSearchCV is PrivateSearchCV
+    assert engine.SCORES.name == "scores"
