@@ -15,7 +15,7 @@ from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
 from dpadmm.estimators.owners import Owners
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.planning.plan import carry_out
+from dpadmm.planning.carrying import carry_out
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View

@@ -5,19 +5,22 @@ reserves them in the ledgers, and only then draws and runs.
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Method, Private, Setting
+from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.checks import plural, shown
 from dpadmm.engines.bought import keep_profile
+from dpadmm.engines.curvature import CurvatureRound, ReleasedCurvature, SettledRounds, release_curvature
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
+from dpadmm.engines.reserving import books_of, reserve
 from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
 from dpadmm.engines.witness import PublicRound, Witness, message_scales
-from dpadmm.errors import InputError, ResumeError, raise_alone
+from dpadmm.errors import InputError, raise_alone
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
@@ -32,10 +35,7 @@ from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.privacy.records import (
-    Origin,
-    SampledGaussianRelease,
-)
+from dpadmm.privacy.records import Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
@@ -65,6 +65,7 @@ class Course:
     target: the budget of one problem. schedule: relative noise over the rounds. output: which model is released.
     times: how many problems on the same rows are run, each with fresh noise.
     profile: what is released once before the first round, for all problems; None for nothing.
+    curvature: what is released once after the last, for intervals; None for nothing.
     """
 
     algorithm: PrivateAlgorithm
@@ -74,9 +75,12 @@ class Course:
     output: FinalModel = FinalModel.LAST
     times: int = 1
     profile: ProfileRound | None = None
+    curvature: CurvatureRound | None = None
 
     def __post_init__(self) -> None:
-        """Where only sums are seen, the method must read nothing else."""
+        """Where only sums are seen, the method must read nothing else; intervals need gradients (C14)."""
+        if self.curvature is not None and (self.times != 1 or not isinstance(self.algorithm, NoisyGradients)):
+            raise InputError("The curvature is released after noisy-gradients, for one model of two classes (C14).")
         if self.shares is not None:
             if not isinstance(self.algorithm, Method):
                 raise InputError(f"{type(self.algorithm).__name__} does not say whether it reads only sums (C12).")
@@ -114,12 +118,23 @@ class Course:
         return known if self.setting.protection.relation.has_public_sizes else MOST_PER_NOMINAL * known
 
     def whole_plan(self, is_secure: bool = True) -> NoisePlan:
-        """Return every release of all problems, round 0 included."""
+        """Return every release of all problems, round 0 and the curvature included."""
         return self.beside_profile(self.noise_plan(is_secure), is_secure)
 
     def beside_profile(self, one_problem: NoisePlan, is_secure: bool = True) -> NoisePlan:
-        """Return every release of all problems, given those of one."""
-        return NoisePlan({**self.profile_plan(is_secure).releases, **one_problem.repeated(self.times).releases})
+        """Return every release of all problems, given those of one: round 0 and the curvature are among them."""
+        rounds = one_problem.repeated(self.times).releases
+        before, after = self.profile_plan(is_secure).releases, self.curvature_plan(is_secure).releases
+        return NoisePlan({**before, **rounds, **after})
+
+    def curvature_plan(self, is_secure: bool = True) -> NoisePlan:
+        """Return the release after the last round; none without intervals."""
+        if self.curvature is None:
+            return NoisePlan({})
+        planned = self.curvature.noise_plan(self.setting, is_secure=is_secure, shares=self.shares)
+        if is_secure:
+            check_reach(planned, self.most_records)
+        return planned
 
     def noise_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return every release of one problem's rounds; `is_secure` counts the rounding to a grid (C8)."""
@@ -183,9 +198,9 @@ class PrivateRun:
     `origin` says where the noise came from: the statement is about a release only if that was secure. With seeded noise
     it tells what such a run would cost; whoever knows the seed sees everything.
 
-    What may leave is `run.models`, `run.estimate` and `run.tail_average`, and `history`, which is computed from the
-    noisy messages alone. The checkpoint holds the agents' own states and stays with them; a secure run keeps no other
-    history, since losses and residuals read the data without noise.
+    What may leave is `run.models`, `run.estimate`, `run.tail_average`, `curvature`, and `history`, which is computed
+    from the noisy messages alone. The checkpoint holds the agents' own states and stays with them; a secure run keeps
+    no other history, since losses and residuals read the data without noise.
     """
 
     run: Run = field(repr=False)
@@ -195,6 +210,7 @@ class PrivateRun:
     history: tuple[PublicRound, ...] = field(default=(), repr=False)
     receipts: tuple[Receipt, ...] = ()
     name: str = ""
+    curvature: ReleasedCurvature | None = field(default=None, repr=False)
 
     @property
     def is_private_release(self) -> bool:
@@ -244,22 +260,23 @@ def run_course(
         _load_kernels()
         engine = replace(engine, recording=Recording(every=0), is_release=True)
     everything = course.beside_profile(planned, is_secure)
-    books = _books(ledgers, tuple(int(size) for size in setting.problem.functions.sizes), setting.protection)
+    books = books_of(ledgers, tuple(int(size) for size in setting.problem.functions.sizes), setting.protection)
     if books and not is_secure:
         raise InputError(
             "Simulated noise cannot be recorded as a release: use SecureSampler(), or leave out the ledgers."
         )
     name = name if name is not None else f"{label}-{uuid.uuid4()}"
-    receipts = tuple(_reserve(books, everything, label, name))
+    receipts = tuple(reserve(books, everything, label, name))
     statement, done = everything.statement(), []
     if not isinstance(problems, Sequence):
         problems = _after_round_zero(course, problems, sampler, name, books)
     for number, problem in enumerate(problems):
         masks = masks_of(course.shares, f"{name}, problem {number}") if is_secure else None
-        hook = PlannedNoise(planned, _apart(sampler, number), engine.replicas, masks)
+        drawn = NoisePlan({**planned.releases, **course.curvature_plan(is_secure).releases})
+        hook = PlannedNoise(drawn, _apart(sampler, number), engine.replicas, masks)
         witness = Witness(hook, message_scales(planned))
         try:
-            run = _run(engine, course, problem, witness if engine.replicas == 1 else hook)
+            run, curvature = _run_and_look(engine, course, problem, witness, hook)
         except RunInterrupted:
             if not is_secure:
                 raise
@@ -267,8 +284,24 @@ def run_course(
         if run is None:  # raised here, not in the handler: the engine's exception holds states without noise
             raise KeyboardInterrupt(_INTERRUPTED.format(name))
         hook.check_drawn()
-        done.append(PrivateRun(run, everything, statement, hook.origin, tuple(witness.rounds), receipts, name))
+        history = tuple(witness.rounds)
+        done.append(PrivateRun(run, everything, statement, hook.origin, history, receipts, name, curvature))
     return done
+
+
+def _run_and_look(
+    engine: LocalEngine, course: Course, problem: Problem, witness: Witness, hook: PlannedNoise
+) -> tuple[Run, ReleasedCurvature | None]:
+    """Run, and release the curvature where that is planned; the witness sees the rounds alone."""
+    if course.curvature is None:
+        return _run(engine, course, problem, witness if engine.replicas == 1 else hook), None
+    assert isinstance(course.algorithm, NoisyGradients)  # a course with a curvature has no other
+    settled = SettledRounds(witness, course.algorithm, course.setting)
+    run = _run(engine, course, problem, settled)
+    try:
+        return run, release_curvature(settled, course.setting, problem, hook.plan, hook)
+    except KeyboardInterrupt:
+        raise RunInterrupted(run) from None
 
 
 def _after_round_zero(
@@ -414,33 +447,3 @@ def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
             "The plan relies on secret batches, but these have a seed, which can be reused or guessed. For a release "
             "use Batches.secret(size), which draws new batches for every run; seeds are for simulation."
         )
-
-
-def _books(
-    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None, sizes: tuple[int, ...], protection: Protection
-) -> list[tuple[ConfirmedLedger, range]]:
-    """Return each ledger with the silos whose releases it records."""
-    if ledgers is None:
-        return []
-    if isinstance(ledgers, ConfirmedLedger):
-        return [(ledgers.for_run(sizes, protection.relation), range(len(sizes)))]
-    if len(ledgers) != len(sizes):
-        raise InputError(f"Give one ledger for all silos, or one for each of the {len(sizes)}; got {len(ledgers)}.")
-    return [
-        (ledger.for_run(sizes[i : i + 1], protection.relation), range(i, i + 1)) for i, ledger in enumerate(ledgers)
-    ]
-
-
-def _reserve(books: list[tuple[ConfirmedLedger, range]], noise: NoisePlan, label: str, name: str) -> Iterator[Receipt]:
-    """Reserve in all ledgers; none is charged if one of them has no room or knows the run already."""
-    intents = []
-    for ledger, agents in books:
-        if ledger.ledger.newest_round(name) is not None:
-            raise ResumeError(
-                f"The run {name!r} is already recorded. Its messages are not stored here, so they cannot be sent "
-                "again, and fresh noise would be a new release: choose another name."
-            )
-        intents.append(ledger.intend(noise.by(agents), run=name, algorithm=label, origin=Origin.SECURE))
-        intents[-1].check_room()
-    for intent in intents:
-        yield intent.reserve()

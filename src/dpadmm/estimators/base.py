@@ -34,7 +34,8 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
 from dpadmm.estimators.wishes import Books, boolean, check_ledger, protection_of
-from dpadmm.planning.plan import Plan, carry_out
+from dpadmm.planning.carrying import carry_out
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit

@@ -17,7 +17,8 @@ from dpadmm.estimators.wishes import Books, with_public_sizes
 from dpadmm.front.asked import TaskWords, check_person, persons_of
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.plan import Plan, carry_out
+from dpadmm.planning.carrying import carry_out
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import SiloColumns

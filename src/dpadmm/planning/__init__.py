@@ -5,8 +5,9 @@ never tuned on the private data: that would be a release of its own. They come f
 synthetic data of the same shape.
 """
 
+from dpadmm.planning.carrying import PlanOutcome, carry_out
 from dpadmm.planning.forecast import Forecast, ScoreKind
-from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import UtilityPoint, plan, utility_curve
 from dpadmm.planning.task import Task
 

@@ -12,7 +12,8 @@ from dpadmm.datasets.schema import Schema
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import CaoOptimal, Constant, Geometric, Schedule, Tail
-from dpadmm.planning.plan import Plan, PlanOutcome
+from dpadmm.planning.carrying import PlanOutcome
+from dpadmm.planning.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
