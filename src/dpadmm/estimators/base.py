@@ -25,6 +25,7 @@ from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
     LargeDeltaWarning,
+    NoIntervalsWarning,
     NoLedgerWarning,
     PipelineWarning,
     SimulatedNoiseWarning,
@@ -43,6 +44,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.softmax import AnyLoss
 from dpadmm.reporting.facts import Spending
+from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
 from dpadmm.reporting.statement import PrivacyStatement
@@ -235,6 +237,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.released_.save(path)
 
+    def summary(self, level: float = 0.95) -> CoefficientTable:
+        """Return the coefficients of two classes, with confidence intervals where these can be told (C14).
+
+        Print it, or take its `frame()`; see `ReleasedModel.summary`. Intervals are for `aim="inference"`.
+        """
+        check_is_fitted(self)
+        return self.released_.summary(level)
+
     def report(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report on the released model as one HTML page, and write it to `path` if that is given."""
         check_is_fitted(self)
@@ -268,6 +278,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "better model; they must not be taken from the data.",
                 AssumedBoundsWarning,
             )
+        if plan.lacks_intervals:
+            self._notify(plan.warnings[-1], NoIntervalsWarning)
         if plan.is_hopeless:
             self._notify(hopeless_words(plan.task, plan.expected), HopelessPlanWarning)
         if wishes.target.delta * n_records > 1:

@@ -86,6 +86,11 @@ class Plan(Course):
     is_hopeless: bool = False
 
     @property
+    def lacks_intervals(self) -> bool:
+        """Whether intervals were asked for and none are bought, since none could be told; the last warning says so."""
+        return self.task.aim.wants_intervals and self.curvature is None
+
+    @property
     def method(self) -> str:
         """Name of the method."""
         return self.settings.method.about.name
