@@ -11,7 +11,7 @@ _WIDTH, _CELL, _MOST_NAME = 92, 11, 34
 
 def table_text(table: "CoefficientTable") -> str:
     """Return title, facts, a line for each coefficient, and what they are and are not."""
-    names = [_cut(row.name) for row in table.rows]
+    names = [_cut(row.title) for row in table.rows]
     wide = max(12, *map(len, names))
     heads = ["coef", "std err", "z", "P>|z|", *table.ends] if table.has_intervals else ["coef"]
     rule = "-" * max(_WIDTH, wide + 6 * _CELL)

@@ -104,6 +104,7 @@ class Contrasts:
     """How encoded coefficients become those of the table: names, and a row of numbers each; see `contrasts`."""
 
     names: tuple[str, ...]
+    against: tuple[str | None, ...]
     rows: Floats
     basis: Floats
 
@@ -115,6 +116,7 @@ def contrasts(columns: Sequence[Column], encoding: RowEncoding) -> Contrasts:
     """
     slopes = encoding.share / encoding.radius / np.array(encoding.scale)
     names: list[str] = []
+    against: list[str | None] = []
     rows: list[Floats] = []
     absent: list[Floats] = []
     intercept = np.zeros(encoding.dimension)
@@ -128,10 +130,11 @@ def contrasts(columns: Sequence[Column], encoding: RowEncoding) -> Contrasts:
         units = [slopes[place] * _unit(place, encoding.dimension) for place in places]
         if not isinstance(column, Categorical):
             names += column.feature_names
+            against += [None] * len(units)
             rows += units
             continue
-        first = column.categories[0]
-        names += [f"{name} (against {first})" for name in column.feature_names[1:]]
+        names += column.feature_names[1:]
+        against += [str(column.categories[0])] * (len(units) - 1)
         rows += [unit - units[0] for unit in units[1:]]
         intercept = intercept + units[0]
         if abs(math.fsum(encoding.centre[place] for place in places) - 1) < _CENTRED:
@@ -140,8 +143,9 @@ def contrasts(columns: Sequence[Column], encoding: RowEncoding) -> Contrasts:
             absent.append(own)
     if encoding.constant is not None:
         names.append(INTERCEPT)
+        against.append(None)
         rows.append(intercept)
-    return Contrasts(tuple(names), np.array(rows), _complement(absent, encoding.dimension))
+    return Contrasts(tuple(names), tuple(against), np.array(rows), _complement(absent, encoding.dimension))
 
 
 def _unit(place: int, dimension: int) -> Floats:
@@ -160,15 +164,24 @@ def _complement(absent: Sequence[Floats], dimension: int) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class CoefficientRow:
-    """One coefficient; all but itself None where no interval can be told."""
+    """One coefficient; all numbers but itself None where no interval can be told.
+
+    against: for a category, the one it is compared with.
+    """
 
     name: str
+    against: str | None = None
     coef: float
     std_err: float | None = None
     z: float | None = None
     p_value: float | None = None
     low: float | None = None
     high: float | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is called, a category with what it is compared with."""
+        return self.name if self.against is None else f"{self.name} (against {self.against})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +219,7 @@ class CoefficientTable:
 
         heads = ["coef", "std err", "z", "P>|z|", *self.ends]
         cells = [[row.coef, row.std_err, row.z, row.p_value, row.low, row.high] for row in self.rows]
-        names = pd.Index([row.name for row in self.rows], name="coefficient")
+        names = pd.Index([row.title for row in self.rows], name="coefficient")
         return pd.DataFrame(cells, index=names, columns=heads, dtype=float)
 
     def __str__(self) -> str:
@@ -226,6 +239,7 @@ def interval_rows(found: Estimate, told: Contrasts, level: float) -> tuple[Coeff
     return tuple(
         CoefficientRow(
             name=name,
+            against=other,
             coef=float(coef),
             std_err=float(error),
             z=float(coef / error),
@@ -233,5 +247,5 @@ def interval_rows(found: Estimate, told: Contrasts, level: float) -> tuple[Coeff
             low=float(coef - width * error),
             high=float(coef + width * error),
         )
-        for name, coef, error in zip(told.names, coefs, errors, strict=True)
+        for name, other, coef, error in zip(told.names, told.against, coefs, errors, strict=True)
     )

@@ -58,7 +58,10 @@ def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
         rows = interval_rows(found[0], made, level)
     else:
         coefs = made.rows @ model.weights[0]
-        rows = tuple(CoefficientRow(name=name, coef=float(coef)) for name, coef in zip(made.names, coefs, strict=True))
+        rows = tuple(
+            CoefficientRow(name=name, against=other, coef=float(coef))
+            for name, other, coef in zip(made.names, made.against, coefs, strict=True)
+        )
     said = model.guarantee
     simulated = () if said.is_release else ("Simulated noise: NOT a private release.",)
     return CoefficientTable(
