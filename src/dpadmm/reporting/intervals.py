@@ -7,7 +7,8 @@ over records, s^2 the variance of the noise in g and E that in H, of tau on the 
     covariance  L^-1 [ M + (tau^2/2)(tr(B) I + B) ] L^-1,   M = s^2 I + H,   B = v v' + H^-1 M H^-1
 
 `s^2 I` is the noise of the gradients, H the sampling of the records, the rest is what E does to the Newton step and to
-H^-1 itself; L is H with its eigenvalues lowered by tau, since those that pass the rule below are too large on average.
+H^-1 itself; L is H with its eigenvalues lowered by tau/2, since those that pass the rule below are too large on
+average.
 The rule: nothing is told unless the least eigenvalue of H is at least `tau sqrt(2 (d + 1))`, about the most that noise
 alone would show. Directions that no record has, since the categories of a column always sum to one, are left out.
 """
@@ -90,7 +91,7 @@ def estimate(found: CurvatureFacts, basis: Floats) -> Estimate:
     edge = tau * math.sqrt(2 * (d + 1))
     ratio = math.inf if edge == 0 else float(values[0] / edge)
     values = np.maximum(values, edge / 2)  # counts only where nothing is told
-    inverse, lowered = ((vectors / each) @ vectors.T for each in (values, np.maximum(values - tau, values / 4)))
+    inverse, lowered = ((vectors / each) @ vectors.T for each in (values, np.maximum(values - tau / 2, values / 4)))
     step = inverse @ (basis.T @ np.array(found.gradient))
     own = variance * ones + (vectors * values) @ vectors.T
     spread = np.outer(step, step) + inverse @ own @ inverse
