@@ -40,7 +40,7 @@ class CurvatureStage:
 
     def run(self, world: Problem, hook: EventHook) -> Transcript:
         """Return the silos' matrices, and the noisy sum that is released."""
-        sent = curvature_messages(world, np.zeros((world.dimension, self.replicas)))
+        sent = np.repeat(curvature_messages(world, np.zeros((world.dimension, 1))), self.replicas, axis=2)
         noisy = hook.total(CURVATURE, _ROUNDS + 1, sent)
         return Transcript(tuple(hook.events), (noisy,) * (_ROUNDS + 1), (noisy,), noisy[0])
 
