@@ -29,7 +29,7 @@ def table_text(table: "CoefficientTable") -> str:
         rule,
     ]
     for words in (f"No intervals: {table.why_not}" if table.why_not else "", table.estimand, *table.notes):
-        lines += textwrap.wrap(words, len(rule))
+        lines += textwrap.wrap(words, len(rule), break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 
 
