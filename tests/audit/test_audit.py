@@ -13,7 +13,7 @@ from dpadmm.privacy.protection import View
 from dpadmm.problems import neighbours
 
 PRIVATE = [method.about.name for method in METHODS if method.about.is_private]
-EVERYTHING = [*PRIVATE, "column-profile"]
+EVERYTHING = [*PRIVATE, "column-profile", "curvature"]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
 from dpadmm.estimators.owners import Owners
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.planning.plan import carry_out
+from dpadmm.planning.carrying import carry_out
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -307,7 +307,7 @@ def test_ledgers_of_single_silos_keep_no_counts_of_all(data, tmp_path):
     estimator = build(None)
     rows = estimator._array_rows(X, y, Owners(groups))
     wishes = estimator._wishes(has_persons=False)
-    plan = wishes.plan(estimator._loss(), rows.raw, rows.schema.dimension)
+    plan = wishes.plan(estimator._loss(), rows.raw, rows.schema.dimension, problems=1)
     silos = ledger_data(X, y, groups)
     books = [
         Ledger.create(tmp_path / each.name, [each], Budget(epsilon=2.0, delta=DELTA)).confirm([each]) for each in silos

@@ -26,6 +26,7 @@ from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import Regulariser
 
 
 class Heard(NamedTuple):
@@ -93,8 +94,13 @@ class NoisyGradients(Method):
 
     def start(self, agents: Agents, replicas: int) -> tuple[Heard, Floats]:
         """x = y = prox(0)."""
-        x = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), self.step)
-        return Heard(_everywhere(agents, x)), np.concatenate([x, x])
+        inbox = self.origin(agents.regulariser, agents.dimension, replicas)
+        return Heard(_everywhere(agents, inbox[:1])), inbox
+
+    def origin(self, penalty: Regulariser, dimension: int, replicas: int) -> Floats:
+        """Return x and y before the first round; no data."""
+        x = penalty.prox(np.zeros((1, dimension, replicas)), self.step)
+        return np.concatenate([x, x])
 
     def local_step(self, k: int, agents: Agents, state: Heard, inbox: Floats, noise: NoiseHook) -> tuple[Heard, Floats]:
         """The gradient at y; bare, since only the sum of all is read."""
@@ -104,8 +110,12 @@ class NoisyGradients(Method):
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """A proximal step from y along the noisy sum, and on by a part of the movement."""
+        return self.descended(problem.regulariser, inbox, noise.total(BROADCAST, k, messages))
+
+    def descended(self, penalty: Regulariser, inbox: Floats, noisy: Floats) -> Floats:
+        """Return the next x and y, from the noisy sum alone."""
         x, y = inbox[:1], inbox[1:]
-        after = problem.regulariser.prox(y - self.step * noise.total(BROADCAST, k, messages), self.step)
+        after = penalty.prox(y - self.step * noisy, self.step)
         return np.concatenate([after, after + self.momentum * (after - x)])
 
     def update(self, k: int, agents: Agents, state: Heard, inbox: Floats) -> Heard:

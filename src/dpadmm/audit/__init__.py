@@ -11,6 +11,7 @@ _HOMES = {
     "AuditResult": "audit",
     "Check": "findings",
     "CheckOutcome": "findings",
+    "CurvatureSubject": "curvature",
     "Estimate": "estimates",
     "Evidence": "attacks",
     "Insider": "insider",

@@ -1,5 +1,6 @@
 """The catalogue of attacks: every private method on the neighbouring problems that hurt it most (`worst_cases`), and
-the column profile that may be released before it (`dpadmm.audit.column_profile`).
+the column profile and the curvature that may be released before and after it (`dpadmm.audit.column_profile`,
+`dpadmm.audit.curvature`).
 
 Most pairs are Huber regressions in one dimension with a record pulled to opposite sides (`neighbours.saturated`): every
 bound of the form `2G/n_i` is then reached exactly, and what the audit leaves unexplained is the bound's own slack. The
@@ -8,12 +9,13 @@ data differ is at an end, where the fewest neighbours hold it: the first one, or
 more records, so that nothing passes which is true of the first silo alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Topology, WorstCase, by_name
+from dpadmm.audit import column_profile, curvature
 from dpadmm.audit.attacks import (
     Attack,
     LikelihoodRatio,
@@ -23,7 +25,8 @@ from dpadmm.audit.attacks import (
     all_messages,
     final_model,
 )
-from dpadmm.audit.column_profile import CERTIFICATE, COLUMN_PROFILE, SUMMARY, profile_subjects
+from dpadmm.audit.column_profile import COLUMN_PROFILE, profile_subjects
+from dpadmm.audit.curvature import CURVATURE_RELEASE, curvature_subjects
 from dpadmm.audit.insider import insider_subjects
 from dpadmm.audit.subjects import MethodSubject, Subject
 from dpadmm.audit.transcripts import Wire
@@ -33,33 +36,40 @@ from dpadmm.noise.promises import Family
 from dpadmm.privacy.protection import View
 from dpadmm.problems.neighbours import changed_agent
 
+# What may be released before and after a method, in a line, with the certificate that protects it.
+_BESIDE: dict[str, tuple[Callable[[], tuple[Subject, ...]], str, str]] = {
+    COLUMN_PROFILE: (profile_subjects, column_profile.SUMMARY, column_profile.CERTIFICATE),
+    CURVATURE_RELEASE: (curvature_subjects, curvature.SUMMARY, curvature.CERTIFICATE),
+}
+
 _FINAL, _BROADCASTS = MatchedFilter(final_model), MatchedFilter(all_broadcasts)
 
 
 def all_subjects(seed: int = 0) -> tuple[Subject, ...]:
     """Return the whole catalogue, in the order of the registry; `seed` is for batches and participation."""
     methods = (subject for name, method in by_name().items() for subject in _subjects(name, method.worst_cases(seed)))
-    return (*methods, *profile_subjects())
+    return (*methods, *profile_subjects(), *curvature_subjects())
 
 
 def subjects_of(method: str, seed: int = 0) -> tuple[Subject, ...]:
-    """Return the subjects of one method, or of the column profile, the headline pair first."""
-    if method == COLUMN_PROFILE:
-        return profile_subjects()
+    """Return the subjects of one method, of the column profile or of the curvature, the headline pair first."""
+    if method in _BESIDE:
+        return _BESIDE[method][0]()
     known = by_name()
     found = known[method].worst_cases(seed) if method in known else ()
     if method in known and known[method].about.is_private and not found:
         raise InputError(f"{method} names no worst_cases, so there is nothing to attack; see docs/adding.md.")
     if not found:
         private = ", ".join(name for name, each in known.items() if each.worst_cases(seed))
-        raise InputError(f"No private method is called {method!r}; there are {private}, and {COLUMN_PROFILE}.")
+        beside = " and ".join(_BESIDE)
+        raise InputError(f"No private method is called {method!r}; there are {private}, and {beside}.")
     return _subjects(method, found)
 
 
 def described(name: str) -> tuple[str, str]:
     """Return in a line what is attacked under this name, and the certificate that protects it."""
-    if name == COLUMN_PROFILE:
-        return SUMMARY, CERTIFICATE
+    if name in _BESIDE:
+        return _BESIDE[name][1:]
     about = by_name()[name].about
     return about.summary, about.certificate
 

@@ -23,7 +23,8 @@ PAGE = "audit.html"
 
 def audit(
     algorithm: Annotated[
-        str | None, typer.Argument(help="What to attack: a method (`dpadmm algorithms` lists them) or column-profile.")
+        str | None,
+        typer.Argument(help="What to attack: a method (`dpadmm algorithms` lists them), column-profile or curvature."),
     ] = None,
     all_methods: Annotated[
         bool, typer.Option("--all", help=f"Attack every private method and write {PAGE} (takes a few minutes).")

@@ -71,6 +71,7 @@ def fit(
     silos_per_person: options.SilosPerPerson = None,
     neighbours: options.NeighboursWord = None,
     nominal_records: options.NominalRecords = None,
+    aim: options.AimWord = "prediction",
     loss: options.LossWord = "auto",
     multi_class: options.MultiClassWord = "auto",
     class_weight: options.ClassWeights = None,
@@ -84,7 +85,7 @@ def fit(
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Train even if the planner expects no useful model.")
+        bool, typer.Option("--anyway", help="Train even if the planner expects no useful model or intervals.")
     ] = False,
     simulate: Annotated[
         int | None,
@@ -110,6 +111,7 @@ def fit(
         from dpadmm.front.training import Training
         from dpadmm.planning.task import ProfileRule
         from dpadmm.privacy.protection import Unit
+        from dpadmm.problems.aims import aim_of
         from dpadmm.reporting.facts import Accountability
         from dpadmm.reporting.files import check_apart
 
@@ -136,6 +138,7 @@ def fit(
             l1_ratio=l1_ratio,
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
+            aim=aim_of(aim),
         )
         training = Training(
             schema=_schema(schema, target, files),
@@ -257,3 +260,5 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
         table.add_row("Report", cell(report))
         table.add_row("Next", cell(f"dpadmm predict {shlex.quote(str(place))} FILE"))
     Console(highlight=False).print(table)
+    if model.aim.wants_intervals:
+        print_line(f"\n{model.summary()}")

@@ -25,6 +25,7 @@ from dpadmm.cli import (
     reproduce,
     schema,
     silo,
+    summary,
 )
 
 
@@ -67,6 +68,7 @@ for command in (
     export.export,
     plan.plan,
     report.report,
+    summary.summary,
     demo.demo,
     reproduce.reproduce,
 ):

@@ -116,6 +116,13 @@ SchemaFile = Annotated[
         "--schema", help="Schema file with public bounds and categories; draft one with `dpadmm schema init`."
     ),
 ]
+AimWord = Annotated[
+    Literal["prediction", "inference"],
+    typer.Option(
+        help="inference: ordinary logistic coefficients with confidence intervals, for a part of the budget.",
+        rich_help_panel=_MODEL,
+    ),
+]
 LossWord = Annotated[
     Literal["auto", "logistic", "svm", "huber"],
     typer.Option(help="Loss to minimise. auto: logistic for classes, huber for a number.", rich_help_panel=_MODEL),

@@ -46,6 +46,7 @@ def plan(
     silos_per_person: options.SilosPerPerson = None,
     neighbours: options.NeighboursWord = None,
     nominal_records: options.NominalRecords = None,
+    aim: options.AimWord = "prediction",
     loss: options.LossWord = "auto",
     multi_class: options.MultiClassWord = "auto",
     method: options.MethodWord = "auto",
@@ -86,6 +87,7 @@ def plan(
         from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
         from dpadmm.planning.planner import plan as make_plan
         from dpadmm.planning.task import ProfileRule
+        from dpadmm.problems.aims import aim_of
         from dpadmm.reporting.planner_page import Planner
 
         words = TaskWords(
@@ -109,6 +111,7 @@ def plan(
             l1_ratio=l1_ratio,
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
+            aim=aim_of(aim),
         )
         if plot is not None:
             _check_place("--plot", plot, (".svg", ".png"), force)

@@ -6,13 +6,15 @@ reserves them in the ledgers, and only then draws and runs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dpadmm.algorithms.anatomy import Algorithm, NoiseHook, check_fit
 from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Method, Private, Setting
+from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.checks import plural, shown
 from dpadmm.engines.bought import keep_profile
+from dpadmm.engines.curvature import CurvatureRound, ReleasedCurvature, SettledRounds, release_curvature
 from dpadmm.engines.local import FinalModel, LocalEngine, Recording, Run, RunInterrupted, Stopping
 from dpadmm.engines.reserving import Charged, reserved
 from dpadmm.engines.round_zero import ProfileRound, Unencoded, draw_profile
@@ -62,6 +64,7 @@ class Course:
     target: the budget of one problem. schedule: relative noise over the rounds. output: which model is released.
     times: how many problems on the same rows are run, each with fresh noise.
     profile: what is released once before the first round, for all problems; None for nothing.
+    curvature: what is released once after the last, for intervals; None for nothing.
     """
 
     algorithm: PrivateAlgorithm
@@ -71,9 +74,12 @@ class Course:
     output: FinalModel = FinalModel.LAST
     times: int = 1
     profile: ProfileRound | None = None
+    curvature: CurvatureRound | None = None
 
     def __post_init__(self) -> None:
-        """Where only sums are seen, the method must read nothing else."""
+        """Where only sums are seen, the method must read nothing else; intervals need gradients (C14)."""
+        if self.curvature is not None and (self.times != 1 or not isinstance(self.algorithm, NoisyGradients)):
+            raise InputError("The curvature is released after noisy-gradients, for one model of two classes (C14).")
         if self.shares is not None:
             if not isinstance(self.algorithm, Method):
                 raise InputError(f"{type(self.algorithm).__name__} does not say whether it reads only sums (C12).")
@@ -111,12 +117,23 @@ class Course:
         return known if self.setting.protection.relation.has_public_sizes else MOST_PER_NOMINAL * known
 
     def whole_plan(self, is_secure: bool = True) -> NoisePlan:
-        """Return every release of all problems, round 0 included."""
+        """Return every release of all problems, round 0 and the curvature included."""
         return self.beside_profile(self.noise_plan(is_secure), is_secure)
 
     def beside_profile(self, one_problem: NoisePlan, is_secure: bool = True) -> NoisePlan:
-        """Return every release of all problems, given those of one."""
-        return NoisePlan({**self.profile_plan(is_secure).releases, **one_problem.repeated(self.times).releases})
+        """Return every release of all problems, given those of one: round 0 and the curvature are among them."""
+        rounds = one_problem.repeated(self.times).releases
+        before, after = self.profile_plan(is_secure).releases, self.curvature_plan(is_secure).releases
+        return NoisePlan({**before, **rounds, **after})
+
+    def curvature_plan(self, is_secure: bool = True) -> NoisePlan:
+        """Return the release after the last round; none without intervals."""
+        if self.curvature is None:
+            return NoisePlan({})
+        planned = self.curvature.noise_plan(self.setting, is_secure=is_secure, shares=self.shares)
+        if is_secure:
+            check_reach(planned, self.most_records)
+        return planned
 
     def noise_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return every release of one problem's rounds; `is_secure` counts the rounding to a grid (C8)."""
@@ -180,9 +197,9 @@ class PrivateRun:
     `origin` says where the noise came from: the statement is about a release only if that was secure. With seeded noise
     it tells what such a run would cost; whoever knows the seed sees everything.
 
-    What may leave is `run.models`, `run.estimate` and `run.tail_average`, and `history`, which is computed from the
-    noisy messages alone. The checkpoint holds the agents' own states and stays with them; a secure run keeps no other
-    history, since losses and residuals read the data without noise.
+    What may leave is `run.models`, `run.estimate`, `run.tail_average`, `curvature`, and `history`, which is computed
+    from the noisy messages alone. The checkpoint holds the agents' own states and stays with them; a secure run keeps
+    no other history, since losses and residuals read the data without noise.
     """
 
     run: Run = field(repr=False)
@@ -192,6 +209,7 @@ class PrivateRun:
     history: tuple[PublicRound, ...] = field(default=(), repr=False)
     receipts: tuple[Receipt, ...] = ()
     name: str = ""
+    curvature: ReleasedCurvature | None = field(default=None, repr=False)
 
     @property
     def is_private_release(self) -> bool:
@@ -240,10 +258,20 @@ def run_course(
     if not isinstance(problems, Sequence):
         problems = after_round_zero(course, problems, sampler, name, books)
         check_problems(course, problems)
-    return [
-        PrivateRun(run, everything, statement, origin, history, receipts, name)
-        for run, origin, history in prepared.run(problems, name)
-    ]
+    return [done.accounted(everything, statement, receipts, name) for done in prepared.run(problems, name)]
+
+
+class FinishedProblem(NamedTuple):
+    """One problem's run, where its noise came from, what its messages show, and its curvature if one was released."""
+
+    run: Run
+    origin: Origin
+    history: tuple[PublicRound, ...]
+    curvature: ReleasedCurvature | None
+
+    def accounted(self, plan: NoisePlan, cost: Statement, receipts: tuple[Receipt, ...], name: str) -> PrivateRun:
+        """Return it with what all that was released beside it costs."""
+        return PrivateRun(self.run, plan, cost, self.origin, self.history, receipts, name, self.curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,20 +300,16 @@ class PreparedCourse:
         """Whether the noise is that of a release."""
         return isinstance(self.sampler, SecureSampler)
 
-    def run(
-        self, problems: Sequence[Problem], name: str, first: int = 0
-    ) -> list[tuple[Run, Origin, tuple[PublicRound, ...]]]:
-        """Run all problems; return each one's run, where its noise came from, and what its messages show.
-
-        first: the number of the first problem among all of the run's, so that seeded noise differs.
-        """
+    def run(self, problems: Sequence[Problem], name: str, first: int = 0) -> list[FinishedProblem]:
+        """Run all problems; first: the number of the first one among all of the run's, so that seeded noise differs."""
         done, engine, course = [], self.engine, self.course
         for number, problem in enumerate(problems, start=first):
             masks = masks_of(course.shares, f"{name}, problem {number}") if self.is_secure else None
-            hook = PlannedNoise(self.planned, _apart(self.sampler, number), engine.replicas, masks)
+            drawn = NoisePlan({**self.planned.releases, **course.curvature_plan(self.is_secure).releases})
+            hook = PlannedNoise(drawn, _apart(self.sampler, number), engine.replicas, masks)
             witness = Witness(hook, message_scales(self.planned))
             try:
-                run = _run(engine, course, problem, witness if engine.replicas == 1 else hook)
+                run, curvature = _run_and_look(engine, course, problem, witness, hook)
             except RunInterrupted:
                 if not self.is_secure:
                     raise
@@ -293,8 +317,23 @@ class PreparedCourse:
             if run is None:  # raised here, not in the handler: the engine's exception holds states without noise
                 raise KeyboardInterrupt(INTERRUPTED.format(name))
             hook.check_drawn()
-            done.append((run, hook.origin, tuple(witness.rounds)))
+            done.append(FinishedProblem(run, hook.origin, tuple(witness.rounds), curvature))
         return done
+
+
+def _run_and_look(
+    engine: LocalEngine, course: Course, problem: Problem, witness: Witness, hook: PlannedNoise
+) -> tuple[Run, ReleasedCurvature | None]:
+    """Run, and release the curvature where that is planned; the witness sees the rounds alone."""
+    if course.curvature is None:
+        return _run(engine, course, problem, witness if engine.replicas == 1 else hook), None
+    assert isinstance(course.algorithm, NoisyGradients)  # a course with a curvature has no other
+    settled = SettledRounds(witness, course.algorithm, course.setting)
+    run = _run(engine, course, problem, settled)
+    try:
+        return run, release_curvature(settled, course.setting, problem, hook.plan, hook)
+    except KeyboardInterrupt:
+        raise RunInterrupted(run) from None
 
 
 def after_round_zero(course: Course, rows: Unencoded, sampler: Sampler, name: str, books: Charged) -> Sequence[Problem]:

@@ -66,6 +66,11 @@ class CourseSearch:
             raise InputError(f"A comparison needs at least 2 courses, got {len(self.courses)}.")
         if any(course.profile is not None for course in self.courses[1:]):
             raise InputError("One profile serves all courses of a search: only the first may have one.")
+        if any(course.curvature is not None for course in self.courses):
+            raise InputError(
+                "Candidates are compared by how well they predict; intervals (C14) are for one model without a choice. "
+                "Nothing was spent. Leave out one of the two."
+            )
         facts = {(course.is_pooled, course.setting.protection, course.times) for course in self.courses}
         sizes = {tuple(course.setting.problem.functions.sizes.tolist()) for course in self.courses}
         if len(facts) > 1 or len(sizes) > 1:
@@ -183,7 +188,7 @@ def run_search(
         done.append(each.run(problems[part], name, first=part.start))
     outputs = [course.output for course in search.courses]
     models = [
-        np.array([run.model(which)[:, 0] for run, _, _ in runs]) for runs, which in zip(done, outputs, strict=True)
+        np.array([each.run.model(which)[:, 0] for each in runs]) for runs, which in zip(done, outputs, strict=True)
     ]
     try:
         scores, noise_std = search.draw(scorer(models), sampler, name)
@@ -191,7 +196,7 @@ def run_search(
         raise_alone(KeyboardInterrupt(INTERRUPTED.format(name)))
     chosen, statement = int(np.argmin(scores)), everything.statement()
     return SearchRun(
-        [PrivateRun(run, everything, statement, origin, shown, receipts, name) for run, origin, shown in done[chosen]],
+        [each.accounted(everything, statement, receipts, name) for each in done[chosen]],
         Comparison(chosen, scores, noise_std, prepared[chosen].planned),
     )
 

@@ -26,6 +26,7 @@ from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
     LargeDeltaWarning,
+    NoIntervalsWarning,
     NoLedgerWarning,
     PipelineWarning,
     SimulatedNoiseWarning,
@@ -36,7 +37,8 @@ from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
 from dpadmm.estimators.wishes import Books, boolean, check_ledger, protection_of
 from dpadmm.noise.draws import Sampler
-from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
+from dpadmm.planning.carrying import PlanOutcome, carry_out
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.reasons import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
@@ -44,6 +46,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.softmax import AnyLoss
 from dpadmm.reporting.facts import Spending
+from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
 from dpadmm.reporting.statement import PrivacyStatement, SearchCost
@@ -287,6 +290,14 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         return self.released_.save(path)
 
+    def summary(self, level: float = 0.95) -> CoefficientTable:
+        """Return the coefficients of two classes, with confidence intervals where these can be told (C14).
+
+        Print it, or take its `frame()`; see `ReleasedModel.summary`. Intervals are for `aim="inference"`.
+        """
+        check_is_fitted(self)
+        return self.released_.summary(level)
+
     def report(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report on the released model as one HTML page, and write it to `path` if that is given."""
         check_is_fitted(self)
@@ -320,6 +331,8 @@ class PrivateLinearModel(PrivateEstimator):
                 "better model; they must not be taken from the data.",
                 AssumedBoundsWarning,
             )
+        if plan.lacks_intervals:
+            self._notify(plan.warnings[-1], NoIntervalsWarning)
         if plan.is_hopeless:
             self._notify(hopeless_words(plan.task, plan.expected), HopelessPlanWarning)
         if wishes.target.delta * n_records > 1:

@@ -26,6 +26,10 @@ class HopelessPlanWarning(UserWarning):
     """The planner expects the model to be no better than the majority class (or the mean) at this budget."""
 
 
+class NoIntervalsWarning(UserWarning):
+    """Intervals were asked for, and the planner expects that none could be told at this budget: none are bought."""
+
+
 class LargeDeltaWarning(UserWarning):
     """delta is above 1/n, which allows publishing somebody's record outright."""
 

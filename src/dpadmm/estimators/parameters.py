@@ -28,6 +28,7 @@ from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import ProfileRule, TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.problems.aims import Aim, aim_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.softmax import AnyLoss
 
@@ -83,6 +84,7 @@ class Wishes:
     rules: TableRules | None
     profile: ProfileRule
     nominal_records: int | None = None
+    aim: Aim = Aim.PREDICTION
 
     @classmethod
     def of(cls, parameters: dict[str, Any], usual: Protection, *, has_persons: bool = False) -> "Wishes":
@@ -121,6 +123,7 @@ class Wishes:
             rules=TableRules.of(parameters),
             profile=ProfileRule.of(parameters["profile"], parameters["profile_share"]),
             nominal_records=nominal_number(protection.relation, parameters["nominal_records"]),
+            aim=aim_of(parameters.get("aim", Aim.PREDICTION)),  # not every model tells intervals
         )
 
     @property
@@ -162,4 +165,5 @@ class Wishes:
             row_norm=rows.encoder.row_norm,
             table=None if form is None else TableShape.of(form),
             profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
+            aim=self.aim,
         )

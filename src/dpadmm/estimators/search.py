@@ -25,7 +25,8 @@ from dpadmm.estimators.data import TrainingRows
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
 from dpadmm.noise.draws import Sampler
-from dpadmm.planning.plan import Plan, PlanOutcome
+from dpadmm.planning.carrying import PlanOutcome
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.search import SearchPlan, carry_out_search, plan_search
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats

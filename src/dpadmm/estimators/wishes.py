@@ -25,6 +25,7 @@ from dpadmm.noise.promises import Family
 from dpadmm.planning.task import nominal_sizes
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
+from dpadmm.problems.aims import Aim
 from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
@@ -239,6 +240,15 @@ def class_weights_of(class_weight: Any, method: Any) -> dict[Any, float] | None:
             f"{setting('class_weight')}."
         )
     return checked(class_weight)
+
+
+def check_class_weight(aim: Aim, class_weight: Any) -> None:
+    """Refuse weights where coefficients are to be those of the population, with intervals (C14)."""
+    if aim.wants_intervals and class_weight is not None:
+        raise InputError(
+            f"{setting('aim', aim.value)} tells coefficients of the population as it is, but "
+            f"{setting('class_weight')} changes how much its classes count. Leave one out."
+        )
 
 
 def network_of(topology: Any, n_silos: int) -> Network | None:

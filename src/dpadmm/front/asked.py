@@ -14,6 +14,7 @@ from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.tables import SiloTable, lacks
 from dpadmm.errors import InputError
 from dpadmm.estimators.wishes import (
+    check_class_weight,
     class_weights_of,
     method_name,
     network_of,
@@ -28,6 +29,7 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.problems.aims import Aim
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.softmax import Softmax
 
@@ -50,6 +52,7 @@ class TaskWords:
     nominal_records: int | None = None
     multi_class: str = "auto"
     class_weight: Mapping[Any, float] | None = None
+    aim: Aim = Aim.PREDICTION
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
@@ -58,6 +61,7 @@ class TaskWords:
         penalty_of(self.alpha, self.l1_ratio)
         self.method_name()
         network_of(self.topology, 2)
+        check_class_weight(self.aim, self.class_weight)
         nominal_number(self.protection.relation, self.nominal_records)
         if self.loss not in ("auto", *_LOSSES):
             listed = ", ".join(map(repr, ("auto", *_LOSSES)))
@@ -119,6 +123,7 @@ class TaskWords:
             network=network_of(self.topology, len(sizes)),
             regulariser=penalty_of(self.alpha, self.l1_ratio),
             profile=self.profile,
+            aim=self.aim,
         )
 
 

@@ -19,6 +19,7 @@ from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegre
 from dpadmm.estimators.notices import (
     AwkwardCellsWarning,
     HopelessPlanWarning,
+    NoIntervalsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
     warn_once,
@@ -31,6 +32,7 @@ from dpadmm.front.training import Training, check_outputs
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import ProfileRule
+from dpadmm.problems.aims import aim_of
 from dpadmm.reporting.files import check_apart
 from dpadmm.reporting.model import ReleasedModel
 
@@ -75,6 +77,7 @@ def fit(
     silos_per_person: int | None = None,
     neighbours: str | None = None,
     nominal_records: int | None = None,
+    aim: str = "prediction",
     loss: str = "auto",
     multi_class: str = "auto",
     class_weight: Mapping[Any, float] | None = None,
@@ -115,7 +118,8 @@ def fit(
     ledger: the file that records what these data have spent, and stops at their budget. budget: for a new one, the
         epsilon that these data may ever spend, at the same delta.
     out, report: files to write, a model (.json or .npz) and its page; force replaces those that are there.
-    anyway: train even if the planner expects nothing. seed: simulated noise; the result is not a private release.
+    anyway: train even if the planner expects nothing, or no intervals where aim="inference" asks for them.
+    seed: simulated noise; the result is not a private release.
     sep, decimal, encoding, na_values, header: how text files are written, where they do not show it themselves.
     All others: as for `PrivateLogisticRegression` and for the options of `dpadmm fit`.
 
@@ -156,6 +160,7 @@ def fit(
             l1_ratio=l1_ratio,
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
+            aim=aim_of(aim),
         )
         screening = Screening.of(missing, unlisted, out_of_range)
         written = TableFormat.of(sep, decimal, encoding, na_values, header)
@@ -199,7 +204,9 @@ def fit(
             own = {"target_bounds": target_bounds} if number else {"classes": classes, "class_weight": class_weight}
             model.set_params(**own)
             if loss in ("auto", "logistic") and not number:
-                model.set_params(multi_class=multi_class)
+                model.set_params(multi_class=multi_class, aim=aim)
+            elif words.aim.wants_intervals:
+                raise InputError("aim='inference' is for the logistic regression of two classes. Leave it out.")
             return _array_model(model, (data, target, split_by, person), place, page, force=force, anyway=anyway)
         if not (bounds is classes is target_bounds is None):
             raise InputError("bounds, classes and target_bounds are for arrays. For tables, the schema states them.")
@@ -241,6 +248,7 @@ def plan(
     silos_per_person: int | None = None,
     neighbours: str | None = None,
     nominal_records: int | None = None,
+    aim: str = "prediction",
     loss: str = "auto",
     multi_class: str = "auto",
     method: str = "auto",
@@ -278,6 +286,7 @@ def plan(
             l1_ratio=l1_ratio,
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
+            aim=aim_of(aim),
         )
         if (sizes is None) is (data is None):
             raise InputError("Give either the records of each silo (sizes=(228, 171, ...)) or the tables, not both.")
@@ -329,9 +338,10 @@ def _array_model(
     with warnings.catch_warnings():
         if not anyway:
             warnings.simplefilter("error", HopelessPlanWarning)  # warnings come before anything is spent
+            warnings.simplefilter("error", NoIntervalsWarning)
         try:
             model.fit(*rows)
-        except HopelessPlanWarning as hopeless:
+        except (HopelessPlanWarning, NoIntervalsWarning) as hopeless:
             told = str(hopeless)
             raise InputError(f"{told} Nothing was spent. To train anyway, add anyway=True.") from hopeless
     place = None if out is None else model.released_.save(out)

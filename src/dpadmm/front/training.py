@@ -17,7 +17,8 @@ from dpadmm.estimators.wishes import Books, with_public_sizes
 from dpadmm.front.asked import TaskWords, check_person, persons_of
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.plan import Plan, carry_out
+from dpadmm.planning.carrying import carry_out
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import SiloColumns
@@ -137,7 +138,7 @@ class Training:
     split_by, person: columns that tell the silo of a row, and whose it is, where a person may have several. keep: how
     many rows of a person are used in a silo. out, report: where model and report are written, if anywhere. about: who
     answers for the processing, as the report says.
-    is_hopeless_allowed: train even if the planner expects nothing.
+    is_hopeless_allowed: train even if the planner expects nothing, or no intervals that were asked for.
     """
 
     schema: Schema
@@ -223,7 +224,7 @@ class Training:
         if prepared.bought is not None:
             rule = rule.with_bought(prepared.bought.counts.run, prepared.bought.m)
         plan = plan_for(self.schema, prepared.rows.sizes, replace(self.words, profile=rule))
-        if plan.is_hopeless and not self.is_hopeless_allowed:
+        if (plan.is_hopeless or plan.lacks_intervals) and not self.is_hopeless_allowed:
             raise InputError(
                 f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {setting('anyway', True)}."
             )

@@ -37,6 +37,11 @@ class PlannedNoise:
         self._origins: set[Origin] = set()
 
     @property
+    def plan(self) -> NoisePlan:
+        """What is drawn, for the first replicas."""
+        return self.groups[0][1]
+
+    @property
     def origin(self) -> Origin:
         """Where the noise drawn so far came from; secure only if all of it did."""
         worst_first = (Origin.NONE, Origin.SIMULATED, Origin.SECURE)

@@ -6,8 +6,9 @@ synthetic data of the same shape. `plan_search` ranks candidates that a user pro
 plans a comparison of the best of them on the records, under one budget (C15).
 """
 
+from dpadmm.planning.carrying import PlanOutcome, carry_out
 from dpadmm.planning.forecast import Forecast, ScoreKind
-from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import UtilityPoint, plan, utility_curve
 from dpadmm.planning.search import SearchPlan, carry_out_search, plan_search
 from dpadmm.planning.task import Task

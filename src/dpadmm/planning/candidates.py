@@ -52,6 +52,9 @@ _MOST_PEERS = 50  # a complete graph of more has too many edges
 _SETTLED = 25.0  # mu T from which on the ridge has decided everything
 _CAPS = (0.5, 0.7)
 _REACH = 0.6
+INFERENCE_REACH = 2.0
+"""The radius to which rows are shortened where coefficients are to be the ordinary ones, in units of a usual row."""
+
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
 _NOISELESS = 1e5  # Theta beyond which noise is nothing
 _MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
@@ -61,9 +64,10 @@ def ratios_for(task: Task, method: type[Method]) -> tuple[float, ...]:
     """Return the ratios that are compared; for gradients the rule of thumb at most.
 
     There c is what a ridge leaves, and a smaller ridge lets noise grow for longer than the small worlds show. For many
-    classes it is the rule of thumb alone: nothing better is known, and simulations take long.
+    classes it is the rule of thumb alone: nothing better is known, and simulations take long. So it is for intervals,
+    which were tested with it.
     """
-    if task.n_classes > 1:
+    if task.n_classes > 1 or task.aim.wants_intervals:
         return (RULE_OF_THUMB,)
     most = RULE_OF_THUMB if method is NoisyGradients else NOISE_RATIOS[-1]
     return tuple(ratio for ratio in NOISE_RATIOS if ratio <= most)
@@ -94,8 +98,11 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
 
     Where one noise can hide all silos - the coordinator is trusted, messages are masked, or there is one silo - noisy
     gradients of the sum, and fixed-point ADMM. Else every silo hides alone: graph methods where peers talk and the
-    penalty can be shared out, or fixed-point ADMM, which is the same descent through a coordinator.
+    penalty can be shared out, or fixed-point ADMM, which is the same descent through a coordinator. Intervals are made
+    from noisy gradients.
     """
+    if task.aim.wants_intervals:
+        return (NoisyGradients,) if why_not(task, NoisyGradients) is None else ()
     exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
     # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
     is_noisy = room(task, NoisyGradients) < _NOISELESS or why_not(task, exact) is not None
@@ -219,6 +226,8 @@ def _shared_out(task: Task) -> float:
 def why_not(task: Task, method: type[Method]) -> str | None:
     """Return why the method cannot serve the task, None if it can."""
     about = method.about
+    if task.aim.wants_intervals and method is not NoisyGradients:
+        return f"intervals follow from the sums of gradients that noisy-gradients releases (C14), not from {about.name}"
     if task.n_silos < about.least_silos:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
     if task.protection.view not in about.views(task.n_silos):
@@ -253,9 +262,12 @@ def left_regulariser(task: Task) -> Regulariser | None:
 def reach_of(task: Task) -> float | None:
     """Return the radius to which rows are shortened, in units of a usual row; None where the encoding is settled.
 
-    Norms of rows say little, and long rows would leave less room to all others: most rows get the same norm.
+    Norms of rows say little, and long rows would leave less room to all others: most rows get the same norm. Ordinary
+    coefficients, which intervals are about, are those of rows that are hardly ever shortened.
     """
-    return None if task.table is None else _REACH
+    if task.table is None:
+        return None
+    return INFERENCE_REACH if task.aim.wants_intervals else _REACH
 
 
 def form_of(task: Task, method: type[Method], share: float) -> RowForm:
@@ -327,6 +339,7 @@ def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
     if isinstance(task.loss, Softmax):
         has_room = task.loss.cap < 1 or room(task, method) >= _MOST_ROOM
         return (task.loss,) if has_room else (*(Softmax(task.n_classes, cap) for cap in _CAPS), task.loss)
-    if method.about.is_pure or not isinstance(task.loss, Logistic) or room(task, method) >= _MOST_ROOM:
+    is_settled = method.about.is_pure or task.aim.wants_intervals
+    if is_settled or not isinstance(task.loss, Logistic) or room(task, method) >= _MOST_ROOM:
         return (task.loss,)
     return (*(CappedLogistic(cap) for cap in _CAPS), task.loss)

@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,33 +11,21 @@ import numpy as np
 
 from dpadmm.algorithms.method import Topology
 from dpadmm.checks import plural
-from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.profile import ReleasedProfile
-from dpadmm.datasets.raw import RawSilos
-from dpadmm.engines.bought import BoughtProfile, statement_with
 from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.columns import round_zero_terms
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
-from dpadmm.engines.local import FinalModel, LocalEngine
-from dpadmm.engines.private import Course, RunSetting, run_course
-from dpadmm.engines.round_zero import ProfileRound, Unencoded
-from dpadmm.engines.search import Comparison
-from dpadmm.engines.witness import PublicRound
+from dpadmm.engines.local import FinalModel
+from dpadmm.engines.private import Course, RunSetting
+from dpadmm.engines.round_zero import ProfileRound
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete
-from dpadmm.noise.draws import Sampler
-from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Constant, Tail
-from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.candidates import Settings, left_regulariser
 from dpadmm.planning.forecast import Extent, Forecast
 from dpadmm.planning.task import Task, loss_kind, task_json
 from dpadmm.planning.worlds import STANDARD, RowForm
-from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
 from dpadmm.privacy.protection import Unit
-from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
@@ -96,6 +84,11 @@ class Plan(Course):
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_hopeless: bool = False
+
+    @property
+    def lacks_intervals(self) -> bool:
+        """Whether intervals were asked for and none are bought, since none could be told; the last warning says so."""
+        return self.task.aim.wants_intervals and self.curvature is None
 
     @property
     def method(self) -> str:
@@ -176,6 +169,8 @@ class Plan(Course):
                 "A federation trains one model and protects records, not persons with several rows. Plan for two "
                 "classes, or softmax, with unit 'record'."
             )
+        if task.aim.wants_intervals:
+            raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
         if task.profile.is_bought:
             raise InputError("A federation releases its own column profile. Plan without an earlier one.")
         loss, slope_bound = loss_words(task.loss)
@@ -235,6 +230,7 @@ class Plan(Course):
             ("Budget", f"epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}"),
             ("Protects", f"{hidden} from {hidden.observer}"),
             *(("Encoding", words) for words in self._encoding_words()),
+            *(("Intervals", words) for words in self._interval_words()),
             ("Method", f"{self.method}, {plural(self.rounds, 'round')}"),
             *(
                 ("" if k else "Why", words)
@@ -271,6 +267,13 @@ class Plan(Course):
             return [f"by the column profile that run {self.task.profile.bought_from!r} released, at no further cost"]
         return ["by public bounds and categories alone"]
 
+    def _interval_words(self) -> list[str]:
+        """Say what intervals cost; why there are none is a warning."""
+        if self.curvature is None:
+            return []
+        cost = f"epsilon {self.curvature.target.epsilon:.3g}"
+        return [f"for the coefficients, from the curvature of the loss, released last for {cost}"]
+
     def __str__(self) -> str:
         """As `describe`."""
         return self.describe()
@@ -291,6 +294,7 @@ class Plan(Course):
             "whole_epsilon": self.whole.epsilon,
             "reach": self.reach,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
+            "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
             "tolerance": self.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
             "share_std": None if self.shares is None else (self.noise_std / math.sqrt(self.shares.honest)).tolist(),
@@ -315,148 +319,3 @@ def _line(label: str, words: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class PlanOutcome:
-    """What may leave after a plan was carried out.
-
-    `models` (problems, d) are the released models. `statement` tells what all of them cost, with the profile that they
-    rest on, whoever paid for it; it is about a release only if `is_private_release`, that is, if all noise came from
-    the operating system. `histories` are computed from the noisy messages alone; they are empty for methods whose noise
-    is inside the objective. `profile` is what round 0 has released, or an earlier run, and `profile_epsilon` what it
-    costs by itself; `encoding` how rows were encoded, None where they came encoded. `search`: how the plan was chosen
-    among others that were trained as well, all of which `statement` and `noise_plan` are about; None for one plan.
-    """
-
-    models: Floats
-    statement: Statement
-    origin: Origin
-    plan: Plan
-    noise_plan: NoisePlan = field(repr=False)
-    histories: tuple[tuple[PublicRound, ...], ...] = field(repr=False)
-    receipts: tuple[Receipt, ...] = ()
-    run_name: str = ""
-    profile: ReleasedProfile | None = field(default=None, repr=False)
-    profile_epsilon: float | None = None
-    encoding: RowEncoding | None = field(default=None, repr=False)
-    search: Comparison | None = field(default=None, repr=False)
-
-    @property
-    def model(self) -> Floats:
-        """The released model (d,) of the only problem, or of the first."""
-        return self.models[0]
-
-    @property
-    def public_history(self) -> tuple[PublicRound, ...]:
-        """What its messages show."""
-        return self.histories[0]
-
-    @property
-    def is_private_release(self) -> bool:
-        """Whether the models may leave under the statement."""
-        return self.origin is Origin.SECURE
-
-
-@dataclass(eq=False)
-class EncodedRows:
-    """Rows that are encoded as plans say: by round 0, by an earlier profile, or by public knowledge alone.
-
-    plans: all of them encode rows alike. silos: the encoded rows, with the labels of each problem.
-    """
-
-    plans: Sequence[Plan]
-    rows: RawSilos
-    profile: ReleasedProfile | None
-    encoding: RowEncoding | None = None
-    silos: Sequence[Silos] = ()
-
-    def counts(self) -> Floats:
-        """Return every silo's counts."""
-        return self.rows.counts(per_user=self.plans[0].task.protection.unit is Unit.USER)
-
-    def subject(self) -> ProfiledColumns:
-        """Return what a profile is about."""
-        return self.rows.subject(self.plans[0].task.protection)
-
-    def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
-        """Return the problems of all plans, one after the other, by the noisy counts."""
-        form = self.rows.form
-        assert form is not None
-        has_sizes = self.plans[0].task.protection.relation.has_public_sizes
-        self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, is_nominal=not has_sizes)
-        return self.encoded()
-
-    def encoded(self) -> Sequence[Problem]:
-        """Return the problems of all plans, one after the other."""
-        self.encoding = self.rows.encoding(self.plans[0].reach, self.profile)
-        self.silos = self.rows.silos(self.encoding)
-        return [plan.problem(part) for plan in self.plans for part in self.silos]
-
-
-def carry_out(
-    plan: Plan,
-    silos: Silos | Sequence[Silos] | RawSilos,
-    sampler: Sampler,
-    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
-    progress: bool = True,
-    run: str | None = None,
-    bought: BoughtProfile | None = None,
-) -> PlanOutcome:
-    """Run the plan on the silos, or on the same rows with the labels of each of its problems; see `run_course`.
-
-    Raw rows are encoded as the plan says; where it has a problem for each class, the numbers of classes become the
-    labels of these. `bought`: the profile that was released before, for a plan that counts on it.
-    Nothing but what may be seen is kept.
-    """
-    if plan.task.profile.is_bought is not (bought is not None):
-        raise InputError(
-            "A plan that uses an earlier column profile needs that profile, and other plans must not get one. Pass "
-            "`bought` only with the plan that was made for it."
-        )
-    problems: Sequence[Problem] | Unencoded
-    raw = None
-    if isinstance(silos, RawSilos):
-        silos = planned_rows(plan, silos)
-        if plan.profile is not None:
-            plan.profile.check(silos.form, silos.sizes, plan.setting)
-        raw = EncodedRows([plan], silos, None if bought is None else bought.counts)
-        problems = raw.encoded() if plan.profile is None else raw
-    else:
-        problems = [plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)]
-    engine = LocalEngine(progress=progress)
-    done = run_course(plan, problems, sampler, label=plan.method, ledgers=ledgers, engine=engine, name=run)
-    said = done[0].statement if bought is None else statement_with(done[0].plan, bought.release)
-    return PlanOutcome(
-        models=np.array([each.run.model(plan.output)[:, 0] for each in done]),
-        statement=said,
-        origin=next((each.origin for each in done if not each.is_private_release), Origin.SECURE),
-        plan=plan,
-        noise_plan=done[0].plan,
-        histories=tuple(each.history for each in done),
-        receipts=done[0].receipts,
-        run_name=done[0].name,
-        profile=None if raw is None or raw.profile is None else raw.profile.by(done[0].name),
-        profile_epsilon=profile_epsilon_of(plan, bought, is_secure=isinstance(sampler, SecureSampler)),
-        encoding=None if raw is None else raw.encoding,
-    )
-
-
-def planned_rows(plan: Plan, rows: RawSilos) -> RawSilos:
-    """Return rows with the labels of each of the plan's problems, told by its nominal sizes where theirs are secret."""
-    if plan.times > 1 and len(rows.labels) == 1:
-        rows = rows.against_rest(plan.times)
-    if plan.task.protection.relation.has_public_sizes:
-        return rows
-    if len(rows.parts) != plan.task.n_silos:
-        raise InputError(f"The plan is for {plan.task.n_silos} silos, got {len(rows.parts)}. Plan again.")
-    return replace(rows, nominal=plan.task.sizes)
-
-
-def profile_epsilon_of(plan: Plan, bought: BoughtProfile | None, *, is_secure: bool) -> float | None:
-    """Return what the profile behind a run costs the worst person by itself, None without one."""
-    if bought is not None:
-        return bought.epsilon(plan.whole.delta)
-    if plan.profile is None:
-        return None
-    return plan.profile_plan(is_secure).statement().curve.epsilon(plan.whole.delta)

@@ -28,7 +28,8 @@ from dpadmm.noise.draws import Sampler
 from dpadmm.noise.promises import Family
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning.candidates import noise_of_sum
-from dpadmm.planning.plan import EncodedRows, Plan, PlanOutcome, carry_out, planned_rows, profile_epsilon_of
+from dpadmm.planning.carrying import EncodedRows, PlanOutcome, carry_out, planned_rows, profile_epsilon_of
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement

@@ -12,6 +12,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
+from dpadmm.problems.aims import Aim
 from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of
 from dpadmm.problems.regularisers import Regulariser
@@ -119,6 +120,7 @@ class Task:
     table: its columns, where the plan decides how they are encoded; None where that is settled.
     profile: whether columns may be counted before training, with noise.
     prevalence: the share of +1 (the positive class) in (0, 1), if it is public; forecasts are then for it.
+    aim: to predict, or to tell coefficients with intervals (C14).
 
     >>> from dpadmm.problems.losses import Logistic
     >>> task = Task(sizes=(300, 200), dimension=10, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -137,6 +139,7 @@ class Task:
     table: TableShape | None = None
     profile: ProfileRule = AUTO
     prevalence: float | None = None
+    aim: Aim = Aim.PREDICTION
 
     def __post_init__(self) -> None:
         """Check every fact; `sizes` may be any list of whole numbers."""
@@ -151,6 +154,8 @@ class Task:
         _moderate("row_norm", self.row_norm)
         self._check_types()
         self._check_network()
+        if self.aim.wants_intervals:
+            self._check_inference()
         if self.prevalence is not None:
             checks.open_unit("prevalence", self.prevalence)
             if self.loss.target is not LabelKind.SIGNS:
@@ -195,6 +200,29 @@ class Task:
             raise InputError(
                 "add-remove neighbours are certified for sums, not for messages over a graph of silos. Leave out the "
                 "network."
+            )
+
+    def _check_inference(self) -> None:
+        """Refuse what no intervals are proved or tested for (C14)."""
+        inference = setting("aim", Aim.INFERENCE.value)
+        if self.loss != Logistic():
+            raise InputError(
+                f"{inference} tells intervals for the plain logistic regression of two classes, not for "
+                f"{type(self.loss).__name__}. Use two classes, the logistic loss and no cap, or leave it out."
+            )
+        if self.regulariser is not None:
+            raise InputError(
+                f"{inference} is about coefficients without a penalty. Leave out {setting('alpha')}; the planner adds "
+                "a small ridge, whose effect is taken off again."
+            )
+        if self.protection.unit is not Unit.RECORD:
+            raise InputError(
+                f"{inference} takes rows for independent of each other, which several rows of one person or user are "
+                "not. Use the unit 'record' with one row per person, or leave it out."
+            )
+        if self.network is not None:
+            raise InputError(
+                f"{inference} needs sums over all silos, not messages over a graph. Leave out the network."
             )
 
     def _check_network(self) -> None:
@@ -285,6 +313,7 @@ def task_json(task: Task) -> dict[str, Any]:
         "records_per_person": task.protection.records_per_person,
         "silos_per_person": task.protection.silos_per_person,
         "prevalence": task.prevalence,
+        "aim": task.aim.value,
     }
 
 

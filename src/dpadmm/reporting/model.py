@@ -21,6 +21,7 @@ from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.problems.aims import Aim
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LinkedLoss
 from dpadmm.problems.softmax import Softmax
@@ -46,6 +47,7 @@ from dpadmm.reporting.files import (
     write_file,
     write_or_keep,
 )
+from dpadmm.reporting.intervals import CoefficientTable, CurvatureFacts
 from dpadmm.reporting.measurement import Measurement
 from dpadmm.reporting.rows import PlainColumns, PlainRows, RowScores, SchemaRows
 from dpadmm.reporting.statement import statement_text
@@ -66,6 +68,7 @@ class ReleasedModel:
     coefficients: one number per encoded feature; for more than two classes one such vector per class, one after the
     other. profile: the noisy counts of the columns by which they are encoded, if any were released.
     loss: what was fitted, in the words of `loss_words`, which say the cap of a capped loss.
+    aim: what it was fitted for. curvature: what intervals for the coefficients are made of, None without any (C14).
     Files of older versions do not name a `custody`; they were all written by a training in one place.
     """
 
@@ -87,6 +90,8 @@ class ReleasedModel:
     spending: Spending | None = None
     measurements: tuple[Measurement, ...] = ()
     profile: ReleasedProfile | None = None
+    aim: Aim = Aim.PREDICTION
+    curvature: CurvatureFacts | None = None
 
     def __post_init__(self) -> None:
         """Refuse coefficients that do not fit the features."""
@@ -97,6 +102,8 @@ class ReleasedModel:
         wanted = self.rows.problems * self.schema.dimension
         if len(self.coefficients) != wanted:
             raise InputError(f"{len(self.coefficients)} coefficients for {wanted} features: the model is damaged.")
+        if self.curvature is not None and len(self.curvature.point) != wanted:
+            raise InputError(f"A curvature of {len(self.curvature.point)} features for {wanted}: the model is damaged.")
 
     @property
     def records(self) -> int:
@@ -279,6 +286,9 @@ class ReleasedModel:
             details.append(("Profile", str(said.profile)))
         if said.search is not None:
             details.append(("Chosen", str(said.search)))
+        if self.curvature is not None:
+            alone = f"epsilon {self.curvature.epsilon:.3g}"
+            details.append(("Intervals", f"from the curvature of the loss (C14), which alone costs {alone} of it"))
         if self.softmax is not None:
             details.append(("Classes", f"{self.rows.problems} in one model (softmax)"))
         elif self.rows.problems > 1:
@@ -301,6 +311,16 @@ class ReleasedModel:
             details=details,
             assumptions=said.assumptions,
         )
+
+    def summary(self, level: float = 0.95) -> CoefficientTable:
+        """Return the coefficients in the units of the table, with confidence intervals where these can be told (C14).
+
+        Print it, or take its `frame()` or `records()`. level: of the intervals, in (0, 1); any number of tables may be
+        made of one release. Models of two classes only.
+        """
+        from dpadmm.reporting.summary import summary_of
+
+        return summary_of(self, level)
 
     def report(
         self,

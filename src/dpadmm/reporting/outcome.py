@@ -12,13 +12,15 @@ from dpadmm.datasets.schema import Schema
 from dpadmm.engines.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import CaoOptimal, Constant, Geometric, Schedule, Tail
-from dpadmm.planning.plan import Plan, PlanOutcome
+from dpadmm.planning.carrying import PlanOutcome
+from dpadmm.planning.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
 from dpadmm.reporting.files import loss_words
+from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
 from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
@@ -62,13 +64,14 @@ def released_model(
     if outcome.encoding is None:
         raise InputError("A model is made from rows that were encoded by the plan; these came encoded.")
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
+    curvature = _curvature_facts(outcome)
     return ReleasedModel(
         title=title,
         created=now(),
         package=f"dpadmm {__version__}",
         run=outcome.run_name,
         loss=loss_words(plan.task.loss),
-        coefficients=tuple(outcome.models.ravel().tolist()),
+        coefficients=_coefficients(outcome, schema, curvature),
         schema=schema,
         encoding=outcome.encoding,
         profile=outcome.profile,
@@ -80,7 +83,26 @@ def released_model(
         history=_history_curves(outcome.public_history),
         custody=Custody.ONE_PLACE,
         spending=spending,
+        aim=plan.task.aim,
+        curvature=curvature,
     )
+
+
+def _curvature_facts(outcome: PlanOutcome) -> CurvatureFacts | None:
+    if outcome.curvature is None or outcome.curvature_epsilon is None:
+        return None
+    return CurvatureFacts.of(outcome.curvature, outcome.curvature_epsilon)
+
+
+def _coefficients(
+    outcome: PlanOutcome, schema: Schema | PlainColumns, curvature: CurvatureFacts | None
+) -> tuple[float, ...]:
+    """Return the released models; where intervals can be told, their centre, so that a model has one coefficient."""
+    if curvature is not None and outcome.encoding is not None:
+        found = estimate(curvature, contrasts(schema.columns, outcome.encoding).basis)
+        if found.is_told:
+            return tuple(found.centre.tolist())
+    return tuple(outcome.models.ravel().tolist())
 
 
 def public_names(names: Sequence[str], unit: Unit) -> Sequence[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from dpadmm.datasets.columns import Categorical
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import View, covers
@@ -16,6 +17,8 @@ from dpadmm.reporting.budgets import best_guess, other_budgets
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
 from dpadmm.reporting.facts import NOT_STATED, Accountability, Custody, RoundCurve, Spending
+from dpadmm.reporting.forest import bars, forest_plot
+from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.labels import label_words, method_words
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
@@ -89,6 +92,7 @@ def report_page(
         panels=() if model.profile is None else column_panels(model.profile),
         first_shown=FIRST_SHOWN,
         effects=largest_effects(model),
+        intervals=_intervals(model),
         commands=_commands(model, now, place),
         short=short,
         number=figure_words,
@@ -180,6 +184,32 @@ def _measured_words(measurement: Measurement) -> str:
     if measurement.is_unrecorded:
         return "measured (in no ledger)"
     return "measured (public data)" if measurement.basis is Basis.PUBLIC else "measured (accounted)"
+
+
+@dataclass(frozen=True)
+class IntervalPanel:
+    """The table of coefficients of a model that was fitted for intervals, and their picture if these can be told."""
+
+    table: CoefficientTable
+    picture: Markup | None
+
+
+def _intervals(model: ReleasedModel) -> IntervalPanel | None:
+    if not model.aim.wants_intervals:
+        return None
+    table = model.summary()
+    shown = bars(table.rows, _steps(model))
+    return IntervalPanel(table, forest_plot("Coefficients with 95 % intervals", shown) if shown else None)
+
+
+def _steps(model: ReleasedModel) -> list[float | None]:
+    """Return how far one step of a number is, its scale; None for every category but the first of a column."""
+    found: list[float | None] = []
+    scales = iter(model.encoding.scale)
+    for column in model.schema.columns:
+        own = [next(scales) for _ in column.feature_names]
+        found += [None] * (len(own) - 1) if isinstance(column, Categorical) else [own[0]]
+    return found
 
 
 @dataclass(frozen=True)

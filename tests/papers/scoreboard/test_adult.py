@@ -13,7 +13,7 @@ from dpadmm.papers.scoreboard.entries import BATCH, ENTRIES, RIDGES, VIEWS, entr
 from dpadmm.papers.scoreboard.measured import optimum
 from dpadmm.papers.scoreboard.planned import Read, default_plan, row_losses
 from dpadmm.papers.scoreboard.rows import DELTA, PUBLIC, SILOS, board
-from dpadmm.planning.plan import carry_out
+from dpadmm.planning.carrying import carry_out
 from dpadmm.privacy.curves import m_of
 
 TOY = Order(Size.TOY)

@@ -28,7 +28,8 @@ from dpadmm.papers.scoreboard.rows import (
     AdultTables,
     board,
 )
-from dpadmm.planning.plan import Plan, PlanOutcome, carry_out
+from dpadmm.planning.carrying import PlanOutcome, carry_out
+from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan
 from dpadmm.planning.task import TableShape, Task
 from dpadmm.privacy.calibration import Target

@@ -1,4 +1,4 @@
-"""Certificates C1-C12: proved bounds on what one person can change, as frozen records.
+"""Certificates C1-C14: proved bounds on what one person can change, as frozen records.
 
 Every function is pure: it takes problem constants, network facts and hyper-parameters and returns `Certificate`
 records (a tuple where the bound depends on the round). The proofs are in `docs/proofs`. Common parameters:
@@ -24,6 +24,7 @@ from dpadmm.privacy.certificates.consensus import (
     consensus_broadcast_quadratic,
     consensus_broadcast_records,
 )
+from dpadmm.privacy.certificates.curvature import curvature_sum
 from dpadmm.privacy.certificates.fixed_point import (
     fixed_point_block_record,
     fixed_point_block_user,
@@ -62,6 +63,7 @@ __all__ = [
     "consensus_broadcast_quadratic",
     "consensus_broadcast_records",
     "coordinate_gradient",
+    "curvature_sum",
     "dvp",
     "fixed_point_block_record",
     "fixed_point_block_user",

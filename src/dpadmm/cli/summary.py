@@ -1,0 +1,32 @@
+"""`dpadmm summary`: the coefficients of a model, with confidence intervals where these can be told."""
+
+from typing import Annotated
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.terminal import clear_failures
+
+
+def summary(
+    model: options.ModelFile,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    json: options.Json = False,
+) -> None:
+    """Print the coefficients of a model of two classes, in the units of the table.
+
+    With confidence intervals if it was fitted for them (dpadmm fit --aim inference) and they can be told, else the
+    reason why not. Nothing is spent: all of it follows from what was released.
+
+    Example: dpadmm summary model.json
+    """
+    with clear_failures():
+        from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.reporting.model import ReleasedModel
+
+        table = ReleasedModel.load(model).summary(level)
+        if json:
+            facts = {"level": table.level, "estimand": table.estimand, "why_no_intervals": table.why_not or None}
+            print_json({"command": "summary", "coefficients": table.records()} | facts)
+        else:
+            print_line(str(table))

@@ -1,0 +1,252 @@
+"""Coefficients with confidence intervals, from what was released: post-processing alone, free to do again (C14).
+
+With p the point at which the run has settled, g the mean noisy gradient there and H the noisy curvature, all in sums
+over records, s^2 the variance of the noise in g and E that in H, of tau on the diagonal and tau/sqrt(2) beside it:
+
+    centre      p - v,   v = H^-1 g                     one Newton step: takes off the ridge, and stopping early
+    covariance  L^-1 [ M + (tau^2/2)(tr(B) I + B) ] L^-1,   M = s^2 I + H,   B = v v' + H^-1 M H^-1
+
+`s^2 I` is the noise of the gradients, H the sampling of the records, the rest is what E does to the Newton step and to
+H^-1 itself; L is H with its eigenvalues lowered by tau/2, since those that pass the rule below are too large on
+average.
+The rule: nothing is told unless the least eigenvalue of H is at least `tau sqrt(2 (d + 1))`, about the most that noise
+alone would show. Directions that no record has, since the categories of a column always sum to one, are left out.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dpadmm import checks
+from dpadmm.datasets.columns import Categorical, Column
+from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.engines.curvature import ReleasedCurvature, packed, packed_size, unpacked
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INTERCEPT = "(intercept)"
+_LEAST_RATIO = 1.0
+_CENTRED = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvatureFacts:
+    """What `ReleasedCurvature` holds, as a model's file keeps it, and what the curvature alone costs.
+
+    matrix: as `dpadmm.engines.curvature.packed` lays it out.
+    """
+
+    point: tuple[float, ...]
+    gradient: tuple[float, ...]
+    matrix: tuple[float, ...]
+    gradient_std: float
+    matrix_std: float
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit each other."""
+        d = len(self.point)
+        if len(self.gradient) != d or len(self.matrix) != packed_size(d) or min(self.gradient_std, self.matrix_std) < 0:
+            raise InputError("The curvature does not fit its point: the model is damaged.")
+
+    @classmethod
+    def of(cls, released: ReleasedCurvature, epsilon: float) -> "CurvatureFacts":
+        """Return the facts of a release that costs this much by itself."""
+        return cls(
+            point=tuple(released.point.tolist()),
+            gradient=tuple(released.gradient.tolist()),
+            matrix=tuple(packed(released.matrix).tolist()),
+            gradient_std=released.gradient_std,
+            matrix_std=released.matrix_std,
+            epsilon=epsilon,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Centre and covariance of encoded coefficients. ratio: the least eigenvalue over what noise alone would show."""
+
+    centre: Floats
+    covariance: Floats
+    ratio: float
+
+    @property
+    def is_told(self) -> bool:
+        """Whether intervals may be told."""
+        return self.ratio >= _LEAST_RATIO
+
+
+def estimate(found: CurvatureFacts, basis: Floats) -> Estimate:
+    """Return what the releases say about the coefficients; basis (D, d): of the directions that records have."""
+    whole, d = len(found.point), basis.shape[1]
+    tau, variance, ones = found.matrix_std, found.gradient_std**2, np.eye(d)
+    values, vectors = np.linalg.eigh(basis.T @ unpacked(np.array(found.matrix), whole) @ basis)
+    edge = tau * math.sqrt(2 * (d + 1))
+    ratio = math.inf if edge == 0 else float(values[0] / edge)
+    values = np.maximum(values, edge / 2)  # counts only where nothing is told
+    inverse, lowered = ((vectors / each) @ vectors.T for each in (values, np.maximum(values - tau / 2, values / 4)))
+    step = inverse @ (basis.T @ np.array(found.gradient))
+    own = variance * ones + (vectors * values) @ vectors.T
+    spread = np.outer(step, step) + inverse @ own @ inverse
+    middle = own + tau**2 / 2 * (np.trace(spread) * ones + spread)
+    covariance = basis @ (lowered @ middle @ lowered) @ basis.T
+    return Estimate(np.array(found.point) - basis @ step, covariance, ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """How encoded coefficients become those of the table: names, and a row of numbers each; see `contrasts`."""
+
+    names: tuple[str, ...]
+    against: tuple[str | None, ...]
+    rows: Floats
+    basis: Floats
+
+
+def contrasts(columns: Sequence[Column], encoding: RowEncoding) -> Contrasts:
+    """Return the coefficients in the units of the table: per unit of a number, of a category against the first listed.
+
+    The intercept is the score of a row with zeros and first categories. All are linear in the encoded coefficients.
+    """
+    slopes = encoding.share / encoding.radius / np.array(encoding.scale)
+    names: list[str] = []
+    against: list[str | None] = []
+    rows: list[Floats] = []
+    absent: list[Floats] = []
+    intercept = np.zeros(encoding.dimension)
+    intercept[: len(slopes)] = -slopes * np.array(encoding.centre)
+    if encoding.constant is not None:
+        intercept[-1] = encoding.constant
+    start = 0
+    for column in columns:
+        places = range(start, start + len(column.feature_names))
+        start = places.stop
+        units = [slopes[place] * _unit(place, encoding.dimension) for place in places]
+        if not isinstance(column, Categorical):
+            names += column.feature_names
+            against += [None] * len(units)
+            rows += units
+            continue
+        names += column.feature_names[1:]
+        against += [str(column.categories[0])] * (len(units) - 1)
+        rows += [unit - units[0] for unit in units[1:]]
+        intercept = intercept + units[0]
+        if abs(math.fsum(encoding.centre[place] for place in places) - 1) < _CENTRED:
+            own = np.zeros(encoding.dimension)
+            own[places.start : places.stop] = encoding.scale[places.start : places.stop]
+            absent.append(own)
+    if encoding.constant is not None:
+        names.append(INTERCEPT)
+        against.append(None)
+        rows.append(intercept)
+    return Contrasts(tuple(names), tuple(against), np.array(rows), _complement(absent, encoding.dimension))
+
+
+def _unit(place: int, dimension: int) -> Floats:
+    found = np.zeros(dimension)
+    found[place] = 1.0
+    return found
+
+
+def _complement(absent: Sequence[Floats], dimension: int) -> Floats:
+    """Return an orthonormal basis of all that is orthogonal to these orthogonal vectors."""
+    if not absent:
+        return np.eye(dimension)
+    whole, _ = np.linalg.qr(np.array(absent).T, mode="complete")
+    return np.asarray(whole[:, len(absent) :])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoefficientRow:
+    """One coefficient; all numbers but itself None where no interval can be told.
+
+    against: for a category, the one it is compared with.
+    """
+
+    name: str
+    against: str | None = None
+    coef: float
+    std_err: float | None = None
+    z: float | None = None
+    p_value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is called, a category with what it is compared with."""
+        return self.name if self.against is None else f"{self.name} (against {self.against})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoefficientTable:
+    """Coefficients in the units of the table, with their intervals or the reason why there are none.
+
+    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where they are told.
+    """
+
+    title: str
+    facts: tuple[str, ...]
+    rows: tuple[CoefficientRow, ...]
+    estimand: str
+    notes: tuple[str, ...] = ()
+    level: float = 0.95
+    why_not: str = ""
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether intervals are told."""
+        return not self.why_not
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """What the ends of the intervals are called."""
+        return f"[{(1 - self.level) / 2:.3g}", f"{(1 + self.level) / 2:.3g}]"
+
+    def records(self) -> list[dict[str, float | str | None]]:
+        """Return the rows as plain values."""
+        return [dict(vars(row)) for row in self.rows]
+
+    def frame(self) -> "pd.DataFrame":
+        """Return a DataFrame by name, with the columns of statsmodels; NaN where nothing is told."""
+        import pandas as pd  # late: whoever prints needs none
+
+        heads = ["coef", "std err", "z", "P>|z|", *self.ends]
+        cells = [[row.coef, row.std_err, row.z, row.p_value, row.low, row.high] for row in self.rows]
+        names = pd.Index([row.title for row in self.rows], name="coefficient")
+        return pd.DataFrame(cells, index=names, columns=heads, dtype=float)
+
+    def __str__(self) -> str:
+        """Return the table as text."""
+        from dpadmm.reporting.coefficient_text import table_text
+
+        return table_text(self)
+
+    __repr__ = __str__
+
+
+def interval_rows(found: Estimate, told: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
+    """Return the coefficients of the table with intervals at this level."""
+    width = float(ndtri((1 + checks.open_unit("level", level)) / 2))
+    coefs = told.rows @ found.centre
+    errors = np.sqrt(np.einsum("ij,jk,ik->i", told.rows, found.covariance, told.rows))
+    return tuple(
+        CoefficientRow(
+            name=name,
+            against=other,
+            coef=float(coef),
+            std_err=float(error),
+            z=float(coef / error),
+            p_value=float(2 * ndtr(-abs(coef / error))),
+            low=float(coef - width * error),
+            high=float(coef + width * error),
+        )
+        for name, other, coef, error in zip(told.names, told.against, coefs, errors, strict=True)
+    )

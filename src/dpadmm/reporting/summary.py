@@ -1,0 +1,106 @@
+"""The coefficients of a released model: what they are of, their intervals, or why there are none."""
+
+from typing import TYPE_CHECKING
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.problems.aims import Aim
+from dpadmm.reporting.intervals import (
+    CoefficientRow,
+    CoefficientTable,
+    Contrasts,
+    Estimate,
+    contrasts,
+    estimate,
+    interval_rows,
+)
+
+if TYPE_CHECKING:
+    from dpadmm.reporting.model import ReleasedModel
+
+_ESTIMAND = (
+    "Coefficients of the ordinary logistic regression without a penalty, in the units of the table: what one unit more "
+    "adds to the log-odds of {answer!r}, other columns unchanged; of a category, what it adds compared with the first "
+    "one listed. They are those of the population that the records were drawn from, its values clipped to the "
+    "encoding's range and rows longer than {reach} shortened to that; where many rows are, they differ from "
+    "coefficients of rows as they are."
+)
+_COUNTED = (
+    "Intervals count the sampling of the records and all privacy noise. They assume independent records and, as the "
+    "usual standard errors of a logistic regression do, that the log-odds are about linear in the columns."
+)
+_PREDICTING = (
+    "Coefficients of a model that was fitted to predict, in the units of the table: rows were shortened"
+    "{cap}, which makes them larger than those of an ordinary logistic regression. They carry noise."
+)
+
+
+def told(model: "ReleasedModel") -> tuple[Estimate, Contrasts] | None:
+    """Return what was found about the coefficients; None where no curvature was released."""
+    if model.curvature is None:
+        return None
+    made = contrasts(model.schema.columns, model.encoding)
+    return estimate(model.curvature, made.basis), made
+
+
+def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
+    """Return the table of a model of one vector of coefficients."""
+    if len(model.schema.label.classes) != 2:
+        raise InputError(
+            "A summary is for models of two classes; this one predicts a number or has coefficients for every class. "
+            "Use coef_, or the report."
+        )
+    checks.open_unit("level", level)
+    found = told(model)
+    why_not = reason(model, found)
+    made = contrasts(model.schema.columns, model.encoding) if found is None else found[1]
+    if found is not None and not why_not:
+        rows = interval_rows(found[0], made, level)
+    else:
+        coefs = made.rows @ model.weights[0]
+        rows = tuple(
+            CoefficientRow(name=name, against=other, coef=float(coef))
+            for name, other, coef in zip(made.names, made.against, coefs, strict=True)
+        )
+    said = model.guarantee
+    simulated = () if said.is_release else ("Simulated noise: NOT a private release.",)
+    return CoefficientTable(
+        title=model.title,
+        facts=(
+            f"Model     {model.loss} of {model.schema.label.name}, fitted for {model.aim.value}",
+            f"Records   {model.records_words}",
+            f"Privacy   epsilon {said.epsilon:.4g}, delta {said.delta:.3g}, {said.protected} from "
+            f"{said.protected.observer}",
+        ),
+        rows=rows,
+        estimand=estimand(model),
+        notes=(*simulated, *(() if why_not else (_COUNTED,))),
+        level=level,
+        why_not=why_not,
+    )
+
+
+def estimand(model: "ReleasedModel") -> str:
+    """Say what the coefficients are of."""
+    if model.aim is Aim.INFERENCE:
+        reach = f"norm {model.encoding.radius:.3g} in scaled units"
+        return _ESTIMAND.format(answer=model.schema.label.classes[-1], reach=reach)
+    return _PREDICTING.format(cap=" and the pull of misclassified ones was capped" if "pulls" in model.loss else "")
+
+
+def reason(model: "ReleasedModel", found: tuple[Estimate, Contrasts] | None) -> str:
+    """Say why no intervals can be told; nothing where they can."""
+    if model.aim is not Aim.INFERENCE:
+        return (
+            f"the model was fitted for {model.aim.value}, and no curvature was bought. Fit with "
+            f"{checks.setting('aim', Aim.INFERENCE.value)} to have them."
+        )
+    if found is None:
+        return "too few records for so many columns at this epsilon, as the plan said; nothing was spent on them."
+    if not found[0].is_told:
+        return (
+            "the released curvature does not stand out from its noise in every direction (its least part is "
+            f"{found[0].ratio:.2g} of what noise alone may show, and 1 is needed). Columns that say much the same, "
+            "rare categories, or too few records for this epsilon make it so. Use fewer columns, or a larger epsilon."
+        )
+    return ""

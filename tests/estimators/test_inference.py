@@ -1,0 +1,146 @@
+"""Fits for inference through every door: what is asked, refused, warned about, spent, kept and covered."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpadmm
+from dpadmm import PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.errors import InputError
+from dpadmm.estimators import NoIntervalsWarning
+from dpadmm.estimators.data import ledger_data
+from dpadmm.privacy.ledger import Budget, Ledger
+
+N, SLOPES = 8000, np.array([1.0, -0.7, 0.0])
+BOUNDS = (-4.0, 4.0)
+
+
+def rows(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)).clip(*BOUNDS)
+    return X, (rng.random(n) < 1 / (1 + np.exp(-(X @ SLOPES - 0.3)))).astype(int)
+
+
+def estimator(epsilon=2.0, **more):
+    known = {"feature_bounds": BOUNDS, "classes": (0, 1), "aim": "inference"}
+    return PrivateLogisticRegression(epsilon, 1e-5, **(known | more))
+
+
+def fitted(seed=0, n=N, groups=None, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator(**more).fit(*rows(seed, n), groups)
+
+
+def test_a_secure_fit_tells_intervals_and_pays_for_all(tmp_path):
+    X, y = rows()
+    Ledger.create(tmp_path / "l.ledger", ledger_data(X, y), Budget(epsilon=3.0, delta=1e-5)).close()
+    model = estimator(ledger=tmp_path / "l.ledger").fit(X, y)
+    found = model.summary()
+    assert found.has_intervals
+    assert model.privacy_.is_private_release
+    assert "C14" in model.privacy_.certificate
+    with Ledger.open(tmp_path / "l.ledger") as book:
+        assert book.statement().spent_epsilon == pytest.approx(2.0, rel=1e-5)
+    for row, slope in zip(found.rows, [*SLOPES, -0.3], strict=True):
+        assert abs(row.coef - slope) < 6 * row.std_err
+
+
+def test_masked_and_public_sums():
+    groups = np.arange(N) % 4
+    for more in ({"view": "aggregate", "colluders": 1}, {"view": "public"}):
+        model = fitted(groups=groups, random_state=1, epsilon=3.0, **more)
+        assert model.summary().has_intervals
+        assert model.plan_.method == "noisy-gradients"
+
+
+def test_another_profile_is_used_again(tmp_path):
+    X, y = rows()
+    Ledger.create(tmp_path / "l.ledger", ledger_data(X, y), Budget(epsilon=6.0, delta=1e-5)).close()
+    estimator(aim="prediction", ledger=tmp_path / "l.ledger").fit(X, y)
+    model = estimator(ledger=tmp_path / "l.ledger").fit(X, y)
+    assert model.plan_.task.profile.is_bought
+    assert model.summary().has_intervals
+    assert model.privacy_.certified == pytest.approx(2.0, rel=1e-5)
+
+
+def test_refusals_come_before_anything_is_spent(tmp_path):
+    X, y = rows()
+    Ledger.create(tmp_path / "l.ledger", ledger_data(X, y), Budget(epsilon=6.0, delta=1e-5)).close()
+    wrong = [
+        ({"aim": "prove"}, "aim must be one of 'prediction', 'inference'"),
+        ({"method": "p-admm"}, "noisy-gradients"),
+        ({"slope_cap": 0.7}, "plain logistic"),
+        ({"alpha": 0.1}, "alpha"),
+        ({"class_weight": {0: 2.0}}, "class_weight"),
+    ]
+    for more, words in wrong:
+        with pytest.raises(InputError, match=words):
+            estimator(ledger=tmp_path / "l.ledger", **more).fit(X, y)
+    with Ledger.open(tmp_path / "l.ledger") as book:
+        assert book.statement().spent_epsilon == 0
+    with pytest.raises(InputError, match="eavesdropper"):
+        fitted(groups=np.arange(N) % 4)
+    with pytest.raises(InputError, match="independent"):
+        estimator().fit(X, y, persons=np.arange(N) // 2)
+    with pytest.raises(InputError, match="plain logistic"):
+        estimator(classes=(0, 1, 2)).fit(X, y + (X[:, 0] > 1))
+
+
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.HopelessPlanWarning")
+def test_too_few_records_warn_before_and_say_why_after():
+    X, y = rows(n=600)
+    with pytest.warns(NoIntervalsWarning, match="no intervals can be expected"):
+        model = estimator(0.5, random_state=0).fit(X, y)
+    assert "too few records" in model.summary().why_not
+    with pytest.raises(InputError, match=r"Nothing was spent.*anyway"):
+        dpadmm.fit(X, y, epsilon=0.5, delta=1e-5, bounds=BOUNDS, classes=(0, 1), aim="inference", seed=1)
+
+
+def test_tables_and_arrays_in_one_call():
+    X, y = rows()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = {"epsilon": 2.0, "delta": 1e-5, "aim": "inference", "seed": 3}
+        of_array = dpadmm.fit(X, y, bounds=BOUNDS, classes=(0, 1), **given)
+        table = pd.DataFrame(X, columns=list("abc")).assign(y=np.where(y == 1, "yes", "no"))
+        known = dict.fromkeys("abc", BOUNDS) | {"y": ("yes", "no")}
+        of_table = dpadmm.fit(table, "y", schema=known, **given)
+        few = {"epsilon": 0.2, "delta": 1e-5, "aim": "inference", "seed": 3}
+        with pytest.raises(InputError, match="no intervals can be expected"):
+            dpadmm.fit(table.head(500), "y", schema=known, **few)
+        with pytest.raises(InputError, match="logistic"):
+            dpadmm.fit(X, X[:, 0], target_bounds=BOUNDS, bounds=BOUNDS, **given)
+        with pytest.raises(InputError, match="logistic"):
+            dpadmm.fit(X, y, loss="svm", bounds=BOUNDS, classes=(0, 1), **given)
+    assert of_array.summary().has_intervals
+    assert [row.name for row in of_table.summary().rows] == ["a", "b", "c", "(intercept)"]
+    made = dpadmm.plan(sizes=(N,), dimension=4, epsilon=2.0, delta=1e-5, aim="inference")
+    assert made.curvature is not None
+
+
+def test_models_of_other_kinds_have_none():
+    X, y = rows(n=500)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        svm = PrivateLinearSVC(2.0, 1e-5, feature_bounds=BOUNDS, classes=(0, 1), random_state=0).fit(X, y)
+    assert not svm.summary().has_intervals
+
+
+@pytest.mark.slow
+def test_intervals_cover_as_often_as_they_say():
+    """200 fits of 4 coefficients: the share of 95 % intervals that cover is between 92 and 98 %."""
+    covered = []
+    for seed in range(200):
+        found = fitted(seed, epsilon=1.5, random_state=seed).summary()
+        if found.has_intervals:
+            truth = [*SLOPES, -0.3]
+            covered.append([row.low <= value <= row.high for row, value in zip(found.rows, truth, strict=True)])
+    assert len(covered) > 150
+    share = np.mean(covered)
+    error = math.sqrt(0.05 * 0.95 / (4 * len(covered)))
+    assert 0.95 - 5 * error < share < 0.95 + 5 * error

@@ -1,0 +1,306 @@
+"""Intervals follow from the releases by plain algebra, in the units of the table; and none is told without ground."""
+
+import json
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpadmm import PrivateLogisticRegression
+from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
+from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.schema import Schema
+from dpadmm.engines.curvature import ReleasedCurvature, packed
+from dpadmm.errors import InputError
+from dpadmm.problems.aims import Aim
+from dpadmm.reporting.files import signed
+from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate, interval_rows
+from dpadmm.reporting.model import ReleasedModel
+
+N = 6000
+SCHEMA = Schema(
+    (Numeric("age", 0, 100), Categorical("town", ("A", "B", "C")), Numeric("dose", 0, 10)),
+    BinaryLabel("sick", positive=("yes",), negative=("no",)),
+    constant=0.3,
+)
+
+
+def table_of(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(50, 12, n).clip(0, 100),
+            "town": rng.choice(["A", "B", "C"], n, p=[0.5, 0.3, 0.2]),
+            "dose": rng.uniform(0, 10, n),
+        }
+    )
+    score = -2.5 + 0.04 * table["age"] + 0.8 * (table["town"] == "C") - 0.1 * table["dose"]
+    return table, np.where(rng.random(n) < 1 / (1 + np.exp(-score)), "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Hardly any noise, simulated."""
+    table, sick = table_of()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PrivateLogisticRegression(50.0, 1e-6, aim="inference", schema=SCHEMA, random_state=1)
+        return model.fit(table, sick)
+
+
+def facts(d=4, tau=0.5, gradient_std=2.0, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((d, d))
+    return CurvatureFacts.of(
+        ReleasedCurvature(
+            point=rng.standard_normal(d),
+            gradient=rng.standard_normal(d),
+            matrix=root @ root.T + 20 * np.eye(d),
+            gradient_std=gradient_std,
+            matrix_std=tau,
+        ),
+        0.1,
+    )
+
+
+def newton(rows, labels):
+    """The optimum of the logistic loss and its curvature there."""
+    x = np.zeros(rows.shape[1])
+    for _ in range(40):
+        pull = 1 / (1 + np.exp(labels * (rows @ x)))
+        curvature = (rows * (pull * (1 - pull))[:, None]).T @ rows
+        x = x + np.linalg.solve(curvature, rows.T @ (labels * pull))
+    return x, curvature
+
+
+class TestStatistic:
+    def test_without_noise_it_is_a_newton_step_and_the_inverse_curvature(self):
+        given = facts(tau=1e-9, gradient_std=1e-9)
+        found, matrix = estimate(given, np.eye(4)), np.array(facts().matrix)
+        whole = _square(matrix)
+        np.testing.assert_allclose(found.centre, np.array(given.point) - np.linalg.solve(whole, given.gradient))
+        np.testing.assert_allclose(found.covariance, np.linalg.inv(whole), rtol=1e-6)
+
+    def test_with_noise_it_is_the_formula(self):
+        given = facts()
+        h, g, tau, ones = _square(np.array(given.matrix)), np.array(given.gradient), given.matrix_std, np.eye(4)
+        inverse = np.linalg.inv(h)
+        v, own = inverse @ g, given.gradient_std**2 * ones + h
+        b = np.outer(v, v) + inverse @ own @ inverse
+        values, vectors = np.linalg.eigh(h)
+        lowered = vectors @ np.diag(1 / (values - tau / 2)) @ vectors.T
+        wanted = lowered @ (own + tau**2 / 2 * (np.trace(b) * ones + b)) @ lowered
+        np.testing.assert_allclose(estimate(given, ones).covariance, wanted, rtol=1e-10)
+
+    def test_the_rule(self):
+        given = facts()
+        least = np.linalg.eigvalsh(_square(np.array(given.matrix)))[0]
+        for ratio, is_told in ((1.001, True), (0.999, False)):
+            tau = least / ratio / math.sqrt(2 * 5)
+            found = estimate(replace(given, matrix_std=tau), np.eye(4))
+            assert found.ratio == pytest.approx(ratio)
+            assert found.is_told is is_told
+        negative = replace(given, matrix=tuple(-x for x in given.matrix))
+        assert estimate(negative, np.eye(4)).ratio < 0
+
+    def test_more_noise_makes_longer_intervals(self):
+        base = np.diag(estimate(facts(), np.eye(4)).covariance)
+        for more in (facts(tau=1.0), facts(gradient_std=3.0)):
+            assert np.all(np.diag(estimate(more, np.eye(4)).covariance) > base)
+
+    def test_what_the_noise_of_the_curvature_does_is_counted(self):
+        """By simulation: the Newton step with a noisy curvature spreads as much as is said, and not half of it."""
+        rng, d, tau = np.random.default_rng(5), 3, 1.0
+        h = np.diag([12.0, 20.0, 40.0])
+        off = np.array([3.0, -2.0, 4.0])  # how far p is from the optimum
+        steps, said = [], []
+        for _ in range(4000):
+            noise = rng.normal(0, tau, (d, d))
+            noise = np.triu(noise, 1) / math.sqrt(2)
+            noise = noise + noise.T + np.diag(rng.normal(0, tau, d))
+            released = ReleasedCurvature(off, h @ off, h + noise, 1e-9, tau)
+            found = estimate(CurvatureFacts.of(released, 0.1), np.eye(d))
+            steps.append(found.centre)
+            said.append(np.diag(found.covariance - np.linalg.inv(h + noise)))
+        spread = np.var(steps, axis=0)
+        assert np.all(spread < np.median(said, axis=0) * 1.15)
+        assert np.all(spread > np.median(said, axis=0) * 0.4)
+
+
+def _square(vector):
+    d = int((math.sqrt(8 * len(vector) + 1) - 1) / 2)
+    matrix = np.diag(vector[:d]).astype(float)
+    matrix[np.triu_indices(d, 1)] = vector[d:] / math.sqrt(2)
+    return matrix + np.triu(matrix, 1).T
+
+
+class TestUnits:
+    ENCODING = SCHEMA.encoding(2.0)
+
+    def test_scores_are_those_of_the_table(self):
+        """For rows that are not shortened: coefficients times numbers, plus the category's, plus the intercept."""
+        told = contrasts(SCHEMA.columns, self.ENCODING)
+        rng = np.random.default_rng(2)
+        w = rng.standard_normal(self.ENCODING.dimension)
+        coefs = dict(zip(told.names, told.rows @ w, strict=True))
+        assert list(coefs) == ["age", "town=B", "town=C", "dose", "(intercept)"]
+        assert told.against == (None, "A", "A", None, None)
+        slopes, intercept = self.ENCODING.decode(w)
+        for town, place in (("A", 1), ("B", 2), ("C", 3)):
+            raw = np.array([40.0, 0, 0, 0, 3.0])
+            raw[place] = 1.0
+            said = coefs["(intercept)"] + 40 * coefs["age"] + 3 * coefs["dose"] + coefs.get(f"town={town}", 0.0)
+            assert said == pytest.approx(raw @ slopes + intercept)
+
+    def test_directions_that_no_row_has_are_left_out(self):
+        told = contrasts(SCHEMA.columns, self.ENCODING)
+        assert told.basis.shape == (6, 5)
+        rows = encoded_rows(self.ENCODING)
+        np.testing.assert_allclose(rows - rows @ told.basis @ told.basis.T, 0, atol=1e-12)
+        np.testing.assert_allclose(told.rows - told.rows @ told.basis @ told.basis.T, 0, atol=1e-12)
+
+    def test_without_an_intercept_or_categories(self):
+        plain = RowEncoding.of_numbers(2, row_norm=3.0, has_intercept=False)
+        told = contrasts((Numeric("a", -1, 1), Numeric("b", -1, 1)), plain)
+        assert told.names == ("a", "b")
+        np.testing.assert_array_equal(told.basis, np.eye(2))
+
+
+def encoded_rows(encoding):
+    table, _ = table_of(n=50)
+    raw = np.column_stack([table["age"], *(table["town"] == t for t in "ABC"), table["dose"]]).astype(float)
+    return np.asarray(encoding.encode(raw))
+
+
+class TestModel:
+    def test_with_hardly_any_noise_it_is_an_ordinary_logistic_regression(self, fitted):
+        table, sick = table_of()
+        rows = np.column_stack([table["age"], table["town"] == "B", table["town"] == "C", table["dose"], np.ones(N)])
+        best, curvature = newton(rows.astype(float), np.where(sick == "yes", 1.0, -1.0))
+        errors = np.sqrt(np.diag(np.linalg.inv(curvature)))
+        found = fitted.summary()
+        assert found.has_intervals
+        for row, value, error in zip(found.rows, best, errors, strict=True):
+            assert abs(row.coef - value) < 0.25 * error
+            assert row.std_err == pytest.approx(error, rel=0.15)
+            assert (row.low + row.high) / 2 == pytest.approx(row.coef)
+            assert (row.high - row.low) / row.std_err == pytest.approx(2 * 1.959964, rel=1e-5)
+            assert row.z == pytest.approx(row.coef / row.std_err)
+            assert row.p_value == pytest.approx(math.erfc(abs(row.z) / math.sqrt(2)), rel=1e-6)
+
+    def test_its_coefficients_are_the_centres(self, fitted):
+        named = {row.name: row.coef for row in fitted.summary().rows}
+        assert fitted.coef_[0, 0] == pytest.approx(named["age"])
+        assert fitted.coef_[0, 2] - fitted.coef_[0, 1] == pytest.approx(named["town=B"])
+
+    def test_the_figure_counts_all_of_it(self, fitted):
+        model = fitted.released_
+        assert model.guarantee.epsilon == pytest.approx(50.0, rel=1e-6)
+        assert any(words.startswith("C14") for words in model.guarantee.certificates)
+        assert 0 < model.curvature.epsilon < 50
+        assert f"alone costs epsilon {model.curvature.epsilon:.3g}" in model.statement
+
+    def test_text_frame_and_levels(self, fitted):
+        found = fitted.summary()
+        text = str(found)
+        for words in (
+            "coef",
+            "std err",
+            "P>|z|",
+            "[0.025",
+            "0.975]",
+            "town=C (against A)",
+            "ordinary logistic",
+            "clipped",
+        ):
+            assert words in text
+        assert max(map(len, text.splitlines())) <= 110
+        frame = found.frame()
+        assert list(frame.columns) == ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
+        assert frame.loc["age", "std err"] == found.rows[0].std_err
+        assert found.records()[1]["against"] == "A"
+        wider = fitted.summary(level=0.99)
+        assert all(b.low < a.low and a.high < b.high for a, b in zip(found.rows, wider.rows, strict=True))
+        with pytest.raises(InputError, match="level"):
+            fitted.summary(level=95)
+
+    @pytest.mark.parametrize("name", ["m.json", "m.npz"])
+    def test_files_keep_them(self, fitted, tmp_path, name):
+        again = ReleasedModel.load(fitted.save(tmp_path / name))
+        assert again.aim is Aim.INFERENCE
+        assert again.curvature == fitted.released_.curvature
+        assert again.summary().rows == fitted.summary().rows
+        again.verify(digest=fitted.released_.digest)
+
+    def test_a_changed_interval_is_noticed(self, fitted, tmp_path):
+        place = fitted.save(tmp_path / "m.json")
+        whole = json.loads(place.read_text())
+        whole["model"]["curvature"]["gradient_std"] /= 2
+        place.write_text(json.dumps(whole))
+        with pytest.raises(InputError, match="digest"):
+            ReleasedModel.load(place)
+
+    def test_damaged_facts_are_refused(self, fitted):
+        kept = fitted.released_.curvature
+        with pytest.raises(InputError, match="damaged"):
+            replace(kept, matrix=kept.matrix[:-1])
+        short = replace(kept, point=kept.point[:-1], gradient=kept.gradient[:-1], matrix=tuple(packed(np.eye(5))))
+        with pytest.raises(InputError, match="damaged"):
+            replace(fitted.released_, curvature=short)
+
+    def test_the_page_draws_them(self, fitted):
+        page = fitted.report()
+        assert "Coefficients and their intervals" in page
+        assert page.count('class="mark mark-') >= 4
+        assert "town=C (against A)" in page
+        assert "Most rows are shortened" not in page
+
+
+class TestNone:
+    def test_a_model_that_predicts_says_how_to_have_them(self, model):
+        """The fixture is a model of an earlier kind: nothing is known about its aim."""
+        found = model.summary()
+        assert not found.has_intervals
+        assert "aim='inference'" in found.why_not
+        assert found.rows[0].low is None
+        assert "No intervals" in str(found)
+        assert found.frame()["std err"].isna().all()
+
+    def test_a_curvature_that_drowns_in_noise_tells_nothing(self, fitted):
+        kept = fitted.released_
+        drowned = replace(kept, curvature=replace(kept.curvature, matrix_std=1e3 * kept.curvature.matrix_std))
+        found = drowned.summary()
+        assert not found.has_intervals
+        assert "does not stand out" in found.why_not
+        assert all(row.std_err is None for row in found.rows)
+        assert "No intervals" in drowned.report()
+
+    def test_more_classes_have_no_summary(self, fitted):
+        kept = fitted.released_
+        many = replace(kept, curvature=None)
+        object.__setattr__(many, "schema", replace(kept.schema, label=_Three()))
+        with pytest.raises(InputError, match="two classes"):
+            many.summary()
+
+    def test_files_of_earlier_versions_have_none(self, model, tmp_path):
+        place = model.save(tmp_path / "old.json")
+        whole = json.loads(place.read_text())
+        for name in ("aim", "curvature"):
+            del whole["model"][name]
+        place.write_bytes(signed(whole["model"]))
+        again = ReleasedModel.load(place)
+        assert again.aim is Aim.PREDICTION
+        assert again.curvature is None
+
+
+class _Three:
+    name, classes, is_real = "kind", ("a", "b", "c"), False
+
+
+def test_rows_are_told_in_order():
+    found = estimate(facts(d=6), contrasts(SCHEMA.columns, TestUnits.ENCODING).basis)
+    rows = interval_rows(found, contrasts(SCHEMA.columns, TestUnits.ENCODING), 0.95)
+    assert [row.title for row in rows][1] == "town=B (against A)"
