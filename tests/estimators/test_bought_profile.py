@@ -307,7 +307,7 @@ def test_ledgers_of_single_silos_keep_no_counts_of_all(data, tmp_path):
     estimator = build(None)
     rows = estimator._array_rows(X, y, Owners(groups))
     wishes = estimator._wishes(has_persons=False)
-    plan = wishes.plan(estimator._loss(), rows.raw, rows.schema.dimension)
+    plan = wishes.plan(estimator._loss(), rows.raw, rows.schema.dimension, 1)
     silos = ledger_data(X, y, groups)
     books = [
         Ledger.create(tmp_path / each.name, [each], Budget(epsilon=2.0, delta=DELTA)).confirm([each]) for each in silos
