@@ -47,7 +47,8 @@ def instant_forecasts(request, monkeypatch):
     scores = SimulatedScores(
         score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
-    monkeypatch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: scores)
+    for name in ("run_simulation", "run_apart"):
+        monkeypatch.setattr(planner, name, lambda *_args, **_kwargs: scores)
 
 
 @pytest.fixture
