@@ -168,7 +168,7 @@ def test_kernels_that_cannot_be_loaded_show_before_anything_is_reserved(problem,
     """They are imported late, but not so late that a broken installation costs budget."""
     monkeypatch.setitem(sys.modules, kernels.__name__, None)
     monkeypatch.delattr("dpadmm.solvers.kernels")
-    monkeypatch.setattr("dpadmm.engines.private._reserve", lambda *_: pytest.fail("reserved"))
+    monkeypatch.setattr("dpadmm.engines.private.reserve", lambda *_: pytest.fail("reserved"))
     with pytest.raises(ImportError):
         run_private(PADMM(eta=0.01), problem, 2, TARGET, SecureSampler(), ring(4), engine=QUIET)
 
