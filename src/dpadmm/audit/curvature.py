@@ -5,6 +5,7 @@ once. At the origin every record bends as much as it may, and a row against one 
 sqrt(2) times that: the certificate's bound is reached exactly.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,8 @@ CURVATURE_RELEASE = "curvature"
 SUMMARY, CERTIFICATE = "second derivatives of the loss, after the last round", "C14"
 
 _ROUNDS = 1
-_MINE, _INSTEAD = (1.0, 0.0), (0.0, 1.0)
+_ANGLE = math.pi / 8  # so that rows move the matrix on its diagonal and beside it
+_MINE, _INSTEAD = (math.cos(_ANGLE), math.sin(_ANGLE)), (-math.sin(_ANGLE), math.cos(_ANGLE))
 _OTHERS = [(0.6, 0.8), (-0.8, 0.6)]
 
 

@@ -4,7 +4,7 @@ With p the point at which the run has settled, g the mean noisy gradient there a
 over records, s^2 the variance of the noise in g and E that in H, of tau on the diagonal and tau/sqrt(2) beside it:
 
     centre      p - v,   v = H^-1 g                     one Newton step: takes off the ridge, and stopping early
-    covariance  L^-1 [ M + (tau^2/2)(tr(B) I + B) ] L^-1,   M = s^2 I + H,   B = v v' + H^-1 M H^-1
+    covariance  L^-1 [ M + (tau^2/2)(tr(W) I + W) ] L^-1,   M = s^2 I + H,   W = v v' + H^-1 M H^-1
 
 `s^2 I` is the noise of the gradients, H the sampling of the records, the rest is what E does to the Newton step and to
 H^-1 itself; L is H with its eigenvalues lowered by tau/2, since those that pass the rule below are too large on

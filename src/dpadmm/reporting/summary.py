@@ -92,8 +92,8 @@ def reason(model: "ReleasedModel", found: tuple[Coefficients, Contrasts] | None)
     """Say why no intervals can be told; nothing where they can."""
     if model.aim is not Aim.INFERENCE:
         return (
-            f"the model was fitted for {model.aim.value}, and no curvature was bought. Fit with "
-            f"{checks.setting('aim', Aim.INFERENCE.value)} to have them."
+            f"the model was fitted for {model.aim.value}, and no curvature was bought. To have them, fit with "
+            "aim='inference' (dpadmm fit --aim inference)."
         )
     if found is None:
         return "too few records for so many columns at this epsilon, as the plan said; nothing was spent on them."
