@@ -1,7 +1,8 @@
 """How the time of a run grows with records, dimension, agents and rounds: fitted exponents, all wanted at most 1.1.
 
 A run is one replica of P-ADMM on a ring with simulated noise, preparation included, in processor time on one thread.
-The two largest problems run on two threads in processes of their own, whose peak memory is told, data included.
+The two largest problems run on two threads and with secure noise, as a release does, in processes of their own, whose
+peak memory is told, data included.
 """
 
 import json
@@ -18,7 +19,8 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import LocalEngine, Recording
 from dpadmm.engines.private import run_private
 from dpadmm.networks import ring
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise import SecureSampler, SimulatedSampler
+from dpadmm.noise.draws import Sampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.arrays import Matrix
 from dpadmm.problems.losses import Logistic
@@ -59,11 +61,12 @@ def problem(rows: Matrix, agents: int = AGENTS) -> Problem:
     return Problem.of(EmpiricalRisk(silos, Logistic(), mu=1e-3))
 
 
-def run(task: Problem, rounds: int = ROUNDS, threads: int = 1) -> None:
-    """Run P-ADMM once."""
+def run(task: Problem, rounds: int = ROUNDS, threads: int = 1, sampler: Sampler | None = None) -> None:
+    """Run P-ADMM once, with simulated noise unless a sampler is given."""
     engine = LocalEngine(progress=False, threads=threads, recording=Recording(every=0))
     target, network = Target(1.0, 1e-5), ring(task.n_agents)
-    run_private(PADMM(eta=0.01), task, rounds, target, SimulatedSampler(0), network, engine=engine)
+    noise = SimulatedSampler(0) if sampler is None else sampler
+    run_private(PADMM(eta=0.01), task, rounds, target, noise, network, engine=engine)
 
 
 def spent(task: Problem, rounds: int) -> float:
@@ -141,7 +144,7 @@ def main(kind: str) -> None:
     run(problem(sparse_rows(2000, 2000)))
     task = problem(sparse_rows(200_000, 100_000) if kind == "sparse" else dense_rows(20_000, 2000))
     wall, processor = time.perf_counter(), time.process_time()
-    run(task, rounds=40, threads=2)
+    run(task, rounds=40, threads=2, sampler=SecureSampler())
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(json.dumps({"wall": wall, "processor": processor, "megabytes": peak}))

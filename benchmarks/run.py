@@ -22,6 +22,7 @@ import masks
 import noise
 import quadratic
 import rank_one
+import records
 import screening
 import starts
 
@@ -39,6 +40,7 @@ PARTS = {
     "starts": starts,
     "evaluation": evaluation,
     "growth": growth,
+    "records": records,
 }
 
 

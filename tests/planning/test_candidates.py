@@ -12,6 +12,7 @@ from dpadmm.algorithms.method import plannable
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.output_perturbation import OutputPerturbation
 from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.engines.private import simulate
 from dpadmm.networks import ring
 from dpadmm.noise import Constant
 from dpadmm.planning import Task
@@ -26,12 +27,13 @@ from dpadmm.planning.candidates import (
     why_not,
 )
 from dpadmm.planning.plan import course_of, solver_tolerance
-from dpadmm.planning.simulations import run_simulation, simulation_of
+from dpadmm.planning.simulations import run_simulation, scaled, simulation_of
 from dpadmm.planning.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, Ridge
+from dpadmm.problems.silos import Silos
 
 
 def task_of(sizes=(300, 300, 300), epsilon=1.0, **facts):
@@ -86,6 +88,44 @@ def test_the_aim_is_met_unless_the_ridge_settles_earlier(loss, epsilon):
         left = task.row_norm * unit_noise(task, PADMM) * time / margin_scale(loss)
         assert left == pytest.approx(ratio) or (left < ratio and time * chosen.mu <= 25.0 * (1 + 1e-9))
         assert chosen.rounds % 2 == 0
+
+
+@pytest.mark.parametrize("method", [PADMM, FederatedADMM])
+def test_many_rounds_become_fewer_and_longer_ones(method):
+    """Up to a hundred t L is 50 at most; beyond, K/(t L) stays 2. The whole time is what noise allows, as ever."""
+    seen = set()
+    for n in np.geomspace(1e3, 3e6, 30).astype(int):
+        task = task_of(sizes=(n,) * 3, epsilon=5.0)
+        chosen, smoothness = settings_at(task, method, 2.0), 0.25 + 1 / (3 * n)
+        length = chosen.step * smoothness
+        usual = length * chosen.rounds / 50
+        aim = 2.0 / unit_noise(task, method)
+        assert chosen.step * chosen.rounds == pytest.approx(min(aim, 25.0 * 3 * n, 50 * 400 / smoothness))
+        if usual <= 100:
+            assert chosen.rounds in (40, *(2 * np.ceil(np.array([usual, usual - 1]) / 2)))
+            assert length <= 50 * (1 + 1e-9)
+        else:
+            assert chosen.rounds / length == pytest.approx(2.0, rel=0.05)
+        seen.add(chosen.rounds)
+    assert (min(seen), max(seen)) == (40, 200)
+
+
+def test_fewer_rounds_of_unlike_silos_come_to_the_same_model():
+    """Hardly any noise, silos far apart: half the rounds with steps twice as long lose nothing that could be seen."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 4)) * (1.0, 0.5, 0.2, 0.05)
+    rows = np.column_stack([rows / np.linalg.norm(rows, axis=1).max(), np.full(300, 0.3)]) / 1.1
+    labels = np.where(rng.random(300) < 1 / (1 + np.exp(-rows @ (3.0, -4.0, 6.0, 9.0, 1.0))), 1.0, -1.0)
+    parts = np.array_split(np.argsort(rows[:, 0]), 3)
+    silos = Silos.from_parts([rows[part] for part in parts], [labels[part] for part in parts], row_norm=1.0)
+    task, losses = task_of(sizes=(100,) * 3), []
+    for rounds in (400, 200, 20):
+        course = course_of(task, Settings(PADMM, rounds, 50 * 400 / 0.25 / rounds, 1e-3))
+        problem = replace(course.setting.problem, functions=task.risk(silos, 1e-3))
+        silence = scaled(course.noise_plan(is_secure=False), 1e-9)
+        losses.append(float(problem.objective(simulate(course, problem, 1, 0, silence))[0]))
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)
+    assert losses[2] > losses[0] + 1e-3  # too few
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)

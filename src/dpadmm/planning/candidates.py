@@ -47,6 +47,7 @@ _LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 16, 200, 0.9
 _PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
 _MOST_GRADIENTS = 4000
 _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
+_PLENTY = 100.0  # rounds from which on they have time to, so that steps may grow as rounds do
 _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
 _MOST_PEERS = 50  # a complete graph of more has too many edges
 _SETTLED = 25.0  # mu T from which on the ridge has decided everything
@@ -150,10 +151,23 @@ def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
         time = min(time, _SETTLED / curvature)
     time = min(time, steepest * _MOST_ROUNDS / smoothness)
     if not method.about.is_pure:
-        rounds = max(rounds, min(math.ceil(time * smoothness / steepest), _MOST_ROUNDS))
+        needed = time * smoothness / steepest
+        rounds = max(rounds, min(math.ceil(needed if is_alone else agreeing_rounds(needed)), _MOST_ROUNDS))
     rounds = max(rounds, min(math.ceil(time * smoothness / method.about.longest_step), _MOST_GRADIENTS))
     rounds += rounds % 2  # so that the tail average has exactly the second half
     return Settings(method, rounds, time / rounds, mu)
+
+
+def agreeing_rounds(rounds: float) -> float:
+    """Return how many rounds do as well as so many of steps t L = `_STEEPEST`, by longer steps: T stays the same.
+
+    Silos that differ agree in the steepest directions after about t L rounds. From `_PLENTY` rounds on there are as
+    many for every t L if steps and rounds grow alike: K/(t L) stays what it is there, and K^2 is in proportion to T.
+
+    >>> [agreeing_rounds(rounds) for rounds in (40, 100, 400)]
+    [40, 100.0, 200.0]
+    """
+    return rounds if rounds < _PLENTY else math.sqrt(_PLENTY * rounds)
 
 
 def gradient_rule(task: Task, mu: float, ratio: float) -> Settings:
