@@ -13,6 +13,7 @@ from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.persons import PersonWeights
 from dpadmm.problems.silos import Silos
+from dpadmm.problems.streams import SiloStream
 
 
 class Encoder(Protocol):
@@ -137,7 +138,12 @@ class RawSilos:
         signs = [[np.where(each == number, 1.0, -1.0) for each in codes] for number in range(n_classes)]
         return replace(self, labels=signs)
 
-    def silos(self, encoding: RowEncoding) -> list[Silos]:
+    def weighted_by_class(self, shares: Floats) -> "RawSilos":
+        """Return rows of which each counts as much as its class, at most 1, in the classes' order."""
+        codes = [(each > 0 if len(shares) == 2 else each).astype(np.intp) for each in self.labels[0]]
+        return replace(self, class_weights=[shares[each] for each in codes])
+
+    def silos(self, encoding: RowEncoding) -> Sequence[Silos | SiloStream]:
         """Return the encoded rows of all silos, with the labels of each problem."""
         features = [part.rows(encoding) for part in self.parts]
         norm = self.encoder.row_norm

@@ -289,10 +289,9 @@ def counted_by_class(raw: RawSilos, classes: Sequence[Any], class_weight: Mappin
         raise InputError(f"class_weight names unknown classes; the classes are {shown(classes)}.")
     numbers = np.array([class_weight.get(each, 1.0) for each in classes], dtype=np.float64)
     shares = numbers / numbers.max()
-    codes = [(each > 0 if len(classes) == 2 else each).astype(np.intp) for each in raw.labels[0]]
     words = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, numbers, strict=True))
     note = f"records are weighted by their class ({words}); these weights are public and were not taken from the data"
-    return replace(raw, class_weights=[shares[each] for each in codes]), note
+    return raw.weighted_by_class(shares), note
 
 
 def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) -> tuple[SiloColumns, ...]:
