@@ -1,7 +1,6 @@
 """`dpadmm fit`: a certified private model from the tables of one or several silos."""
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from dpadmm.cli.terminal import (
     print_line,
     print_notes,
     print_reading,
+    print_streaming,
     print_warning,
     say_elsewhere,
 )
@@ -22,7 +22,7 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.datasets.tables import SiloTable
+    from dpadmm.front.sources import AnyTables
     from dpadmm.front.training import Trained, Training
     from dpadmm.reporting.model import ReleasedModel
 
@@ -84,6 +84,7 @@ def fit(
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
+    stream: options.Stream = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Train even if the planner expects no useful model or intervals.")
     ] = False,
@@ -105,9 +106,9 @@ def fit(
     """
     with clear_failures():
         from dpadmm.datasets.schema import Screening
-        from dpadmm.datasets.tables import read_silos
         from dpadmm.estimators.wishes import Books
         from dpadmm.front.asked import TaskWords, protection_of
+        from dpadmm.front.sources import Streaming
         from dpadmm.front.training import Training
         from dpadmm.planning.task import ProfileRule
         from dpadmm.privacy.protection import Unit
@@ -158,9 +159,11 @@ def fit(
             has_progress=not json,
         )
         training.check_words()
-        tables = read_silos(files, split_by, written)
+        streaming = Streaming.of(stream, written, split_by=split_by, person=person)
+        tables = streaming.tables(files, split_by, written)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
+            print_streaming(tables)
         if split_by is not None and words.protection.unit is not Unit.USER:
             typer.echo(
                 f"Note: the {len(tables)} values of {split_by!r} become the public names of the silos, in the model, "
@@ -186,7 +189,7 @@ def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
     return schema
 
 
-def _run(training: "Training", tables: "Mapping[str, SiloTable]", *, is_json: bool) -> "Trained":
+def _run(training: "Training", tables: "AnyTables", *, is_json: bool) -> "Trained":
     from rich.console import Console
 
     prepared = training.check(tables)

@@ -216,6 +216,15 @@ _WRITTEN = (
 )
 
 
+Stream = Annotated[
+    bool | None,
+    typer.Option(
+        "--stream/--no-stream",
+        help="Read Parquet files in passes, in little memory. Left out, files of more than 1 GB of cells are.",
+    ),
+]
+
+
 def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that say how tables are written; it takes them as one value, `written`."""
     given = inspect.signature(command)

@@ -83,8 +83,9 @@ def plan(
     with clear_failures():
         from dpadmm.cli.terminal import print_reading
         from dpadmm.datasets.schema import Schema
-        from dpadmm.datasets.tables import check_split, read_silos
+        from dpadmm.datasets.tables import check_split
         from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
+        from dpadmm.front.sources import Streaming
         from dpadmm.planning.planner import plan as make_plan
         from dpadmm.planning.task import ProfileRule
         from dpadmm.problems.aims import aim_of
@@ -131,7 +132,8 @@ def plan(
         if sizes is not None:
             counts = _stated(sizes, nominal_records)
         else:
-            tables = read_silos(files or [], split_by, written)
+            streaming = Streaming.of(None, written, split_by=split_by, person=person)
+            tables = streaming.tables(files or [], split_by, written)
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
             counts = counts_of(tables, person, words)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from dpadmm.datasets.table_format import TableFormat
+    from dpadmm.front.sources import AnyTables
 
 EXIT_CODE = 2
 """Exit code: refused, with a message of ours."""
@@ -189,6 +190,15 @@ def print_reading(files: "Mapping[str, TableFormat]") -> None:
         found = {", ".join(found): next(iter(found.values()))}
     for where, words in found.items():
         typer.echo(without_controls(f"{where} read as: {words}"), err=True)
+
+
+def print_streaming(tables: "AnyTables") -> None:
+    """Tell which tables stay in their files."""
+    from dpadmm.front.sources import in_files
+
+    for table in in_files(tables).values():
+        words = f"{table.where} is streamed: {table.rows:,} rows are read again in every pass, never all at once"
+        typer.echo(without_controls(words), err=True)
 
 
 def say_elsewhere(wanted: Path, place: Path) -> None:

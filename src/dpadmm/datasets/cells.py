@@ -226,6 +226,8 @@ def _text_of(cell: Any) -> str:
 
 def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -> Cells:
     """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
+    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf":
+        return _stored_numbers(cells.to_numpy().astype(np.float64, copy=False), usual, lower, upper)
     found = _Distinct.of(cells)
     numbers = found.numbers()
     is_word = np.isnan(numbers)  # as is every word for an empty cell
@@ -240,6 +242,21 @@ def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -
         unlisted=np.broadcast_to(np.False_, len(cells)),
         outside=found.rows_with(is_outside),
         strange=found.rows_with(is_strange),
+    )
+
+
+def _stored_numbers(numbers: Floats, usual: float, lower: float, upper: float) -> Cells:
+    """Return numbers that are stored as such, of which none says anything in words."""
+    missing, strange = np.isnan(numbers), np.isinf(numbers)
+    if missing.any() or strange.any():
+        numbers = np.where(missing | strange, usual, numbers)
+    return Cells(
+        codes=np.broadcast_to(np.intp(0), len(numbers)),
+        values=np.clip(numbers, lower, upper),
+        missing=missing,
+        unlisted=np.broadcast_to(np.False_, len(numbers)),
+        outside=(numbers < lower) | (numbers > upper),
+        strange=strange,
     )
 
 

@@ -176,6 +176,8 @@ class RowEncoding:
 
         Categories are stored sparsely, their centre beside them.
         """
+        if not any(found.is_category for found in cells):
+            return self._encoded_numbers(cells, blank)
         widths = [len(column.feature_names) for column in columns]
         starts = np.concatenate([[0], np.cumsum(widths)])[:-1].tolist()
         indices, values = np.empty((len(blank), len(cells)), dtype=np.intp), np.empty((len(blank), len(cells)))
@@ -201,6 +203,21 @@ class RowEncoding:
         if self.dimension >= SPARSE_WIDTH and entries <= SPARSE_SHARE * self.dimension:
             return rows
         return np.ascontiguousarray(dense(rows))
+
+    def _encoded_numbers(self, cells: Sequence[Cells], blank: Mask) -> Floats:
+        """Return the encoded rows of columns of numbers, to the bits of `encode_cells`, nothing stored sparsely."""
+        columns = np.empty((self.dimension, len(blank)))  # a column at a time is contiguous
+        squares = np.zeros(len(blank))
+        for place, found in enumerate(cells):
+            own = self._clipped(found.values, place)
+            if found.missing.any():
+                own = np.where(found.missing, self.empty[place], own)
+            np.divide(own - self.centre[place], self.scale[place], out=columns[place])
+            squares += columns[place] ** 2
+        columns[: len(cells)] *= np.where(blank, 0.0, self._factors(1.0, squares))
+        if self.constant is not None:
+            columns[-1] = np.where(blank, 0.0, self.constant)
+        return np.ascontiguousarray(columns.T)
 
     def decode(self, weights: Floats) -> tuple[Floats, float]:
         """Return (coef, intercept) with `coef x + intercept = weights e` for every row x that is not shortened."""

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dpadmm.datasets.class_weights import by_class
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 from dpadmm.privacy.ledger import ProfiledColumns
@@ -13,6 +14,7 @@ from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.persons import PersonWeights
 from dpadmm.problems.silos import Silos
+from dpadmm.problems.streams import SiloStream
 
 
 class Encoder(Protocol):
@@ -98,6 +100,11 @@ class RawSilos:
         return None if self.own is not None else ProfileForm(tuple(self.encoder.columns))
 
     @property
+    def n_problems(self) -> int:
+        """How many problems there are on these rows."""
+        return len(self.labels)
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """Records per silo (persons, where rows have weights), public, or the nominal numbers in their place."""
         if self.nominal is not None:
@@ -137,7 +144,11 @@ class RawSilos:
         signs = [[np.where(each == number, 1.0, -1.0) for each in codes] for number in range(n_classes)]
         return replace(self, labels=signs)
 
-    def silos(self, encoding: RowEncoding) -> list[Silos]:
+    def weighted_by_class(self, shares: Sequence[float]) -> "RawSilos":
+        """Return rows of which each counts as much as its class, at most 1, in the classes' order."""
+        return replace(self, class_weights=[by_class(each, shares) for each in self.labels[0]])
+
+    def silos(self, encoding: RowEncoding) -> Sequence[Silos | SiloStream]:
         """Return the encoded rows of all silos, with the labels of each problem."""
         features = [part.rows(encoding) for part in self.parts]
         norm = self.encoder.row_norm

@@ -30,7 +30,7 @@ UNNAMED = "unnamed column "
 EXCEL = (".xlsx", ".xlsm")
 """How the names of Excel files end."""
 
-_PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
+PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
 _BAD_FILE = (
     *(OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, AttributeError),
     *(zlib.error, zipfile.BadZipFile, SyntaxError, pd.errors.ParserError, pd.errors.ParserWarning),
@@ -57,11 +57,11 @@ def read_file(path: Path, asked: TableFormat) -> ReadTable:
     name, written = path.name.lower(), asked
     if is_text_file(name):
         frame, written = _read_text(path, asked)
-    elif name.endswith((*_PARQUET, *_ARROW, *EXCEL)):
-        _check_stored(path, asked)
+    elif name.endswith((*PARQUET, *_ARROW, *EXCEL)):
+        check_stored(path, asked)
         frame = _read_excel(path, asked.is_headed) if name.endswith(EXCEL) else _read_stored(path)
     else:
-        endings = ", ".join((*TEXT_FILES[:4], *_PARQUET, *_ARROW, *EXCEL))
+        endings = ", ".join((*TEXT_FILES[:4], *PARQUET, *_ARROW, *EXCEL))
         raise InputError(f"{path} must end in {endings} (or .csv.gz). Save the table in one of these formats.")
     frame.columns = checked_names(str(path), frame.columns)
     for place in range(frame.shape[1]) if asked.na_values else ():
@@ -96,7 +96,7 @@ def may_lack_header(path: str | Path) -> bool:
     return is_text_file(path) or str(path).lower().endswith(EXCEL)
 
 
-def _check_stored(path: Path, asked: TableFormat) -> None:
+def check_stored(path: Path, asked: TableFormat) -> None:
     """Refuse words about text for a file that knows its cells."""
     words = {"sep": asked.sep, "decimal": asked.decimal, "encoding": asked.encoding}
     given = [setting(name) for name, value in words.items() if value is not None]
@@ -108,7 +108,7 @@ def _check_stored(path: Path, asked: TableFormat) -> None:
 
 def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableFormat]:
     """Return a text file's cells, numbers with a decimal point, and how they were written."""
-    written = _quietly(path, "text", lambda: settled(path, asked))
+    written = quietly(path, "text", lambda: settled(path, asked))
     common: dict[str, Any] = {
         "sep": written.sep,
         "encoding": "utf-8-sig" if written.encoding == "utf-8" else written.encoding,
@@ -117,9 +117,9 @@ def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableForma
         "dtype": str,
         "keep_default_na": False,
     }
-    first = _quietly(path, "text", lambda: pd.read_csv(path, header=None, nrows=1, **common))
+    first = quietly(path, "text", lambda: pd.read_csv(path, header=None, nrows=1, **common))
     names = list(first.iloc[0]) if written.is_headed else numbered_names(first.shape[1])
-    frame = _quietly(
+    frame = quietly(
         path,
         "text",
         lambda: pd.read_csv(
@@ -145,9 +145,9 @@ def _with_points(cells: pd.Series) -> pd.Series:
 
 
 def _read_stored(path: Path) -> pd.DataFrame:
-    is_parquet = path.name.lower().endswith(_PARQUET)
+    is_parquet = path.name.lower().endswith(PARQUET)
     kind, read = ("Parquet", pd.read_parquet) if is_parquet else ("Arrow", _read_arrow)
-    return _quietly(path, kind, lambda: read(path)).reset_index(drop=True)
+    return quietly(path, kind, lambda: read(path)).reset_index(drop=True)
 
 
 def _read_arrow(path: Path) -> pd.DataFrame:
@@ -166,7 +166,7 @@ def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
     """Return the one sheet that holds something; names are taken from its first row, as they stand there."""
     words: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
     try:
-        sheets = _quietly(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **words))
+        sheets = quietly(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **words))
     except ImportError:
         raise_alone(
             InputError(
@@ -186,7 +186,7 @@ def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
     return full[0].iloc[1:].reset_index(drop=True).set_axis(checked_names(str(path), names), axis=1)
 
 
-def _quietly(path: Path, kind: str, read: Callable[[], Any]) -> Any:
+def quietly(path: Path, kind: str, read: Callable[[], Any]) -> Any:
     """Read; a complaint of the reader becomes one of ours, since its own may quote cells."""
     try:
         with warnings.catch_warnings():

@@ -7,7 +7,7 @@ that a file gives its columns, which may be a record.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm.checks import plural, setting
-from dpadmm.datasets.cells import EMPTY_WORDS, Cells, Mask, Screened, ScreenedCells, is_empty
+from dpadmm.datasets.cells import EMPTY_WORDS, Screened, ScreenedCells, is_empty
 from dpadmm.datasets.columns import Column, Label
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.reading import may_lack_header, no_header, read_file
-from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
+from dpadmm.datasets.schema import Schema, Screening, numbered_names
+from dpadmm.datasets.screening import conclude, read_cells
 from dpadmm.datasets.table_format import TableFormat, is_text_file
 from dpadmm.errors import InputError
+from dpadmm.privacy.ledger import SiloColumns
 
 _ANY = TableFormat()
-_MOST_FINDINGS = 8
 
 
 def read_table(path: Path, written: TableFormat = _ANY) -> pd.DataFrame:
@@ -59,9 +60,13 @@ class SiloTable:
     written: TableFormat = _ANY
 
     @property
-    def known(self) -> pd.DataFrame:
-        """The cells as a ledger knows them, see `known_cells`."""
-        return known_cells(self.frame, self.where)
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.frame)
+
+    def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
+        """Return the table as a ledger knows it, see `known_cells`; persons: whose each row is."""
+        return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons)
 
 
 def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
@@ -89,7 +94,7 @@ def read_silos(files: Sequence[Path], split_by: str | None, written: TableFormat
         raise InputError(f"At least one file is needed: one per silo, or one with {setting('split_by')}.")
     if split_by is not None and len(files) != 1:
         raise InputError(f"{setting('split_by')} takes one file, got {len(files)}. Without it, each file is a silo.")
-    names = _names(files)
+    names = silo_names(files)
     read = [read_file(file, written) for file in files]
     if split_by is None:
         tables = (SiloTable(each.frame, str(file), each.written) for each, file in zip(read, files, strict=True))
@@ -99,7 +104,8 @@ def read_silos(files: Sequence[Path], split_by: str | None, written: TableFormat
     return {name: SiloTable(part.drop(columns=split_by), where, whole.written) for name, part in parts.items()}
 
 
-def _names(files: Sequence[Path]) -> list[str]:
+def silo_names(files: Sequence[Path]) -> list[str]:
+    """Return what the silos of these files, or folders, are called."""
     stems = [path.name.split(".")[0] for path in files]
     if len({path.resolve() for path in files}) < len(files):
         raise InputError("The same file is given twice, but a record may count only once. Give each file once.")
@@ -150,35 +156,6 @@ def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str
 _STRICT = Screening()
 
 
-@dataclass
-class _Findings:
-    """Faults so far, each with its place and its remedy."""
-
-    where: str
-    numbers: NDArray[np.int64]
-    faults: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def fault(self, name: str, rows: Mask, what: str, remedy: str) -> None:
-        first = self.numbers[rows][:3]
-        more = f" and {rows.sum() - 3} more" if rows.sum() > 3 else ""
-        listed = f"row {first[0]}" if rows.sum() == 1 else f"rows {', '.join(map(str, first))}{more}"
-        self.faults.append(f"{self.where}, {listed}, column {name!r}: {what}. {remedy}")
-
-    def note(self, name: str, rows: Mask, what: str) -> None:
-        self.notes.append(f"{self.where}, column {name!r}: {plural(int(rows.sum()), 'cell')} {what}")
-
-    def check(self) -> None:
-        if not self.faults:
-            return
-        listed = self.faults[:_MOST_FINDINGS]
-        rest = len(self.faults) - len(listed)
-        tail = f" And {rest} more columns." if rest else ""
-        several = "\n".join([f"{len(self.faults)} columns cannot be used as they are:", *listed])
-        text = listed[0] if len(self.faults) == 1 else several
-        raise InputError(f"{text}{tail} (Rows are counted from 1, without the header.)")
-
-
 def encode_table(
     schema: Schema,
     frame: pd.DataFrame,
@@ -193,6 +170,7 @@ def encode_table(
     `encoding`: how; None encodes plainly by bounds and categories, as published benchmarks do (`Schema.by_bounds`).
 
     >>> from dpadmm.datasets.columns import Numeric, ThresholdLabel
+    >>> from dpadmm.datasets.schema import EmptyCells
     >>> schema = Schema((Numeric("age", 0, 100),), ThresholdLabel("pay", 10))
     >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
     >>> done = encode_table(schema, table, "a.csv", Screening(missing=EmptyCells.BLANK))
@@ -216,28 +194,11 @@ def screen_cells(
 
     `may_be_empty`: a table without rows will do, since nobody may learn how many there are.
     """
-    frame = _named(frame, [*(each.name for each in columns), *([label.name] if label else [])], where)
+    frame = with_names(frame, [*(each.name for each in columns), *([label.name] if label else [])], where)
     if len(frame) == 0 and not may_be_empty:
         raise InputError(f"{where} has a header but no rows. Leave out the file, or add at least one record.")
-    findings = _Findings(where, _row_numbers(frame))
-    cells = [column.read(frame[column.name]) for column in columns]
-    blank = np.zeros(len(frame), dtype=bool)
-    for column, found in zip(columns, cells, strict=True):
-        blank |= _apply(column, found, screening, findings, is_label=False)
-    labels = np.empty(0)
-    if label is not None:
-        read = label.read(frame[label.name])
-        blank |= _apply(label, read, screening, findings, is_label=True)
-        # A row without features: a real target of 0 has no residual, a sign no gradient either way.
-        labels = np.where(blank, 0.0 if label.is_real else 1.0, read.values)
-    findings.check()
-    if len(blank) and blank.all():
-        raise InputError(f"{where}: every row would be blanked, so nothing is left to learn from. Correct the table.")
-    if blank.any():
-        findings.notes.append(
-            f"{where}: {blank.sum()} of {plural(len(blank), 'row')} blanked (counted, but with all features 0)"
-        )
-    return ScreenedCells(tuple(columns), cells, labels, blank, tuple(findings.notes))
+    cells, findings = read_cells(columns, label, frame, _row_numbers(frame), where, screening)
+    return replace(cells, notes=conclude([findings], columns, label, screening, where))
 
 
 def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
@@ -246,7 +207,7 @@ def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(frame.index if whole else np.arange(len(frame)), dtype=np.int64) + 1
 
 
-def _named(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.DataFrame:
+def with_names(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.DataFrame:
     """Return the table with its names as a schema has them, without the spaces around; refuse one that lacks some."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"{where} must be a pandas DataFrame, got {type(frame).__name__}.")
@@ -258,42 +219,3 @@ def _named(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.DataFra
         called = f"more than one column named {', '.join(map(repr, twice))}" if twice else "columns of the same name"
         raise InputError(f"{where} has {called}. Rename all but one of each.")
     return frame.set_axis(names, axis=1)
-
-
-def _apply(column: Column | Label, found: Cells, screening: Screening, findings: _Findings, *, is_label: bool) -> Mask:
-    """Apply the policies to one column; return the rows to blank."""
-    blank, name = np.zeros(len(found.missing), dtype=bool), column.name
-    if found.strange.any():
-        remedy = (
-            "Write numbers with a decimal point and without units; if a word such as ? stands for a missing "
-            f"value, use {setting('na_values', '?')}; if decimals follow a comma, {setting('decimal', ',')}; or "
-            "declare the column categorical."
-        )
-        findings.fault(name, found.strange, "the cell is not a finite number", remedy)
-    if found.missing.any():
-        if screening.missing is EmptyCells.ERROR:
-            remedy = f"Fill it in, or choose {setting('missing', 'fill')} or {setting('missing', 'blank')}."
-            findings.fault(name, found.missing, "the cell is empty", remedy)
-        elif screening.missing is EmptyCells.BLANK or is_label:
-            blank |= found.missing
-        else:
-            findings.note(name, found.missing, "empty, filled")
-    if found.unlisted.any():
-        if screening.unlisted is UnlistedCells.ERROR:
-            remedy = (
-                "Correct it, list it in the schema if it is publicly known, or choose "
-                f"{setting('unlisted', 'zero')} or {setting('unlisted', 'blank')}."
-            )
-            findings.fault(name, found.unlisted, f"not one of the listed values ({column.allowed})", remedy)
-        elif screening.unlisted is UnlistedCells.BLANK or is_label:
-            blank |= found.unlisted
-        else:
-            findings.note(name, found.unlisted, "unlisted, encoded as none of the listed categories")
-    if found.outside.any():
-        if screening.out_of_range is OutOfRange.ERROR:
-            clip = setting("out_of_range", "clip")
-            remedy = f"Correct it, widen the bounds from public knowledge, or choose {clip}."
-            findings.fault(name, found.outside, f"outside the public bounds ({column.allowed})", remedy)
-        else:
-            findings.note(name, found.outside, "outside the bounds, moved to the nearest one")
-    return blank

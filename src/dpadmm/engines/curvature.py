@@ -22,6 +22,7 @@ from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.records import seen_noise
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.streams import StreamedRisk
 
 CURVATURE = Slot("curvature")
 """Where the matrix gets its noise."""
@@ -122,7 +123,7 @@ def release_curvature(
 def curvature_messages(problem: Problem, points: Floats) -> Floats:
     """Return every silo's part of the sum at public points (d, R), packed, (silos, d(d + 1)/2, R); no ridge in it."""
     risk = problem.functions
-    if not isinstance(risk, EmpiricalRisk):
+    if not isinstance(risk, EmpiricalRisk | StreamedRisk):
         raise InputError("The curvature is released for losses of one score a record (C14).")
     bare = replace(risk, mu=0.0)
     silos = range(problem.n_agents)

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import shown
-from dpadmm.datasets.class_weights import by_class, class_shares, weight_words
+from dpadmm.datasets.class_weights import class_shares, weight_words
 from dpadmm.datasets.columns import RealLabel
 from dpadmm.datasets.encoding import RowEncoding, box_of
 from dpadmm.datasets.raw import NumberRows, RawSilos
@@ -283,7 +283,7 @@ def counted_by_class(raw: RawSilos, classes: Sequence[Any], class_weight: Mappin
         raise InputError(f"class_weight names unknown classes; the classes are {shown(classes)}.")
     shares = class_shares(classes, class_weight)
     note = weight_words(classes, [class_weight.get(each, 1.0) for each in classes])
-    return replace(raw, class_weights=[by_class(each, shares) for each in raw.labels[0]]), note
+    return raw.weighted_by_class(shares), note
 
 
 def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) -> tuple[SiloColumns, ...]:

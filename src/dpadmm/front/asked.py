@@ -25,6 +25,7 @@ from dpadmm.estimators.wishes import (
     unit_of,
 )
 from dpadmm.estimators.wishes import protection_of as kept_in
+from dpadmm.front.sources import AnyTables, in_memory
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.calibration import Target
@@ -192,16 +193,16 @@ def persons_of(tables: Mapping[str, SiloTable], column: str, keep: int | None = 
     return Persons.of([table.frame[column] for table in tables.values()], [t.where for t in tables.values()], keep)
 
 
-def counts_of(tables: Mapping[str, SiloTable], person: str | None, words: TaskWords) -> tuple[int, ...]:
+def counts_of(tables: AnyTables, person: str | None, words: TaskWords) -> tuple[int, ...]:
     """Return how many records, or persons, each silo counts for a plan; nominal numbers where the true are secret."""
     if person is not None:
-        whose = persons_of(tables, person)
+        whose = persons_of(in_memory(tables), person)
         whose.check_silos(words.protection.silos_per_person)  # a fit would refuse them
         if words.nominal_records is None:
             return tuple(own.people.persons for own in whose.rows())
     if words.nominal_records is not None:
         return nominal_sizes(words.nominal_records, len(tables))
-    return tuple(len(table.frame) for table in tables.values())
+    return tuple(table.rows for table in tables.values())
 
 
 def task_of(

@@ -5,17 +5,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.datasets.columns import BinaryLabel, Categorical, ClassLabel, Column, Label, Numeric, RealLabel
 from dpadmm.datasets.encoding import CONSTANT
+from dpadmm.datasets.parquet import ParquetTable, is_parquet
+from dpadmm.datasets.reading import check_stored
 from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.streamed import StreamedTable
 from dpadmm.datasets.table_format import TableFormat
-from dpadmm.datasets.tables import SiloTable, read_silos, split_table
+from dpadmm.datasets.tables import SiloTable, read_silos, silo_names, split_table
+from dpadmm.datasets.workers import ThreadWorkers, Workers
 from dpadmm.errors import InputError
+
+AnyTables: TypeAlias = Mapping[str, SiloTable | StreamedTable]
+"""The silos' tables by name: all in memory, or all in their files."""
+
+MOST_IN_MEMORY = 1_000_000_000
+"""Bytes of decoded cells, eight a cell, above which tables in Parquet are streamed."""
 
 _WANTED = "a path or a DataFrame, or one per silo in a list or a dict"
 
@@ -27,8 +37,64 @@ class TableSource(Protocol):
     def files(self) -> Sequence[Path]:
         """The files that will be read."""
 
-    def read(self, split_by: str | None, written: TableFormat) -> dict[str, SiloTable]:
+    def read(self, split_by: str | None, written: TableFormat, streaming: "Streaming") -> AnyTables:
         """Return one table per silo."""
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """Whether tables stay in their Parquet files and are read in passes; None where their size decides.
+
+    refused: the words for which all rows must be in memory, as they were given. workers: who makes the passes.
+    """
+
+    is_wanted: bool | None = None
+    refused: tuple[str, ...] = ()
+    workers: Workers = field(default=ThreadWorkers(), repr=False)
+
+    @classmethod
+    def of(
+        cls, is_wanted: bool | None, written: TableFormat, *, split_by: Any = None, person: Any = None
+    ) -> "Streaming":
+        """Return what was asked for, beside the words that cannot be kept when rows are streamed."""
+        given = {"split_by": split_by, "persons": person, "na_values": written.na_values or None}
+        return cls(is_wanted, tuple(setting(name) for name, value in given.items() if value is not None))
+
+    def tables(self, files: Sequence[Path], split_by: str | None, written: TableFormat) -> AnyTables:
+        """Return one table per silo; a folder of Parquet files is one silo, and is always streamed."""
+        folder = next((path for path in files if path.is_dir()), None)
+        if self.is_wanted is False and folder is not None:
+            raise InputError(f"{folder} is a folder, whose files are streamed. Leave out {setting('stream', False)}.")
+        is_wanted = self.is_wanted or folder is not None
+        if self.is_wanted is False or not (is_wanted or self._may_stream(files)):
+            return read_silos(files, split_by, written)
+        self._check(files, written)
+        tables = [ParquetTable.of(path) for path in files]
+        if not is_wanted and sum(table.decoded_bytes for table in tables) <= MOST_IN_MEMORY:
+            return read_silos(files, split_by, written)
+        named = zip(silo_names(files), tables, strict=True)
+        return {name: StreamedTable(table, self.workers) for name, table in named}
+
+    def _may_stream(self, files: Sequence[Path]) -> bool:
+        """Return whether files could be streamed, so that their size decides."""
+        return bool(files) and not self.refused and all(is_parquet(path) and path.is_file() for path in files)
+
+    def _check(self, files: Sequence[Path], written: TableFormat) -> None:
+        """Refuse what needs all rows at once."""
+        if self.refused:
+            raise InputError(
+                f"{', '.join(self.refused)} cannot be used with tables that are streamed: all rows must be in memory "
+                f"for it. Leave it out, or use {setting('stream', False)} and a table in one file."
+            )
+        other = next((path for path in files if not is_parquet(path)), None)
+        if other is not None:
+            raise InputError(
+                f"{other} cannot be streamed: only Parquet files and folders of them can, and all silos together or "
+                "none. Save the table as Parquet."
+            )
+        for path in files:
+            if not path.is_dir():
+                check_stored(path, written)
 
 
 @dataclass(frozen=True)
@@ -38,12 +104,12 @@ class Files:
     files: tuple[Path, ...]
     names: tuple[str, ...] | None = None
 
-    def read(self, split_by: str | None, written: TableFormat) -> dict[str, SiloTable]:
+    def read(self, split_by: str | None, written: TableFormat, streaming: Streaming) -> AnyTables:
         """Return one table per silo."""
-        found = read_silos(self.files, split_by, written)
-        return (
-            found if self.names is None or split_by is not None else dict(zip(self.names, found.values(), strict=True))
-        )
+        found = streaming.tables(self.files, split_by, written)
+        if self.names is None or split_by is not None:
+            return found
+        return dict(zip(self.names, found.values(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -53,8 +119,10 @@ class Frames:
     frames: Mapping[str, pd.DataFrame] = field(repr=False)
     files: tuple[Path, ...] = ()
 
-    def read(self, split_by: str | None, written: TableFormat) -> dict[str, SiloTable]:
+    def read(self, split_by: str | None, written: TableFormat, streaming: Streaming) -> AnyTables:
         """Return one table per silo; how text is written does not matter for them."""
+        if streaming.is_wanted:
+            raise InputError("Data frames are in memory, so they cannot be streamed. Give paths of Parquet files.")
         counted = {name: frame.reset_index(drop=True) for name, frame in self.frames.items()}
         if split_by is None:
             return {name: SiloTable(frame, name) for name, frame in counted.items()}
@@ -63,6 +131,16 @@ class Frames:
         [(where, whole)] = counted.items()
         parts = split_table(whole, split_by, where)
         return {name: SiloTable(part.drop(columns=split_by), where) for name, part in parts.items()}
+
+
+def in_memory(tables: AnyTables) -> dict[str, SiloTable]:
+    """Return those tables that are in memory."""
+    return {name: table for name, table in tables.items() if isinstance(table, SiloTable)}
+
+
+def in_files(tables: AnyTables) -> dict[str, StreamedTable]:
+    """Return those tables that stay in their files."""
+    return {name: table for name, table in tables.items() if isinstance(table, StreamedTable)}
 
 
 def source_of(data: Any) -> TableSource:

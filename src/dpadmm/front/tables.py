@@ -12,7 +12,7 @@ from dpadmm import checks
 from dpadmm.checks import as_parameter, settings_called
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.table_format import TableFormat
-from dpadmm.datasets.tables import SiloTable, check_split
+from dpadmm.datasets.tables import check_split
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
@@ -27,7 +27,7 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.estimators.wishes import Books
 from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
-from dpadmm.front.sources import public_schema, source_of
+from dpadmm.front.sources import AnyTables, Streaming, public_schema, source_of
 from dpadmm.front.training import Training, check_outputs
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
@@ -95,6 +95,7 @@ def fit(
     encoding: str | None = None,
     na_values: Sequence[str] | None = None,
     header: bool | None = None,
+    stream: bool | None = None,
     anyway: bool = False,
     seed: int | None = None,
 ) -> ReleasedModel:
@@ -118,6 +119,9 @@ def fit(
     ledger: the file that records what these data have spent, and stops at their budget. budget: for a new one, the
         epsilon that these data may ever spend, at the same delta.
     out, report: files to write, a model (.json or .npz) and its page; force replaces those that are there.
+    stream: True reads Parquet files in passes, so that memory does not grow with their rows; False reads them into
+        memory. Left out, files whose cells take more than 1 GB are streamed. A folder of Parquet files is one silo,
+        always streamed.
     anyway: train even if the planner expects nothing, or no intervals where aim="inference" asks for them.
     seed: simulated noise; the result is not a private release.
     sep, decimal, encoding, na_values, header: how text files are written, where they do not show it themselves.
@@ -170,10 +174,10 @@ def fit(
                     "schema= is for tables, where target= names a column. For arrays, pass bounds= instead."
                 )
             number = loss == "huber" or (loss == "auto" and target_bounds is not None)
-            if title is not None or screening != Screening() or written != TableFormat():
+            if title is not None or screening != Screening() or written != TableFormat() or stream is not None:
                 raise InputError(
-                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values and header are for "
-                    "tables. Leave them out for arrays, or pass a DataFrame with schema=."
+                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values, header and stream are "
+                    "for tables. Leave them out for arrays, or pass a DataFrame with schema=."
                 )
             if (number or loss == "svm") and multi_class != "auto":
                 raise InputError(f"multi_class is for loss='logistic', got {multi_class!r}. Leave it out.")
@@ -227,7 +231,8 @@ def fit(
             has_progress=False,
         )
         training.check_words()
-        return _trained(training, source.read(split_by, written))
+        streaming = Streaming.of(stream, written, split_by=split_by, person=person)
+        return _trained(training, source.read(split_by, written, streaming))
 
 
 def plan(
@@ -302,7 +307,8 @@ def plan(
             counts = tuple(sizes)
         else:
             check_person(person, None, words.protection, known, split_by)
-            counts = counts_of(source_of(data).read(split_by, TableFormat()), person, words)
+            streaming = Streaming.of(None, TableFormat(), split_by=split_by, person=person)
+            counts = counts_of(source_of(data).read(split_by, TableFormat(), streaming), person, words)
         task = task_of(words, counts, dimension, known, is_real=is_real)
         if prevalence is not None:
             task = replace(task, prevalence=checks.open_unit("prevalence", prevalence))
@@ -356,7 +362,7 @@ def _tell_place(wanted: Path | None, place: Path | None) -> None:
         warnings.warn(f"{wanted} could not be written. The model is in {place}: copy it to a safe place.", stacklevel=4)
 
 
-def _trained(training: Training, tables: Mapping[str, SiloTable]) -> ReleasedModel:
+def _trained(training: Training, tables: AnyTables) -> ReleasedModel:
     """Check, plan and carry out; say as warnings what the command says on the terminal."""
     prepared = training.check(tables)
     for note in prepared.notes:

@@ -1,5 +1,6 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -9,12 +10,14 @@ from dpadmm.checks import plural, setting
 from dpadmm.datasets.persons import Persons
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.datasets.streamed import StreamedSilos, StreamedTable
 from dpadmm.datasets.tables import SiloTable, check_split, screen_cells
 from dpadmm.engines.bought import BoughtProfile, bought_profile
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import counted_by_class
 from dpadmm.estimators.wishes import Books, with_public_sizes
 from dpadmm.front.asked import TaskWords, check_person, persons_of
+from dpadmm.front.sources import AnyTables, in_files, in_memory
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.carrying import carry_out
@@ -32,12 +35,13 @@ from dpadmm.reporting.outcome import public_names, released_model, spending_of
 _STRICT, _NO_BOOKS = Screening(), Books()
 
 
-def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
+def check_no_copies(tables: AnyTables, data: Sequence[SiloColumns]) -> None:
     """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
     seen: dict[frozenset[bytes], str] = {}
-    for silo in ledger_data(tables):
-        if silo.rows == 0:
-            continue  # holds nobody
+    numbers = Counter(silo.rows for silo in data)
+    for silo in data:
+        if silo.rows == 0 or numbers[silo.rows] == 1:
+            continue  # holds nobody, or is no copy: there is no need to read it
         where = tables[silo.name].where
         first = seen.setdefault(frozenset(silo.digests.values()), where)
         if first != where:
@@ -47,11 +51,11 @@ def check_no_copies(tables: Mapping[str, SiloTable]) -> None:
             )
 
 
-def ledger_data(tables: Mapping[str, SiloTable], persons: Persons | None = None) -> tuple[SiloColumns, ...]:
+def ledger_data(tables: AnyTables, persons: Persons | None = None) -> tuple[SiloColumns, ...]:
     """Return the tables as the silos that a ledger is made for: every column, used or not, and whose the rows are."""
     whose = [None] * len(tables) if persons is None else persons.numbers
     pairs = zip(tables.items(), whose, strict=True)
-    return tuple(SiloColumns.of_frame(silo, table.known, numbers) for (silo, table), numbers in pairs)
+    return tuple(table.ledger_columns(silo, numbers) for (silo, table), numbers in pairs)
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,20 @@ def prepare(
     rows = RawSilos(schema, parts, [[part.labels for part in parts]], names, sources=sources, people=people)
     rows = with_public_sizes(rows, nominal_records)
     return Prepared(rows, tuple(note for part in parts for note in part.notes))
+
+
+def prepare_streamed(
+    schema: Schema,
+    tables: Mapping[str, StreamedTable],
+    screening: Screening,
+    names: Sequence[str] | None = None,
+    nominal_records: int | None = None,
+) -> Prepared:
+    """As `prepare`, in one pass over every table."""
+    called = list(tables) if names is None else names
+    rows = StreamedSilos.of_tables(schema, list(tables.values()), screening, called)
+    notes = [note for part in rows.streamed for note in part.check(may_be_empty=nominal_records is not None)]
+    return Prepared(with_public_sizes(rows, nominal_records), tuple(notes))
 
 
 def check_outputs(out: Path | None, report: Path | None, *, may_replace: bool) -> None:
@@ -175,18 +193,19 @@ class Training:
                     f"{setting('ledger')}."
                 )
 
-    def check(self, tables: Mapping[str, SiloTable]) -> Prepared:
+    def check(self, tables: AnyTables) -> Prepared:
         """Check the tables, before planning."""
-        persons = None if self.person is None else persons_of(tables, self.person, self.keep)
+        persons = None if self.person is None else persons_of(in_memory(tables), self.person, self.keep)
         if persons is not None:
             persons.check_silos(self.words.protection.silos_per_person)
         self._check_texts(tables)
+        data = ledger_data(tables, persons)  # hashed when they are asked for
         if self.words.protection.unit is Unit.RECORD and self.words.protection.silos_per_person < 2:
-            check_no_copies(tables)
+            check_no_copies(tables, data)
         if self.books.path is not None:
             check_room(self.books.path)
         names = public_names(list(tables), self.words.protection.unit)
-        data = ledger_data(tables, persons) if self.books.path is not None else ()
+        data = data if self.books.path is not None else ()
         if self.books.is_new:  # made when everything is planned
             return replace(self._prepared(tables, names, persons), data=data)
         # Other data or terms are refused before the planning.
@@ -197,15 +216,19 @@ class Training:
             bought = bought_profile(ledger, prepared.rows, self.words.protection, self.words.target)
             return replace(prepared, bought=bought)
 
-    def _prepared(self, tables: Mapping[str, SiloTable], names: Sequence[str], persons: Persons | None) -> Prepared:
-        made = prepare(self.schema, tables, self.screening, names, self.words.nominal_records, persons)
+    def _prepared(self, tables: AnyTables, names: Sequence[str], persons: Persons | None) -> Prepared:
+        streamed, nominal = in_files(tables), self.words.nominal_records
+        if streamed:
+            made = prepare_streamed(self.schema, streamed, self.screening, names, nominal)
+        else:
+            made = prepare(self.schema, in_memory(tables), self.screening, names, nominal, persons)
         weights = self.words.class_weights(self.schema)
         if weights is not None:
             rows, note = counted_by_class(made.rows, self.schema.label.classes, weights)
             made = replace(made, rows=rows, assumed=(note,))
         return made
 
-    def _check_texts(self, tables: Mapping[str, SiloTable]) -> None:
+    def _check_texts(self, tables: AnyTables) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
         words = {
             setting("title"): self.title or "",

@@ -27,6 +27,7 @@ from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.problems.streams import SiloStream
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class EncodedRows:
     rows: RawSilos
     profile: ReleasedProfile | None
     encoding: RowEncoding | None = None
-    silos: Sequence[Silos] = ()
+    silos: Sequence[Silos | SiloStream] = ()
 
     def counts(self) -> Floats:
         """Return every silo's counts."""
@@ -161,7 +162,7 @@ def carry_out(
 
 def planned_rows(plan: Plan, rows: RawSilos) -> RawSilos:
     """Return rows with the labels of each of the plan's problems, told by its nominal sizes where theirs are secret."""
-    if plan.times > 1 and len(rows.labels) == 1:
+    if plan.times > 1 and rows.n_problems == 1:
         rows = rows.against_rest(plan.times)
     if plan.task.protection.relation.has_public_sizes:
         return rows

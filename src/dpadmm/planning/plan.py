@@ -30,6 +30,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.streams import SiloStream
 
 
 def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRound | None = None) -> Course:
@@ -138,7 +139,7 @@ class Plan(Course):
         """Noise per coordinate of a message (spherical Laplace: scale), per silo."""
         return self._levels[1]
 
-    def problem(self, silos: Silos) -> Problem:
+    def problem(self, silos: Silos | SiloStream) -> Problem:
         """Return the problem on these silos; refuse silos that are not the ones planned for."""
         return replace(self.setting.problem, functions=self.task.risk(silos, self.mu))
 

@@ -248,7 +248,7 @@ def carry_out_search(
     done = run_search(
         search.search(),
         problems,
-        lambda models: score_sums(plans, raw.silos, models, reach),
+        lambda models: score_sums(plans, [each for each in raw.silos if isinstance(each, Silos)], models, reach),
         sampler,
         label="search",
         ledgers=ledger,

@@ -18,6 +18,7 @@ from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
+from dpadmm.problems.streams import SiloStream, StreamedRisk
 
 _LEAST = 1e-100
 _PROFILE_WORDS = ("auto", "off")
@@ -253,7 +254,7 @@ class Task:
         """How many vectors of coefficients one model has: one, or one for each class."""
         return self.loss.n_classes if isinstance(self.loss, Softmax) else 1
 
-    def risk(self, silos: Silos, mu: float) -> EmpiricalRisk | SoftmaxRisk:
+    def risk(self, silos: Silos | SiloStream, mu: float) -> EmpiricalRisk | SoftmaxRisk | StreamedRisk:
         """Return the functions of these silos; refuse silos that are not the task's."""
         if not self.protection.relation.has_public_sizes and silos.n_agents == self.n_silos:
             silos = silos.with_nominal(self.sizes)  # how many rows there are decides nothing

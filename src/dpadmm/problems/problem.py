@@ -8,7 +8,8 @@ several rows, n_i is the number of persons, and each row's loss counts its weigh
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -208,8 +209,17 @@ class PublicFunctions:
         return replace(self, sizes=self.sizes[agents])
 
 
-def risk_of(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRisk:
-    """Return the silos' functions with this loss, of one score a record or of one for every class."""
+@singledispatch
+def risk_of(silos: Any, loss: AnyLoss, mu: float = 0.0) -> Any:
+    """Return the silos' functions with this loss, of one score a record or of one for every class.
+
+    Silos of a new kind register their functions here (`@risk_of.register`).
+    """
+    raise InputError(f"No functions are known for silos of the kind {type(silos).__name__}.")
+
+
+@risk_of.register
+def _(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRisk:
     return SoftmaxRisk(silos, loss, mu) if isinstance(loss, Softmax) else EmpiricalRisk(silos, loss, mu)
 
 

@@ -19,6 +19,7 @@ from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.rows import dense, scaled_rows
 from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.problems.streams import StreamedRisk
 from dpadmm.solvers.row_blocks import block_gram
 
 
@@ -173,6 +174,13 @@ def _(functions: SoftmaxRisk, weights: Floats, tolerance: float = DEFAULT_TOLERA
     from dpadmm.solvers.softmax import SoftmaxSolver
 
     return SoftmaxSolver(functions, weights, tolerance, threads)
+
+
+@prepare.register
+def _(functions: StreamedRisk, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
+    from dpadmm.solvers.streamed import StreamedSolver
+
+    return StreamedSolver(functions, weights, tolerance, threads)
 
 
 @dataclass(frozen=True)

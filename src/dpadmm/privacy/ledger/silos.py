@@ -9,12 +9,9 @@ rows are the same person's has a mark of its own.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from decimal import Decimal
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,13 +20,10 @@ from scipy import sparse
 
 from dpadmm.checks import plural
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.privacy.ledger.column_digests import column_digest, pieces_of, sparse_digest
 from dpadmm.privacy.protection import Relation
 
 _MARK_BYTES = 8
-_EXACT = 2**53
-"""Whole numbers up to this are exact as floats."""
-
-_TRUTH = {"true": 1.0, "false": 0.0}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,13 +74,13 @@ class SiloColumns:
     def digests(self) -> Mapping[str, bytes]:
         """Hashes of all columns by name, to be kept in memory only: whoever has one can test guesses of the data."""
         found = {
-            f"{name}[{place}]": hashlib.blake2b(content, digest_size=32, person=b"dpadmm column").digest()
+            f"{name}[{place}]": digest
             for name, values in self.columns.items()
-            for place, content in enumerate(_contents(values))
+            for place, digest in enumerate(_digests(values))
         }
         if self.persons is not None:
-            content = _column_bytes(_by_first_row(self.persons))
-            found["persons"] = hashlib.blake2b(content, digest_size=32, person=b"dpadmm persons").digest()
+            first_rows = _by_first_row(self.persons)
+            found["persons"] = column_digest(pieces_of(first_rows), len(first_rows), b"dpadmm persons")
         return found
 
 
@@ -281,84 +275,15 @@ def _rows(values: Any) -> int:
     return int(shape[0])
 
 
-def _contents(values: Any) -> Iterable[bytes]:
-    """Yield the canonical bytes of every column."""
+def _digests(values: Any) -> Iterator[bytes]:
+    """Yield the digest of every column of a vector or a matrix."""
     if sparse.issparse(values):
         table = sparse.csc_array(values, dtype=np.float64, copy=True)
         table.sum_duplicates()
         for j in range(table.shape[1]):
             part = slice(table.indptr[j], table.indptr[j + 1])
-            yield _number_bytes(table.shape[0], table.indices[part], table.data[part])
+            yield sparse_digest(table.shape[0], table.indices[part], table.data[part])
         return
     array = np.asarray(values)
     for column in array[:, None].T if array.ndim == 1 else array.T:
-        yield _column_bytes(column)
-
-
-def _column_bytes(column: NDArray[Any]) -> bytes:
-    if column.dtype.kind in "biuf" and not _is_beyond_floats(column):
-        numbers: NDArray[Any] | None = column.astype(np.float64)
-        texts: list[str] = []
-    else:
-        texts = _texts(column)
-        numbers = _as_numbers(texts)
-    if numbers is not None:
-        return _number_bytes(len(numbers), np.arange(len(numbers)), numbers)
-    encoded = [text.encode() for text in texts]
-    return b"text" + b"".join(len(text).to_bytes(8, "little") + text for text in encoded)
-
-
-def _number_bytes(n_rows: int, places: NDArray[Any], numbers: NDArray[Any]) -> bytes:
-    """Return rows and rounded values of what is not zero; so a sparse column is its dense self."""
-    is_set = numbers != 0
-    values = np.where(np.isnan(numbers[is_set]), np.nan, numbers[is_set])  # one NaN, whatever its payload
-    # Tables are often saved with 15 digits, which come back as the same 15 digits; whole numbers keep all of theirs.
-    digits = np.where(np.rint(values) == values, np.char.mod("%.17g", values), np.char.mod("%.15g", values))
-    kept = places[is_set].astype("<i8").tobytes()
-    return b"number" + n_rows.to_bytes(8, "little") + kept + "|".join(digits.tolist()).encode()
-
-
-def _texts(column: NDArray[Any]) -> list[str]:
-    """Return the cells as stripped text, '' where empty."""
-    if column.dtype.kind in "Uiu":
-        return [str(cell).strip() for cell in column.tolist()]
-    if column.dtype.kind == "M":
-        dates = np.datetime_as_string(column, unit="auto").tolist()
-        return ["" if date == "NaT" else _short(date.replace("T", " ")) for date in dates]
-    if column.dtype.kind != "O":
-        raise InputError(
-            f"A column has values of type {column.dtype}; a ledger takes booleans, numbers, dates and text. Convert "
-            "the column to one of these."
-        )
-    import pandas as pd  # late: only tables of mixed cells need it
-
-    pairs = list(zip(column.tolist(), np.asarray(pd.isna(column)), strict=True))
-    if not all(gone or isinstance(cell, str | Real | Decimal | np.bool_ | date) for cell, gone in pairs):
-        raise InputError("A column holds cells that are not numbers, dates or text. Convert them to one of these.")
-    return ["" if gone else _short(str(cell).strip()) for cell, gone in pairs]
-
-
-def _short(text: str) -> str:
-    """Return a moment at midnight as the day that it is."""
-    return text.removesuffix(" 00:00:00")
-
-
-def _as_numbers(texts: list[str]) -> NDArray[np.float64] | None:
-    """Return the numbers that all cells write, NaN where empty; None if one of them is no number."""
-    if all(text.lower() in _TRUTH for text in texts if text):
-        return np.array([_TRUTH[text.lower()] if text else np.nan for text in texts])
-    try:
-        numbers = np.array([text or "nan" for text in texts], dtype=np.float64)
-    except ValueError:
-        return None
-    is_large = np.nanmax(np.abs(numbers), initial=0.0) > _EXACT and all(
-        text.lstrip("+-").isdigit() for text in texts if text
-    )
-    return None if is_large else numbers  # long identifiers: a float would take different ones for equal
-
-
-def _is_beyond_floats(column: NDArray[Any]) -> bool:
-    """Return whether whole numbers are so large that floats would take different ones for equal."""
-    if column.dtype.kind not in "iu" or column.size == 0:
-        return False
-    return max(abs(int(column.max())), abs(int(column.min()))) > _EXACT
+        yield column_digest(pieces_of(column), len(column))

@@ -1,0 +1,38 @@
+"""Who does the work of a pass: threads of this process, or, with the same protocol, a cluster."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+_MOST_THREADS = 2  # each holds a batch of its own in several forms: more would be faster, and take more memory
+
+
+class Workers(Protocol):
+    """Calls a task on items, wherever that may be; tasks, items and results are small and picklable."""
+
+    def results(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
+        """Yield `task(item)` of all items in their order. A failing task ends the pass with its own exception."""
+        ...
+
+
+@dataclass(frozen=True)
+class ThreadWorkers:
+    """Threads of this process; most of a pass is compiled code that runs beside other threads."""
+
+    threads: int = min(_MOST_THREADS, os.cpu_count() or 1)
+
+    def results(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
+        """Yield the results in order; at most `threads` items are under way when a pass is given up."""
+        if self.threads == 1 or len(items) <= 1:
+            yield from map(task, items)
+            return
+        pool = ThreadPoolExecutor(self.threads)
+        try:
+            yield from pool.map(task, items)
+        finally:
+            pool.shutdown(cancel_futures=True)

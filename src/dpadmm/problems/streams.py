@@ -1,0 +1,182 @@
+"""Silos whose rows are never in memory at once: their functions, as sums over batches of encoded rows.
+
+A *pass* reads every row once and adds up what a `BatchTask` makes of each batch, in a fixed order: the sums depend on
+how the rows are cut into batches, which is a fact about the stored table, and not on who computes which of them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.functions import Constants
+from dpadmm.problems.losses import Loss
+from dpadmm.problems.problem import linear_constants, risk_of
+from dpadmm.problems.silos import Silos
+from dpadmm.problems.softmax import AnyLoss, Softmax
+
+BatchTask: TypeAlias = Callable[[Silos], Floats]
+"""What a batch of rows, a silo of nominal size 1, adds to a sum; picklable, since it may be computed elsewhere."""
+
+
+class SiloStream(ABC):
+    """The encoded rows and labels of N silos, to be had in passes only."""
+
+    row_norm: float
+    names: tuple[str, ...]
+    nominal: Ints | None
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Ints:
+        """Records per silo, or the nominal numbers in their place."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features d."""
+
+    @abstractmethod
+    def totals(self, tasks: Sequence[BatchTask]) -> list[Floats | float]:
+        """Return, of every silo, the sum over its batches of its task; 0.0 for a silo without rows."""
+
+    @abstractmethod
+    def take(self, agents: Ints) -> "SiloStream":
+        """Return the silos of `agents` only, in that order."""
+
+    @abstractmethod
+    def with_nominal(self, sizes: Sequence[int]) -> "SiloStream":
+        """Return the same rows with public numbers in the place of their secret ones."""
+
+    @property
+    def n_agents(self) -> int:
+        """Number of silos N."""
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueSum:
+    """Add up the losses at points (d, R)."""
+
+    loss: AnyLoss
+    point: Floats
+
+    def __call__(self, batch: Silos) -> Floats:
+        """Return the sums (R,)."""
+        return risk_of(batch, self.loss).value(self.point[None])[0]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSum:
+    """Add up the losses' gradients at points (d, R)."""
+
+    loss: AnyLoss
+    point: Floats
+
+    def __call__(self, batch: Silos) -> Floats:
+        """Return the sums (d, R)."""
+        return risk_of(batch, self.loss).gradient(self.point[None])[0]
+
+
+@dataclass(frozen=True, eq=False)
+class CurvatureSum:
+    """Add up the gradients and the Hessians of a loss of one score at one point (d,)."""
+
+    loss: Loss
+    point: Floats
+
+    def __call__(self, batch: Silos) -> Floats:
+        """Return the sums (d, 1 + d): the gradient, and the Hessian beside it."""
+        risk = risk_of(batch, self.loss)
+        gradient = risk.gradient(self.point[None, :, None])[0]
+        return np.hstack([gradient, risk.hessian(0, self.point)])
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedRisk:
+    """The mean loss over each silo's records plus `(mu/2) ||w||^2`, as `EmpiricalRisk` and `SoftmaxRisk` have it.
+
+    Every call of `value` or `gradient` is one pass over all silos.
+    """
+
+    silos: SiloStream
+    loss: AnyLoss
+    mu: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the number; the labels were checked when the table was."""
+        checks.non_negative("mu", self.mu)
+
+    @property
+    def linear_loss(self) -> Loss | None:
+        """The loss of a linear predictor that f_i is made of, None for several scores."""
+        return None if isinstance(self.loss, Softmax) else self.loss
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents N."""
+        return self.silos.n_agents
+
+    @property
+    def dimension(self) -> int:
+        """Numbers of a model."""
+        return self.silos.dimension * (self.loss.n_classes if isinstance(self.loss, Softmax) else 1)
+
+    @property
+    def sizes(self) -> Ints:
+        """Records per agent, n_i."""
+        return self.silos.sizes
+
+    @property
+    def constants(self) -> Constants:
+        """Constants from the loss and the public row norm alone."""
+        if isinstance(self.loss, Softmax):
+            return self.loss.constants(self.silos.row_norm, self.mu)
+        return linear_constants(self.loss, self.silos.row_norm, self.mu)
+
+    @property
+    def has_nominal_sizes(self) -> bool:
+        """Whether sums are divided by nominal numbers, so that a record more or less changes nothing else."""
+        return self.silos.nominal is not None
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i)."""
+        totals = self.silos.totals([ValueSum(self.loss, point) for point in self._points(w)])
+        return self._means(totals, (w.shape[2],)) + 0.5 * self.mu * (w * w).sum(axis=1)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i)."""
+        totals = self.silos.totals([GradientSum(self.loss, point) for point in self._points(w)])
+        return self._means(totals, w.shape[1:]) + self.mu * w
+
+    def bends(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the gradients (N, d) and Hessians (N, d, d) at one point each (N, d), in one pass; no softmax."""
+        if isinstance(self.loss, Softmax):
+            raise InputError("Hessians are formed for losses of one score only.")
+        totals = self.silos.totals([CurvatureSum(self.loss, point) for point in points])
+        found = self._means(totals, (self.dimension, 1 + self.dimension))
+        return found[:, :, 0] + self.mu * points, found[:, :, 1:] + self.mu * np.eye(self.dimension)
+
+    def hessian(self, agent: int, w: Floats) -> Floats:
+        """Return the Hessian of one agent's function at one point w (d,), in a pass over its rows."""
+        return self.take(np.array([agent])).bends(w[None])[1][0]
+
+    def take(self, agents: Ints) -> "StreamedRisk":
+        """Return the functions of `agents` only."""
+        return StreamedRisk(self.silos.take(agents), self.loss, self.mu)
+
+    def _points(self, w: Floats) -> list[Floats]:
+        return [w[i if len(w) > 1 else 0] for i in range(self.n_agents)]
+
+    def _means(self, totals: Sequence[Floats | float], shape: tuple[int, ...]) -> Floats:
+        return np.stack([np.zeros(shape) + total / n for total, n in zip(totals, self.sizes, strict=True)])
+
+
+@risk_of.register
+def _(silos: SiloStream, loss: AnyLoss, mu: float = 0.0) -> StreamedRisk:
+    return StreamedRisk(silos, loss, mu)
