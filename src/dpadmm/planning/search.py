@@ -98,8 +98,8 @@ class SearchPlan:
         if said.curve.epsilon(self.whole.delta) > self.whole.epsilon * (1 + _ROUNDING):
             raise InputError(
                 f"Epsilon {self.whole.epsilon:g} cannot be split between {len(self.trained)} candidates and their "
-                f"scores. Compare fewer candidates, or let simulations choose: {checks.setting('compared', 1)}. Nothing "
-                "was spent."
+                f"scores. Compare fewer candidates, or let simulations choose: {checks.setting('compared', 1)}. "
+                "Nothing was spent."
             )
 
 
