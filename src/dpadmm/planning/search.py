@@ -99,7 +99,8 @@ class SearchPlan:
         if said.curve.epsilon(self.whole.delta) > self.whole.epsilon * (1 + _ROUNDING):
             raise InputError(
                 f"Epsilon {self.whole.epsilon:g} cannot be split between {len(self.trained)} candidates and their "
-                "scores. Compare fewer candidates, or leave the choice to simulations. Nothing was spent."
+                f"scores. Compare fewer candidates, or let simulations choose: {checks.setting('compared', 1)}. "
+                "Nothing was spent."
             )
 
 
@@ -169,7 +170,8 @@ def _gaussian(plan: Plan) -> Plan:
     if Family.SAMPLED in about.noise or about.is_pure or not about.has_gaussian_noise:
         raise InputError(
             f"{about.name} has noise that does not add up with others in squares, so that it cannot be compared under "
-            "one budget (C15). Leave the method to the planner, or choose noisy-gradients or p-admm."
+            "one budget (C15). Leave the method to the planner, choose noisy-gradients or p-admm, or let simulations "
+            f"choose: {checks.setting('compared', 1)}. Nothing was spent."
         )
     return plan
 

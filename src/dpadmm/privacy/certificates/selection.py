@@ -35,7 +35,7 @@ def score_differences(
     if unit not in (Unit.RECORD, Unit.PERSON):
         raise InputError(
             f"Candidates are compared on records or persons, got the unit {shown(unit.value)}, for which C15 is not "
-            "proved. Nothing was spent. Leave the choice to simulations, or choose another unit."
+            f"proved. Nothing was spent. Let simulations choose, {checks.setting('compared', 1)}, or use another unit."
         )
     is_replaced = relation is Relation.REPLACE_ONE
     changed = protection.records_per_person * (protection.silos_per_person if is_noise_shared else 1)
