@@ -3,6 +3,7 @@
 import math
 
 from dpadmm.algorithms.method import Setting
+from dpadmm.checks import setting as named
 from dpadmm.engines.curvature import CurvatureRound
 from dpadmm.engines.round_zero import share_out
 from dpadmm.errors import InputError
@@ -19,16 +20,16 @@ CURVATURE_SHARE = 0.1
 _BEST_CURVATURE = 0.02  # of a record along a direction, times the number of directions, at best: columns in no relation
 
 
-def interval_budget(task: Task, problems: int) -> tuple[CurvatureRound | None, Target]:
-    """Return the release that intervals need, and what it leaves to all others; None where none can be expected."""
-    if not task.aim.wants_intervals:
-        return None, task.target
+def interval_budget(task: Task, problems: int) -> tuple[CurvatureRound | None, Target, tuple[str, ...]]:
+    """Return the release that intervals need, and what it leaves to all others; or None, and why none can be told."""
     if problems != 1:
         raise InputError("Intervals are told for one model of two classes, not for one model per class (C14).")
     own, left = share_out(task.target, CURVATURE_SHARE)
     assert own is not None
-    bought = CurvatureRound(own)
-    return (bought, left) if task.n_records >= least_records(task, bought) else (None, task.target)
+    least = least_records(task, CurvatureRound(own))
+    if task.n_records < least:
+        return None, task.target, (_too_few_words(task, least),)
+    return CurvatureRound(own), left, ()
 
 
 def least_records(task: Task, bought: CurvatureRound) -> int:
@@ -50,13 +51,19 @@ def directions(task: Task) -> int:
     return task.dimension - (0 if task.table is None else len(task.table.categories))
 
 
-def too_few_words(task: Task) -> str:
+def _too_few_words(task: Task, least: int) -> str:
     """Say that no intervals can be expected, and what would help."""
-    own, _ = share_out(task.target, CURVATURE_SHARE)
-    assert own is not None
-    least = least_records(task, CurvatureRound(own))
     return (
         f"no intervals can be expected: {directions(task)} coefficients at epsilon {task.target.epsilon:g} need about "
         f"{least} records or more, and there are {task.n_records}. Nothing is spent on intervals. Use fewer columns "
         "or a larger epsilon."
+    )
+
+
+def no_sum_words(task: Task) -> str:
+    """Say that no intervals are offered against this observer, and what would help."""
+    return (
+        f"No intervals are offered against {task.protection.observer} among several silos: they follow from noisy sums "
+        f"over all silos (C14). Use the view 'aggregate' or 'public', one silo, or {named('aim', 'prediction')}. "
+        "Nothing was spent."
     )

@@ -25,7 +25,7 @@ from dpadmm.planning.candidates import (
     why_not,
 )
 from dpadmm.planning.forecast import Extent, Forecast, ScoreKind
-from dpadmm.planning.intervals import interval_budget, too_few_words
+from dpadmm.planning.intervals import interval_budget, no_sum_words
 from dpadmm.planning.plan import Plan, course_of
 from dpadmm.planning.reasons import reasons, warnings
 from dpadmm.planning.simulations import SimulatedScores, run_apart, run_simulation, simulation_of
@@ -124,9 +124,10 @@ def plan(
 def _planned(task: Task, method: str | None, problems: int) -> Plan:
     methods = _methods(task) if method is None else (_fitting(task, method),)
     whole, task = task.target, replace(task, target=_left(task, methods[0]))
-    curvature, rest = interval_budget(task, problems)
-    lacking = () if curvature is not None or not task.aim.wants_intervals else (too_few_words(task),)
-    task = replace(task, target=rest)
+    curvature, lacking = None, tuple[str, ...]()
+    if task.aim.wants_intervals:
+        curvature, rest, lacking = interval_budget(task, problems)
+        task = replace(task, target=rest)
     made: Plan | None = None
     share = _worthwhile_share(task, methods[0], problems)
     for budget in _budgets(task, share, problems):
@@ -382,11 +383,7 @@ def _mean(values: Sequence[float]) -> float | None:
 def _methods(task: Task) -> tuple[type[Method], ...]:
     found = methods_for(task)
     if not found and task.aim.wants_intervals:
-        raise InputError(
-            f"No intervals are offered against {task.protection.observer} among several silos: they follow from noisy "
-            f"sums over all silos (C14). Use the view 'aggregate' or 'public', one silo, or "
-            f"{checks.setting('aim', 'prediction')}. Nothing was spent."
-        )
+        raise InputError(no_sum_words(task))
     if not found:
         raise InputError(
             f"No method is certified for {task.protection} against {task.protection.observer} with this penalty. "

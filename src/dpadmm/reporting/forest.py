@@ -13,7 +13,7 @@ _ROW, _NAMES, _TOP, _BOTTOM, _MOST_LETTERS = 30, 168, 6, 36, 23
 
 
 @dataclass(frozen=True)
-class ForestLine:
+class IntervalBar:
     """An interval with its middle, for one step of a column."""
 
     label: str
@@ -27,7 +27,7 @@ class ForestLine:
         return self.low <= 0 <= self.high
 
 
-def bars(rows: Sequence[CoefficientRow], steps: Sequence[float | None]) -> tuple[ForestLine, ...]:
+def bars(rows: Sequence[CoefficientRow], steps: Sequence[float | None]) -> tuple[IntervalBar, ...]:
     """Return the intervals for one step of every number, and for categories as they are; not of the intercept.
 
     steps: for each row but the intercept how far a step is, None for a category.
@@ -36,11 +36,11 @@ def bars(rows: Sequence[CoefficientRow], steps: Sequence[float | None]) -> tuple
     for row, step in zip((row for row in rows if row.name != INTERCEPT), steps, strict=True):
         if row.low is not None and row.high is not None:
             label, times = (row.name, 1.0) if step is None else (f"{row.name} +{plain_words(step)}", step)
-            found.append(ForestLine(label, row.low * times, row.coef * times, row.high * times))
+            found.append(IntervalBar(label, row.low * times, row.coef * times, row.high * times))
     return tuple(found)
 
 
-def forest_plot(title: str, shown: Sequence[ForestLine]) -> Markup:
+def forest_plot(title: str, shown: Sequence[IntervalBar]) -> Markup:
     """Return one line for each interval on a common scale, with a line at 0; those that leave 0 out are stronger."""
     low, high = min(0.0, *(bar.low for bar in shown)), max(0.0, *(bar.high for bar in shown))
     room = 0.06 * (high - low) or 0.1

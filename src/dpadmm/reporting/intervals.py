@@ -70,7 +70,7 @@ class CurvatureFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficients:
+class CoefficientEstimate:
     """Centre and covariance of encoded coefficients. ratio: the least eigenvalue over what noise alone would show."""
 
     centre: Floats
@@ -83,7 +83,7 @@ class Coefficients:
         return self.ratio >= _LEAST_RATIO
 
 
-def estimate(found: CurvatureFacts, basis: Floats) -> Coefficients:
+def estimate(found: CurvatureFacts, basis: Floats) -> CoefficientEstimate:
     """Return what the releases say about the coefficients; basis (D, d): of the directions that records have."""
     whole, d = len(found.point), basis.shape[1]
     tau, variance, ones = found.matrix_std, found.gradient_std**2, np.eye(d)
@@ -97,7 +97,7 @@ def estimate(found: CurvatureFacts, basis: Floats) -> Coefficients:
     spread = np.outer(step, step) + inverse @ own @ inverse
     middle = own + tau**2 / 2 * (np.trace(spread) * ones + spread)
     covariance = basis @ (lowered @ middle @ lowered) @ basis.T
-    return Coefficients(np.array(found.point) - basis @ step, covariance, ratio)
+    return CoefficientEstimate(np.array(found.point) - basis @ step, covariance, ratio)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +232,7 @@ class CoefficientTable:
     __repr__ = __str__
 
 
-def interval_rows(found: Coefficients, told: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
+def interval_rows(found: CoefficientEstimate, told: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
     """Return the coefficients of the table with intervals at this level."""
     width = float(ndtri((1 + checks.open_unit("level", level)) / 2))
     coefs = told.rows @ found.centre

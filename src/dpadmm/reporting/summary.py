@@ -6,8 +6,8 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.aims import Aim
 from dpadmm.reporting.intervals import (
+    CoefficientEstimate,
     CoefficientRow,
-    Coefficients,
     CoefficientTable,
     Contrasts,
     contrasts,
@@ -35,7 +35,7 @@ _PREDICTING = (
 )
 
 
-def told(model: "ReleasedModel") -> tuple[Coefficients, Contrasts] | None:
+def told(model: "ReleasedModel") -> tuple[CoefficientEstimate, Contrasts] | None:
     """Return what was found about the coefficients; None where no curvature was released."""
     if model.curvature is None:
         return None
@@ -88,7 +88,7 @@ def estimand(model: "ReleasedModel") -> str:
     return _PREDICTING.format(cap=" and the pull of misclassified ones was capped" if "pulls" in model.loss else "")
 
 
-def reason(model: "ReleasedModel", found: tuple[Coefficients, Contrasts] | None) -> str:
+def reason(model: "ReleasedModel", found: tuple[CoefficientEstimate, Contrasts] | None) -> str:
     """Say why no intervals can be told; nothing where they can."""
     if model.aim is not Aim.INFERENCE:
         return (
