@@ -92,7 +92,7 @@ def test_the_aim_is_met_unless_the_ridge_settles_earlier(loss, epsilon):
 
 @pytest.mark.parametrize("method", [PADMM, FederatedADMM])
 def test_many_rounds_become_fewer_and_longer_ones(method):
-    """Up to a hundred t L is 50 at most; beyond, K/(t L) stays 2. The whole time is what noise allows, as ever."""
+    """Up to 120 of them t L is 50 at most; beyond, K/(t L) stays 2.4. The whole time is what noise allows, as ever."""
     seen = set()
     for n in np.geomspace(1e3, 3e6, 30).astype(int):
         task = task_of(sizes=(n,) * 3, epsilon=5.0)
@@ -101,13 +101,13 @@ def test_many_rounds_become_fewer_and_longer_ones(method):
         usual = length * chosen.rounds / 50
         aim = 2.0 / unit_noise(task, method)
         assert chosen.step * chosen.rounds == pytest.approx(min(aim, 25.0 * 3 * n, 50 * 400 / smoothness))
-        if usual <= 100:
+        if usual <= 120:
             assert chosen.rounds in (40, *(2 * np.ceil(np.array([usual, usual - 1]) / 2)))
             assert length <= 50 * (1 + 1e-9)
         else:
-            assert chosen.rounds / length == pytest.approx(2.0, rel=0.05)
+            assert chosen.rounds / length == pytest.approx(2.4, rel=0.05)
         seen.add(chosen.rounds)
-    assert (min(seen), max(seen)) == (40, 200)
+    assert (min(seen), max(seen)) == (40, 220)
 
 
 def test_fewer_rounds_of_unlike_silos_come_to_the_same_model():

@@ -47,7 +47,7 @@ _LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 16, 200, 0.9
 _PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
 _MOST_GRADIENTS = 4000
 _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
-_PLENTY = 100.0  # rounds from which on they have time to, so that steps may grow as rounds do
+_PLENTY = 120.0  # rounds from which on they have time to, so that steps may grow as rounds do
 _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
 _MOST_PEERS = 50  # a complete graph of more has too many edges
 _SETTLED = 25.0  # mu T from which on the ridge has decided everything
@@ -164,8 +164,8 @@ def agreeing_rounds(rounds: float) -> float:
     Silos that differ agree in the steepest directions after about t L rounds. From `_PLENTY` rounds on there are as
     many for every t L if steps and rounds grow alike: K/(t L) stays what it is there, and K^2 is in proportion to T.
 
-    >>> [agreeing_rounds(rounds) for rounds in (40, 100, 400)]
-    [40, 100.0, 200.0]
+    >>> [agreeing_rounds(rounds) for rounds in (40.0, 120.0, 480.0)]
+    [40.0, 120.0, 240.0]
     """
     return rounds if rounds < _PLENTY else math.sqrt(_PLENTY * rounds)
 
