@@ -9,11 +9,13 @@ from dpadmm import _offer
 _HOMES = {
     "Checkpoint": "local",
     "Course": "private",
+    "CurvatureRound": "curvature",
     "FinalModel": "local",
     "LocalEngine": "local",
     "PrivateAlgorithm": "private",
     "PrivateRun": "private",
     "PublicRound": "witness",
+    "ReleasedCurvature": "curvature",
     "Recording": "local",
     "Run": "local",
     "RunSetting": "private",
