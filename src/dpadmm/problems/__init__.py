@@ -7,6 +7,7 @@ them. `Silos` holds the rows; `Problem` is what a method runs on.
 from dpadmm import _offer
 
 _HOMES = {
+    "Aim": "aims",
     "Box": "regularisers",
     "CappedLogistic": "losses",
     "Constants": "functions",

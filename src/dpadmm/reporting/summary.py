@@ -34,6 +34,8 @@ _PREDICTING = (
     "{cap}, which makes them larger than those of an ordinary logistic regression. They carry noise."
 )
 
+_OTHER = "Coefficients of a model that was fitted to predict, in the units of the table. They carry noise."
+
 
 def told(model: "ReleasedModel") -> tuple[CoefficientEstimate, Contrasts] | None:
     """Return what was found about the coefficients; None where no curvature was released."""
@@ -85,6 +87,8 @@ def estimand(model: "ReleasedModel") -> str:
     if model.aim is Aim.INFERENCE:
         reach = f"norm {model.encoding.radius:.3g} in scaled units"
         return _ESTIMAND.format(answer=model.schema.label.classes[-1], reach=reach)
+    if model.linked is None:
+        return _OTHER
     return _PREDICTING.format(cap=" and the pull of misclassified ones was capped" if "pulls" in model.loss else "")
 
 
