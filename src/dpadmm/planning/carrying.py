@@ -10,7 +10,7 @@ from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.engines.bought import BoughtProfile, statement_with
 from dpadmm.engines.curvature import ReleasedCurvature
-from dpadmm.engines.local import LocalEngine
+from dpadmm.engines.local import LocalEngine, Recording
 from dpadmm.engines.private import run_course
 from dpadmm.engines.round_zero import Unencoded
 from dpadmm.engines.search import Comparison
@@ -140,7 +140,7 @@ def carry_out(
         problems = raw.encoded() if plan.profile is None else raw
     else:
         problems = [plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)]
-    engine = LocalEngine(progress=progress)
+    engine = LocalEngine(progress=progress, recording=Recording(every=0))  # a history costs passes, and is not kept
     done = run_course(plan, problems, sampler, label=plan.method, ledgers=ledgers, engine=engine, name=run)
     said = done[0].statement if bought is None else statement_with(done[0].plan, bought.release)
     return PlanOutcome(
