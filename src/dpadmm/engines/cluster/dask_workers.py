@@ -102,8 +102,16 @@ class DaskWorkers:
                     answer = self._answer(future)
                 yield from answer.get()
         finally:
-            with suppress(CancelledError, ClosedClientError, OSError):  # the cluster may be gone
-                self.client.cancel([future for future in futures if not future.done()])
+            self._drop(futures)
+
+    def _drop(self, futures: Sequence[Future]) -> None:
+        """Cancel what is still under way, and let the cluster forget the rest: the answers are exact sums."""
+        left = [future for future in futures if not future.done()]
+        with suppress(CancelledError, ClosedClientError, OSError):  # the cluster may be gone
+            if left:
+                self.client.cancel(left)
+        for future in futures:
+            future.release()
 
     def _answer(self, future: Future) -> Any:
         """Wait for an answer as long as there is somebody who could give it."""
@@ -129,6 +137,8 @@ class DaskWorkers:
     def _told(self) -> Iterator[None]:
         """Say what happened to the cluster in words of ours."""
         try:
+            if self.client.status == "closed":
+                raise ClosedClientError
             yield
         except KilledWorker:
             raise_alone(
