@@ -11,6 +11,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import centred
+import cluster
 import dpadmm
 import evaluation
 import experiment
@@ -39,6 +40,7 @@ PARTS = {
     "starts": starts,
     "evaluation": evaluation,
     "growth": growth,
+    "cluster": cluster,
 }
 
 
@@ -69,5 +71,5 @@ def main(wanted: list[str]) -> None:
     console.print(f"also written to {out.relative_to(Path.cwd()) if out.is_relative_to(Path.cwd()) else out}")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # workers of a cluster import this file again
     main(sys.argv[1:])

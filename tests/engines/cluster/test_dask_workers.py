@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-distributed = pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
+pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
+
+import distributed
 
 import dpadmm
 from dpadmm.datasets.parquet import ParquetTable
 from dpadmm.engines.cluster import dask_workers
 from dpadmm.engines.cluster.dask_workers import DaskWorkers, connected
-from dpadmm.estimators import SimulatedNoiseWarning
 from dpadmm.errors import ClusterError, InputError
+from dpadmm.estimators import SimulatedNoiseWarning
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -117,7 +119,9 @@ def test_files_that_workers_do_not_see_are_refused_before_a_pass(workers, places
     tables = [ParquetTable.of(Path(name)) for name in TABLES]
     (places.folder / "south/1.parquet").unlink()
     (places.folder / "north.parquet").write_bytes((places.folder / "south/2.parquet").read_bytes())
-    with pytest.raises(InputError, match=r"Worker tcp.* has another file at .*north.*; .*cannot read .*1.parquet") as raised:
+    with pytest.raises(
+        InputError, match=r"Worker tcp.* has another file at .*north.*; .*cannot read .*1.parquet"
+    ) as raised:
         workers.checked(tables)
     assert "and 1 more. Every worker needs the same files" in str(raised.value)
 

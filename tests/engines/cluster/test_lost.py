@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-distributed = pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
+pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
+
+import distributed
 
 import dpadmm
 from dpadmm.errors import ClusterError

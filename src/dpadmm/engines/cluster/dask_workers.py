@@ -4,11 +4,13 @@ What is repeated is a sum over rows that are read again; noise is drawn in this 
 so that nothing is drawn or spent twice.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
+from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,6 +28,7 @@ Done = TypeVar("Done")
 _CONNECT = 10.0  # seconds for a scheduler to answer, and for a first worker to be there
 _LOOK = 5.0  # seconds between looks whether there is still somebody at work
 _MOST_ALONE = 60.0  # seconds without any worker: a supervisor would have started one again
+_CHATTY = ("asyncio", "distributed.client", "distributed.comm", "distributed.core", "tornado.application")
 _MOST_TOLD = 3  # workers that are named in an error
 
 
@@ -171,18 +174,36 @@ def connected(cluster: Any) -> Iterator[DaskWorkers]:
             f"{setting('cluster')} must be the address of a Dask scheduler, such as tcp://10.0.0.1:8786, or a "
             f"dask.distributed.Client; got {shown(cluster)}."
         )
-    try:
-        client = Client(cluster, timeout=_CONNECT, set_as_default=False)
-    except (OSError, ValueError, TypeError, RuntimeError) as problem:
-        raise InputError(
-            f"No Dask scheduler answers at {shown(cluster)}, given as {setting('cluster')} ({type(problem).__name__}). "
-            "Write it as tcp://HOST:PORT, or tls://HOST:PORT with keys in Dask's configuration, and start it with "
-            "`dask scheduler`."
-        ) from problem
-    with client:
+    with _quietly(), _client(cluster) as client:
         workers = DaskWorkers(client)
         workers.check()
         yield workers
+
+
+def _client(address: str) -> Client:
+    """Connect; keys of a tls:// address are those of Dask's configuration."""
+    try:
+        return Client(address, timeout=_CONNECT, set_as_default=False)
+    except (OSError, ValueError, TypeError, RuntimeError) as problem:
+        raise InputError(
+            f"No Dask scheduler answers at {shown(address)}, given as {setting('cluster')} ({type(problem).__name__}). "
+            "Write it as tcp://HOST:PORT, or tls://HOST:PORT with keys in Dask's configuration, and start it with "
+            "`dask scheduler`."
+        ) from problem
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep Dask from telling of a lost connection of ours in tracebacks; it is told once, in an error."""
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    levels = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for each, level in zip(loggers, levels, strict=True):
+            each.setLevel(level)
 
 
 def pieces(items: Sequence[Item], number: int) -> list[Sequence[Item]]:
@@ -193,7 +214,7 @@ def pieces(items: Sequence[Item], number: int) -> list[Sequence[Item]]:
     """
     number = min(number, len(items))
     bounds = [len(items) * i // number for i in range(number + 1)]
-    return [items[first:last] for first, last in zip(bounds, bounds[1:], strict=False)]
+    return [items[first:last] for first, last in pairwise(bounds)]
 
 
 def _is_here(host: str) -> bool:
