@@ -119,11 +119,9 @@ def test_files_that_workers_do_not_see_are_refused_before_a_pass(workers, places
     tables = [ParquetTable.of(Path(name)) for name in TABLES]
     (places.folder / "south/1.parquet").unlink()
     (places.folder / "north.parquet").write_bytes((places.folder / "south/2.parquet").read_bytes())
-    with pytest.raises(
-        InputError, match=r"Worker tcp.* has another file at .*north.*; .*cannot read .*1.parquet"
-    ) as raised:
+    told = r"Worker tcp.* has another file at .*north.*; .*cannot read .*1.parquet.*and 1 more\. Every worker needs"
+    with pytest.raises(InputError, match=told):
         workers.checked(tables)
-    assert "and 1 more. Every worker needs the same files" in str(raised.value)
 
 
 def test_other_versions_are_refused_before_and_at_a_task(workers, client):
@@ -166,9 +164,9 @@ def test_a_pass_that_is_given_up_is_cancelled(workers, client):
 def test_a_client_of_a_lost_scheduler_says_what_to_do(places, monkeypatch):
     monkeypatch.setattr(dask_workers, "_CONNECT", 0.2)
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:
-        with distributed.Client(empty, set_as_default=False) as client:
-            with pytest.raises(InputError, match=r"has no workers. Start some: dask worker inproc"):
-                DaskWorkers(client).check()
+        client = distributed.Client(empty, set_as_default=False)
+        with pytest.raises(InputError, match=r"has no workers. Start some: dask worker inproc"), client:
+            DaskWorkers(client).check()
         with pytest.raises(InputError, match="must be a Client that is connected"), connected(client):
             pytest.fail("connected")
         with pytest.raises(ClusterError, match=r"connection to the cluster's scheduler was lost.*stays spent"):

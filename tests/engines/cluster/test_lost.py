@@ -1,7 +1,7 @@
 """Workers that are killed in the middle of whole runs: what is repeated, what is spent, what is said."""
 
-import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,40 +30,39 @@ def client():
         yield made
 
 
-def die_in_a_pass(mark: str, after: int) -> None:
-    """Let a worker leave a mark and kill itself after it has read some of a part, in a local solve."""
-    import os
-    import signal
-    from pathlib import Path
+def deadly(mark: str, after: int) -> Callable[[], None]:
+    """Return what makes a worker leave a mark and kill itself when it has read some batches in local solves.
 
-    from dpadmm.datasets import streamed
+    It is a function within one, which workers need no module for.
+    """
 
-    calls, plain = [], streamed.BatchReader.batches
+    def prepare() -> None:
+        import os
+        import signal
+        from pathlib import Path
 
-    def batches(self, part):
-        for batch in plain(self, part):
-            calls.append(part)
-            if len(calls) > after:
-                Path(mark).write_text(str(os.getpid()))
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield batch
+        from dpadmm.datasets import streamed
 
-    def call(self, part):
-        streamed.BatchReader.batches = batches
-        try:
-            return called(self, part)
-        finally:
-            streamed.BatchReader.batches = plain
+        calls, plain, called = [], streamed.BatchReader.batches, streamed.SumPart.__call__
 
-    called, streamed.SumPart.__call__ = streamed.SumPart.__call__, call
+        def batches(self, part):
+            for batch in plain(self, part):
+                calls.append(part)
+                if len(calls) > after:
+                    Path(mark).write_text(str(os.getpid()))
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield batch
 
+        def call(self, part):
+            streamed.BatchReader.batches = batches
+            try:
+                return called(self, part)
+            finally:
+                streamed.BatchReader.batches = plain
 
-def shipped(function):
-    """Return a function that workers need no module for."""
-    import cloudpickle
+        streamed.SumPart.__call__ = call
 
-    cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
-    return function
+    return prepare
 
 
 @pytest.mark.parametrize("after", [0, 3])
@@ -72,7 +71,7 @@ def test_a_worker_lost_in_a_pass_changes_no_bit(client, places, after):
         warnings.simplefilter("ignore", SimulatedNoiseWarning)
         calm = dpadmm.fit(TABLES, seed=3, cluster=client, **places.words)
         (one, _) = client.nthreads()
-        client.run(shipped(die_in_a_pass), str(places.folder / "mark"), after, workers=[one])
+        client.run(deadly(str(places.folder / "mark"), after), workers=[one])
         stormy = dpadmm.fit(TABLES, seed=3, cluster=client, **places.words)
     assert int(Path("mark").read_text())  # it did die
     assert one not in client.nthreads()
@@ -82,7 +81,7 @@ def test_a_worker_lost_in_a_pass_changes_no_bit(client, places, after):
 
 def test_a_worker_lost_in_a_pass_costs_nothing_more(client, places):
     (one, _) = client.nthreads()
-    client.run(shipped(die_in_a_pass), str(places.folder / "mark"), 2, workers=[one])
+    client.run(deadly(str(places.folder / "mark"), 2), workers=[one])
     spent = {}
     for name, cluster in (("cluster", client), ("process", None)):
         model = dpadmm.fit(TABLES, ledger=f"{name}.ledger", budget=3.0, stream=True, cluster=cluster, **places.words)
@@ -96,21 +95,17 @@ def test_a_worker_lost_in_a_pass_costs_nothing_more(client, places):
 
 
 def test_workers_that_all_die_of_the_same_part_end_the_run(client, places):
-    def mine():
-        import os
-        import signal
-
-        from dpadmm.datasets import streamed
-
-        streamed.SumPart.__call__ = lambda self, part: os.kill(os.getpid(), signal.SIGKILL)
-
     class Plugin(distributed.WorkerPlugin):
         """Spoils workers that are started again, too."""
 
         def setup(self, worker):
-            mine()
+            import os
+            import signal
 
-    shipped(mine)
+            from dpadmm.datasets import streamed
+
+            streamed.SumPart.__call__ = lambda self, part: os.kill(os.getpid(), signal.SIGKILL)
+
     client.register_plugin(Plugin())
     with pytest.raises(ClusterError, match=r"has ended several workers.*stays spent") as raised:
         dpadmm.fit(TABLES, ledger="data.ledger", budget=3.0, cluster=client, **places.words)
