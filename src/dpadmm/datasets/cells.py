@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -262,13 +263,9 @@ def _stored_numbers(numbers: Floats, usual: float, lower: float, upper: float) -
 
 def listed_cells(cells: "pd.Series", categories: Sequence[Category | float]) -> Cells:
     """Return the position of every cell in `categories`, by its text or else by its number."""
-    import pandas as pd
-
-    found, listed = _Distinct.of(cells), pd.Series(categories, dtype=object)
+    found = _Distinct.of(cells)
     texts = found.texts()
-    by_text = {text: place for place, text in reversed(list(enumerate(written(categories))))}
-    values = numbers_of(listed)
-    by_number = {v: place for place, v in enumerate(values) if np.isfinite(v) and (values == v).sum() == 1}
+    by_text, by_number = _places(tuple(categories), tuple(map(type, categories)))
     codes = np.array([by_text.get(text, -1) for text in texts], dtype=np.intp)
     if by_number and (codes < 0).any():
         loose = np.array([by_number.get(number, -1) for number in found.numbers().tolist()], dtype=np.intp)
@@ -284,6 +281,20 @@ def listed_cells(cells: "pd.Series", categories: Sequence[Category | float]) -> 
         outside=none,
         strange=none,
     )
+
+
+@lru_cache(maxsize=256)
+def _places(
+    categories: tuple[Category | float, ...], kinds: tuple[type, ...]
+) -> tuple[dict[str, int], dict[float, int]]:
+    """Return the places of categories by their texts and, where only one has it, by their number.
+
+    kinds: of the categories; 1 and True are equal, and say something else.
+    """
+    by_text = {text: place for place, text in reversed(list(enumerate(written(categories))))}
+    values = np.array([_number_of(each) for each in categories], dtype=np.float64)
+    by_number = {v: place for place, v in enumerate(values.tolist()) if np.isfinite(v) and (values == v).sum() == 1}
+    return by_text, by_number
 
 
 def written(values: Sequence[Any]) -> list[str]:

@@ -182,6 +182,8 @@ class RowEncoding:
                 own = np.where(found.missing, self.empty[start], self._clipped(found.values, start))
                 values[:, place] = (own - self.centre[start]) / self.scale[start]
                 squares += values[:, place] ** 2
+        if not any(found.is_category and np.any(found.codes < 0) for found in cells):
+            return self._assembled(indices, values, self._factors(1.0, squares, shift), shift, ~blank)
         pointers = np.arange(0, indices.size + 1, len(cells))
         table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=(len(blank), len(self.centre)))
         for start, width, found in zip(starts, widths, cells, strict=True):
@@ -189,10 +191,34 @@ class RowEncoding:
                 features = np.arange(start, start + width)
                 table = table + _in_rows(found.codes < 0, features, shift[features], table.shape)
         rows = self._finished(table, self._factors(1.0, squares, shift), shift, ~blank)
-        entries = len(cells) + (self.constant is not None)
-        if self.dimension >= SPARSE_WIDTH and entries <= SPARSE_SHARE * self.dimension:
+        return rows if self._is_sparse(len(cells)) else np.ascontiguousarray(dense(rows))
+
+    def _is_sparse(self, n_columns: int) -> bool:
+        """Return whether rows of so many columns are stored sparsely."""
+        entries = n_columns + (self.constant is not None)
+        return self.dimension >= SPARSE_WIDTH and entries <= SPARSE_SHARE * self.dimension
+
+    def _assembled(self, indices: Ints, values: Floats, factors: Floats, shift: Floats, there: Mask) -> Matrix:
+        """As `_finished`, to its bits, of rows that all have one value in each column, `values` in rising `indices`."""
+        factors, number, width = np.where(there, factors, 0.0), len(there), len(self.centre)
+        values = values * factors[:, None]
+        if self.constant is not None:
+            values = np.hstack([values, np.where(there, self.constant, 0.0)[:, None]])
+            indices = np.hstack([indices, np.full((number, 1), width)])
+            shift = np.append(shift, 0.0)
+        if not self._is_sparse(indices.shape[1] - (self.constant is not None)):
+            rows = 0.0 - factors[:, None] * shift
+            for place in range(indices.shape[1]):
+                rows[np.arange(number), indices[:, place]] += values[:, place]
             return rows
-        return np.ascontiguousarray(dense(rows))
+        if np.any(shift):  # the factors stand beside the table, see `CentredRows`
+            values = np.hstack([values, factors[:, None]])
+            indices = np.hstack([indices, np.full((number, 1), len(shift))])
+        pointers = np.arange(0, indices.size + 1, indices.shape[1])
+        shape = (number, self.dimension + bool(np.any(shift)))
+        table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=shape)
+        table.eliminate_zeros()
+        return CentredRows.of_stored(table, shift) if np.any(shift) else table
 
     def _encoded_numbers(self, cells: Sequence[Cells], blank: Mask) -> Floats:
         """Return the encoded rows of columns of numbers, to the bits of `encode_cells`, nothing stored sparsely."""

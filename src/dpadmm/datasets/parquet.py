@@ -5,6 +5,7 @@ is noticed at the beginning and at the end of every part that is read of it.
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +17,20 @@ from dpadmm.errors import InputError, raise_alone
 if TYPE_CHECKING:
     import pandas as pd
 
-BATCH = 16_384
-"""Rows of a batch: all that is decoded of a table at a time."""
+_CELLS = 2**18  # decoded at a time, in several forms: larger batches are faster, and take more memory
+_MOST_ROWS = 2**16
 
 _PART_ROWS = 250_000  # a part has at least so many rows, if its file has: few tasks, but enough for two threads
 _BUFFER = 2**18  # bytes read at a time of every column; without it, whole column chunks are
+
+
+def batch_rows(n_columns: int) -> int:
+    """Return how many rows are decoded at a time, all that is in memory of a part; a power of two.
+
+    >>> batch_rows(21), batch_rows(1), batch_rows(1000)
+    (8192, 65536, 256)
+    """
+    return int(min(2 ** int(math.log2(_CELLS / max(n_columns, 1))), _MOST_ROWS))
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,7 @@ class TablePart:
                 "begun, what was reserved for it stays spent. Start again when nothing else writes to the file."
             )
 
-    def frames(self, columns: Sequence[str], *, batch: int = BATCH, is_plain: bool = True) -> "Iterator[pd.DataFrame]":
+    def frames(self, columns: Sequence[str], *, is_plain: bool = True) -> "Iterator[pd.DataFrame]":
         """Yield the rows with these columns of the file, a batch at a time; the index counts the rows of the file.
 
         is_plain: text is read as categories, and how pandas had stored the columns is ignored; what cells say is the
@@ -74,14 +84,14 @@ class TablePart:
         import pandas as pd
 
         self.check()
-        done, batches = self.first, self._batches(columns, batch, is_plain=is_plain)
+        done, batches = self.first, self._batches(columns, is_plain=is_plain)
         while (stored := self._told(lambda: next(batches, None))) is not None:
             frame = stored.to_pandas(split_blocks=True, ignore_metadata=is_plain, use_threads=False)
             yield frame.set_axis(pd.RangeIndex(done, done + len(frame)), axis=0)
             done += len(frame)
         self.check()
 
-    def _batches(self, columns: Sequence[str], batch: int, *, is_plain: bool) -> Iterator[Any]:
+    def _batches(self, columns: Sequence[str], *, is_plain: bool) -> Iterator[Any]:
         """Yield record batches; no more is read ahead than a buffer of every column."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -89,6 +99,7 @@ class TablePart:
         schema = pq.read_schema(self.path)
         texts = [name for name in columns if is_plain and pa.types.is_string(schema.field(name).type)]
         with pq.ParquetFile(self.path, read_dictionary=texts or None, buffer_size=_BUFFER, pre_buffer=False) as file:
+            batch = batch_rows(len(columns))
             yield from file.iter_batches(batch, row_groups=list(self.groups), columns=list(columns), use_threads=False)
 
     def _told(self, read: Callable[[], Any]) -> Any:

@@ -34,15 +34,15 @@ class Awkward(Enum):
 
 
 @dataclass(frozen=True)
-class Tally:
+class CellTally:
     """How many cells, and the numbers of the first rows, from 1."""
 
     number: int
     first: tuple[int, ...]
 
-    def __add__(self, later: "Tally") -> "Tally":
+    def __add__(self, later: "CellTally") -> "CellTally":
         """Return both together; `later` are cells of later rows."""
-        return Tally(self.number + later.number, (*self.first, *later.first)[:_MOST_ROWS])
+        return CellTally(self.number + later.number, (*self.first, *later.first)[:_MOST_ROWS])
 
     @property
     def rows(self) -> str:
@@ -60,7 +60,7 @@ class Findings:
     where: str
     rows: int = 0
     blank: int = 0
-    tallies: dict[tuple[int, Awkward], Tally] = field(default_factory=dict)
+    tallies: dict[tuple[int, Awkward], CellTally] = field(default_factory=dict)
 
     def add(self, later: "Findings") -> None:
         """Count what was found in later rows of the same file as well."""
@@ -70,7 +70,7 @@ class Findings:
 
     def tally(self, column: int, kind: Awkward, rows: Mask, numbers: Ints) -> None:
         """Count the cells of these rows."""
-        self.tallies[column, kind] = Tally(int(rows.sum()), tuple(numbers[rows][:_MOST_ROWS].tolist()))
+        self.tallies[column, kind] = CellTally(int(rows.sum()), tuple(numbers[rows][:_MOST_ROWS].tolist()))
 
 
 def read_cells(
@@ -142,7 +142,7 @@ def conclude(
     return tuple(notes)
 
 
-def _in_order(item: tuple[tuple[int, Awkward], Tally]) -> tuple[int, int]:
+def _in_order(item: tuple[tuple[int, Awkward], CellTally]) -> tuple[int, int]:
     (place, kind), _ = item
     return place, list(Awkward).index(kind)
 

@@ -52,10 +52,10 @@ class BatchReader:
 
     def batches(self, part: TablePart) -> Iterator[tuple[ScreenedCells, Findings]]:
         """Yield the screened rows of a part and what is awkward in them, a batch at a time."""
-        names = [*(column.name for column in self.columns), self.label.name]
+        names = dict(zip(self.stored, [*(column.name for column in self.columns), self.label.name], strict=True))
         for frame in part.frames(self.stored):
             numbers = np.asarray(frame.index, dtype=np.int64) + 1
-            read = frame.loc[:, list(self.stored)].set_axis(names, axis=1)
+            read = frame.set_axis([names[stored] for stored in frame.columns], axis=1)
             yield read_cells(self.columns, self.label, read, numbers, str(part.path), self.screening)
 
 

@@ -12,8 +12,6 @@ from dpadmm.datasets.workers import Workers
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.column_digests import column_digest
 
-_PIECE = 65_536  # rows of one column
-
 
 @dataclass(frozen=True)
 class DigestColumn:
@@ -26,7 +24,7 @@ class DigestColumn:
 
         def pieces() -> Iterator[NDArray[Any]]:
             for part in self.table.parts:
-                for frame in part.frames([stored], batch=_PIECE, is_plain=False):
+                for frame in part.frames([stored], is_plain=False):
                     yield frame[stored].to_numpy()
 
         return column_digest(pieces, self.table.rows)

@@ -1,9 +1,11 @@
 """Who does the work of a pass: threads of this process, or, with the same protocol, a cluster."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -42,8 +44,17 @@ class ThreadWorkers:
         if self.threads == 1 or len(items) <= 1:
             yield from map(task, items)
             return
-        pool = ThreadPoolExecutor(self.threads)
+        pending = deque(_pool(self.threads).submit(task, item) for item in items)
         try:
-            yield from pool.map(task, items)
+            while pending:
+                yield pending.popleft().result()
         finally:
-            pool.shutdown(cancel_futures=True)
+            for each in pending:
+                each.cancel()
+            wait(pending)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return threads that stay: each keeps memory to allocate from, and new ones in every pass would add to it."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="dpadmm pass")

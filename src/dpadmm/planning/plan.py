@@ -18,7 +18,7 @@ from dpadmm.engines.bought import BoughtProfile, statement_with
 from dpadmm.engines.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
 from dpadmm.engines.federation.columns import round_zero_terms
 from dpadmm.engines.federation.terms import agreed_run, loss_words, penalty_words
-from dpadmm.engines.local import FinalModel, LocalEngine
+from dpadmm.engines.local import FinalModel, LocalEngine, Recording
 from dpadmm.engines.private import Course, RunSetting, run_course
 from dpadmm.engines.round_zero import ProfileRound, Unencoded
 from dpadmm.engines.witness import PublicRound
@@ -438,7 +438,7 @@ def carry_out(
         problems = raw.encoded() if plan.profile is None else raw
     else:
         problems = [plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)]
-    engine = LocalEngine(progress=progress)
+    engine = LocalEngine(progress=progress, recording=Recording(every=0))  # a history costs passes, and is not kept
     done = run_course(plan, problems, sampler, label=plan.method, ledgers=ledgers, engine=engine, name=run)
     said = done[0].statement if bought is None else statement_with(done[0].plan, bought.release)
     return PlanOutcome(

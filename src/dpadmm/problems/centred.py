@@ -54,11 +54,16 @@ class CentredRows:
         self.stored.sum_duplicates()
         self.centre = centre
 
+    @classmethod
+    def of_stored(cls, stored: Any, centre: Floats) -> "CentredRows":
+        """Return the rows of `B = [S, a]`, sorted and without duplicates, about a centre."""
+        rows = cls.__new__(cls)
+        rows.stored, rows.centre = stored, centre
+        return rows
+
     def with_stored(self, stored: Any) -> "CentredRows":
         """Return other rows about the same centre."""
-        rows = CentredRows.__new__(CentredRows)
-        rows.stored, rows.centre = stored, self.centre
-        return rows
+        return self.of_stored(stored, self.centre)
 
     @property
     def shape(self) -> tuple[int, int]:
