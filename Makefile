@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
 
-CORE := --extend-exclude 'src/dpadmm/engines/(https|flower)/' --optional-dependencies-dev-groups dev,docs,excel,federation,flower
+CORE := --extend-exclude 'src/dpadmm/engines/(https|flower|cluster)/' --optional-dependencies-dev-groups cluster,dev,docs,excel,federation,flower
 # Peers' packages are imported only by workers that run in the peers' own environments.
 ALL := --exclude '\.venv|\.bench|benchmarks/peers/workers/(diffprivlib|opacus)_' --ignore DEP002,DEP004
 
@@ -17,7 +17,7 @@ ALL := --exclude '\.venv|\.bench|benchmarks/peers/workers/(diffprivlib|opacus)_'
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpadmm needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs,excel,federation,flower]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cluster,dev,docs,excel,federation,flower]"
 	touch $@
 
 demo: $(VENV)/.installed

@@ -11,6 +11,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import centred
+import cluster
 import dpadmm
 import evaluation
 import experiment
@@ -41,6 +42,7 @@ PARTS = {
     "evaluation": evaluation,
     "growth": growth,
     "records": records,
+    "cluster": cluster,
 }
 
 
@@ -71,5 +73,5 @@ def main(wanted: list[str]) -> None:
     console.print(f"also written to {out.relative_to(Path.cwd()) if out.is_relative_to(Path.cwd()) else out}")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # workers of a cluster import this file again
     main(sys.argv[1:])

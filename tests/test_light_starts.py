@@ -8,6 +8,8 @@ import pytest
 
 HEAVY = {
     "cryptography",
+    "dask",
+    "distributed",
     "dp_accounting",
     "httpx",
     "jinja2",

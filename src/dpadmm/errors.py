@@ -23,6 +23,10 @@ class LedgerError(DpadmmError):
     """A ledger file cannot be used: corrupt, foreign, of another version, or edited by hand."""
 
 
+class ClusterError(DpadmmError):
+    """The machines that make passes over the tables are gone, or failed; what was reserved for a run stays spent."""
+
+
 class ResumeError(DpadmmError):
     """A saved state does not belong to the run that tries to continue it."""
 

@@ -1,4 +1,4 @@
-"""Without the extra `federation` everything but federations works, and those say what to install."""
+"""Without the extras everything but federations and clusters works, and those say what to install."""
 
 import subprocess
 import sys
@@ -29,11 +29,12 @@ FEDERATION = {
 }
 IMPORT_THE_CORE = """
 import pkgutil, sys
-for name in ("uvicorn", "cryptography", "httpx", "flwr"):
+for name in ("uvicorn", "cryptography", "httpx", "flwr", "dask", "distributed"):
     sys.modules[name] = None  # importing it fails, as where it is not installed
 import dpadmm
 names = [module.name for module in pkgutil.walk_packages(dpadmm.__path__, "dpadmm.")]
-core = [name for name in names if not name.startswith(("dpadmm.engines.https.", "dpadmm.engines.flower."))]
+extra = ("dpadmm.engines.https.", "dpadmm.engines.flower.", "dpadmm.engines.cluster.")
+core = [name for name in names if not name.startswith(extra)]
 for name in core:
     __import__(name)
 print(len(core))
@@ -56,6 +57,16 @@ def test_federation_commands_say_what_to_install(cli, tmp_path, monkeypatch, wor
     assert "pip install '.[federation]'" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert result.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cluster_says_what_to_install(cli, study, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    result = cli.run("fit", *study.words, "--cluster", "tcp://127.0.0.1:8786")
+    assert result.exit_code == 2
+    assert "--cluster needs the extra `cluster`" in result.stderr
+    assert "pip install '.[cluster]'" in result.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -1,6 +1,7 @@
 """`dpadmm fit`: a certified private model from the tables of one or several silos."""
 
 import shlex
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,6 +86,7 @@ def fit(
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
     stream: options.Stream = None,
+    cluster: options.Cluster = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Train even if the planner expects no useful model or intervals.")
     ] = False,
@@ -104,10 +106,11 @@ def fit(
 
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
-    with clear_failures():
+    with clear_failures(), ExitStack() as stack:
         from dpadmm.datasets.schema import Screening
         from dpadmm.estimators.wishes import Books
         from dpadmm.front.asked import TaskWords, protection_of
+        from dpadmm.front.passes import cluster_workers
         from dpadmm.front.sources import Streaming
         from dpadmm.front.training import Training
         from dpadmm.planning.task import ProfileRule
@@ -159,7 +162,8 @@ def fit(
             has_progress=not json,
         )
         training.check_words()
-        streaming = Streaming.of(stream, written, split_by=split_by, person=person)
+        workers = stack.enter_context(cluster_workers(cluster, _warn))
+        streaming = Streaming.of(stream, written, split_by=split_by, person=person, workers=workers)
         tables = streaming.tables(files, split_by, written)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
@@ -171,6 +175,10 @@ def fit(
                 err=True,
             )
         _show(training, _run(training, tables, is_json=json), is_json=json)
+
+
+def _warn(words: str) -> None:
+    typer.echo(f"Warning: {words}", err=True)
 
 
 def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:

@@ -225,6 +225,16 @@ Stream = Annotated[
 ]
 
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Let the workers of a Dask cluster read the Parquet files: tcp://HOST:PORT or tls://HOST:PORT of its "
+        "scheduler. They must see the same files. Same model; docs/cluster.md.",
+    ),
+]
+
+
 def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that say how tables are written; it takes them as one value, `written`."""
     given = inspect.signature(command)

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from dpadmm.datasets.parquet import ParquetTable
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -16,6 +19,10 @@ _MOST_THREADS = 2  # each holds a batch of its own in several forms: more would 
 
 class Workers(Protocol):
     """Calls a task on items, wherever that may be; tasks, items and results are small and picklable."""
+
+    def checked(self, tables: "Sequence[ParquetTable]") -> "Sequence[ParquetTable]":
+        """Return the tables as tasks find them; refuse, before anything is spent, files that not all workers see."""
+        ...
 
     def results(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
         """Yield `task(item)` of all items in their order. A failing task ends the pass with its own exception."""
@@ -27,6 +34,10 @@ class ThreadWorkers:
     """Threads of this process; most of a pass is compiled code that runs beside other threads."""
 
     threads: int = min(_MOST_THREADS, os.cpu_count() or 1)
+
+    def checked(self, tables: "Sequence[ParquetTable]") -> "Sequence[ParquetTable]":
+        """Return the tables as they are: threads see the files that this process sees."""
+        return tables
 
     def results(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
         """Yield the results in order; at most `threads` items are under way when a pass is given up."""

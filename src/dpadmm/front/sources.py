@@ -54,11 +54,28 @@ class Streaming:
 
     @classmethod
     def of(
-        cls, is_wanted: bool | None, written: TableFormat, *, split_by: Any = None, person: Any = None
+        cls,
+        is_wanted: bool | None,
+        written: TableFormat,
+        *,
+        split_by: Any = None,
+        person: Any = None,
+        workers: Workers | None = None,
     ) -> "Streaming":
-        """Return what was asked for, beside the words that cannot be kept when rows are streamed."""
+        """Return what was asked for, beside the words that cannot be kept when rows are streamed.
+
+        workers: those of a cluster, which stream whatever the size of the tables.
+        """
         given = {"split_by": split_by, "persons": person, "na_values": written.na_values or None}
-        return cls(is_wanted, tuple(setting(name) for name, value in given.items() if value is not None))
+        refused = tuple(setting(name) for name, value in given.items() if value is not None)
+        if workers is None:
+            return cls(is_wanted, refused)
+        if is_wanted is False:
+            raise InputError(
+                f"{setting('cluster')} reads tables in passes, so it does not go with {setting('stream', False)}. "
+                "Leave one of them out."
+            )
+        return cls(True, refused, workers)
 
     def tables(self, files: Sequence[Path], split_by: str | None, written: TableFormat) -> AnyTables:
         """Return one table per silo; a folder of Parquet files is one silo, and is always streamed."""
@@ -72,7 +89,7 @@ class Streaming:
         tables = [ParquetTable.of(path) for path in files]
         if not is_wanted and sum(table.decoded_bytes for table in tables) <= MOST_IN_MEMORY:
             return read_silos(files, split_by, written)
-        named = zip(silo_names(files), tables, strict=True)
+        named = zip(silo_names(files), self.workers.checked(tables), strict=True)
         return {name: StreamedTable(table, self.workers) for name, table in named}
 
     def _may_stream(self, files: Sequence[Path]) -> bool:

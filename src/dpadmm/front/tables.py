@@ -27,6 +27,7 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.estimators.wishes import Books
 from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
+from dpadmm.front.passes import cluster_workers
 from dpadmm.front.sources import AnyTables, Streaming, public_schema, source_of
 from dpadmm.front.training import Training, check_outputs
 from dpadmm.planning.plan import Plan
@@ -96,6 +97,7 @@ def fit(
     na_values: Sequence[str] | None = None,
     header: bool | None = None,
     stream: bool | None = None,
+    cluster: Any = None,
     anyway: bool = False,
     seed: int | None = None,
 ) -> ReleasedModel:
@@ -122,6 +124,8 @@ def fit(
     stream: True reads Parquet files in passes, so that memory does not grow with their rows; False reads them into
         memory. Left out, files whose cells take more than 1 GB are streamed. A folder of Parquet files is one silo,
         always streamed.
+    cluster: the address of a Dask scheduler, or a `dask.distributed.Client`, whose workers read the Parquet files that
+        they all see; the model is the same (`docs/cluster.md`).
     anyway: train even if the planner expects nothing, or no intervals where aim="inference" asks for them.
     seed: simulated noise; the result is not a private release.
     sep, decimal, encoding, na_values, header: how text files are written, where they do not show it themselves.
@@ -174,10 +178,11 @@ def fit(
                     "schema= is for tables, where target= names a column. For arrays, pass bounds= instead."
                 )
             number = loss == "huber" or (loss == "auto" and target_bounds is not None)
-            if title is not None or screening != Screening() or written != TableFormat() or stream is not None:
+            passes = (stream, cluster)
+            if title is not None or screening != Screening() or written != TableFormat() or passes != (None, None):
                 raise InputError(
-                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values, header and stream are "
-                    "for tables. Leave them out for arrays, or pass a DataFrame with schema=."
+                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values, header, stream and "
+                    "cluster are for tables. Leave them out for arrays, or pass a DataFrame with schema=."
                 )
             if (number or loss == "svm") and multi_class != "auto":
                 raise InputError(f"multi_class is for loss='logistic', got {multi_class!r}. Leave it out.")
@@ -231,8 +236,9 @@ def fit(
             has_progress=False,
         )
         training.check_words()
-        streaming = Streaming.of(stream, written, split_by=split_by, person=person)
-        return _trained(training, source.read(split_by, written, streaming))
+        with cluster_workers(cluster, lambda words: warnings.warn(words, stacklevel=5)) as workers:
+            streaming = Streaming.of(stream, written, split_by=split_by, person=person, workers=workers)
+            return _trained(training, source.read(split_by, written, streaming))
 
 
 def plan(
