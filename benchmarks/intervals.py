@@ -66,7 +66,8 @@ class Design:
     @property
     def name(self) -> str:
         omitted = ", interaction omitted" if self.curve else ""
-        return f"{self.shape}, {self.relation}, {self.link}{omitted}"
+        rare = ", few positives" if self.intercept < -1 else ""
+        return f"{self.shape}, {self.relation}, {self.link}{omitted}{rare}"
 
     @cached_property
     def mixing(self) -> Floats:

@@ -10,8 +10,11 @@ import pytest
 
 from dpadmm.datasets.columns import Categorical, Numeric
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
+from dpadmm.engines.curvature import ReleasedCurvature
 from dpadmm.privacy.protection import Protection
+from dpadmm.problems.aims import Aim
 from dpadmm.reporting.facts import SiloFacts, Wiring
+from dpadmm.reporting.intervals import CurvatureFacts
 from dpadmm.reporting.page import report_page
 from dpadmm.reporting.picture import network_picture
 
@@ -37,7 +40,10 @@ def page_file(model, tmp_path) -> Path:
     spending = replace(model.spending, runs=((long, 1.0),))
     form = ProfileForm((Categorical(long, (long, "b")), *(Numeric(f"column {i}", 0, 10**i) for i in range(14))))
     profile = ReleasedProfile.of(form, np.random.default_rng(0).normal(20, 20, form.size), 10.0, model.records)
-    shown = replace(model, title=long, silos=silos, choice=choice, spending=spending, profile=profile)
+    d = model.schema.dimension
+    told = ReleasedCurvature(np.linspace(-1, 2, d), np.zeros(d), 1e4 * np.eye(d), 10.0, 10.0)
+    intervals = {"aim": Aim.INFERENCE, "curvature": CurvatureFacts.of(told, 0.3)}
+    shown = replace(model, title=long, silos=silos, choice=choice, spending=spending, profile=profile, **intervals)
     file = tmp_path / "report.html"
     file.write_text(report_page(shown))
     return file
@@ -55,6 +61,7 @@ def test_the_page_renders_without_complaints_and_without_sideways_scrolling(brow
     )
     assert wide == []
     assert page.locator("h2").count() >= 9
+    assert page.locator("table.coefficients tr").count() > 2
     assert page.locator("svg[role=img] > title").count() == page.locator("svg").count() >= 4
     page.close()
 
@@ -85,7 +92,7 @@ def test_text_stands_out_from_its_background(browser, opened, page_file, scheme)
 def test_the_page_prints_on_a_few_sheets(browser, opened, page_file):
     page, _ = opened(browser, page_file, 1280)
     paper = page.pdf(prefer_css_page_size=True)
-    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", paper)) <= 4
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", paper)) <= 5
     page.close()
 
 

@@ -102,7 +102,7 @@ class ReleasedModel:
         wanted = self.rows.problems * self.schema.dimension
         if len(self.coefficients) != wanted:
             raise InputError(f"{len(self.coefficients)} coefficients for {wanted} features: the model is damaged.")
-        if self.curvature is not None and len(self.curvature.point) != wanted:
+        if self.curvature is not None and (len(self.curvature.point) != wanted or not self.aim.wants_intervals):
             raise InputError(f"A curvature of {len(self.curvature.point)} features for {wanted}: the model is damaged.")
 
     @property
@@ -354,7 +354,14 @@ class ReleasedModel:
     @property
     def digest(self) -> str:
         """SHA-256 of every fact and coefficient, as its JSON file states it."""
-        return digest_of(encode(self))
+        return digest_of(self._facts)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        """What its file states; without intervals as before there were any, so that digests told then stay true."""
+        facts: dict[str, Any] = encode(self)
+        is_new = self.aim.wants_intervals
+        return {name: fact for name, fact in facts.items() if is_new or name not in ("aim", "curvature")}
 
     def verify(self, *, digest: str | None = None, ledger: Place | None = None) -> None:
         """Refuse a model that is not what it should be; `load` has found the digest of its file to be right.
@@ -401,7 +408,7 @@ class ReleasedModel:
         paid for must not be lost. Compare the returned path with the one given.
         """
         place = checked_suffix(Path(path))
-        return write_or_keep(place, to_bytes(encode(self), place.suffix))
+        return write_or_keep(place, to_bytes(self._facts, place.suffix))
 
     @classmethod
     def load(cls, path: Place) -> "ReleasedModel":
