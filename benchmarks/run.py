@@ -24,6 +24,7 @@ import quadratic
 import rank_one
 import screening
 import starts
+import streaming
 
 PARTS = {
     "quadratic": quadratic,
@@ -36,6 +37,7 @@ PARTS = {
     "federation": federation,
     "joining": joining,
     "screening": screening,
+    "streaming": streaming,
     "starts": starts,
     "evaluation": evaluation,
     "growth": growth,
