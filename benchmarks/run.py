@@ -26,6 +26,7 @@ import rank_one
 import records
 import screening
 import starts
+import streaming
 
 PARTS = {
     "quadratic": quadratic,
@@ -38,6 +39,7 @@ PARTS = {
     "federation": federation,
     "joining": joining,
     "screening": screening,
+    "streaming": streaming,
     "starts": starts,
     "evaluation": evaluation,
     "growth": growth,

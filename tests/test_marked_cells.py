@@ -460,7 +460,7 @@ def test_a_fault_of_the_program_is_shown_by_its_place(ear: Ear, monkeypatch: pyt
     def stumble(*_args: Any, **_kwargs: Any) -> None:
         raise RuntimeError("".join(["SEC", "RET17"]))
 
-    monkeypatch.setattr(tables, "_named", stumble)
+    monkeypatch.setattr(tables, "with_names", stumble)
     heard = ear.run("schema", "check", "schema.json", "good.csv")
     assert ear.exit_code == 1
     assert "RuntimeError" in heard

@@ -149,11 +149,6 @@ class ParquetTable:
         return 8 * self.rows * len(self.names)
 
 
-def is_parquet(path: Path) -> bool:
-    """Return whether this is a Parquet file by its name, or a folder."""
-    return path.is_dir() or path.name.lower().endswith(PARQUET)
-
-
 def parquet_files(path: Path) -> list[Path]:
     """Return the file, or the Parquet files of a folder in the order of their names."""
     if not path.is_dir():

@@ -30,7 +30,10 @@ UNNAMED = "unnamed column "
 EXCEL = (".xlsx", ".xlsm")
 """How the names of Excel files end."""
 
-PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
+PARQUET = (".parquet", ".pq")
+"""How the names of Parquet files end."""
+
+_ARROW = (".arrow", ".feather")
 _BAD_FILE = (
     *(OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, AttributeError),
     *(zlib.error, zipfile.BadZipFile, SyntaxError, pd.errors.ParserError, pd.errors.ParserWarning),
@@ -70,6 +73,11 @@ def read_file(path: Path, asked: TableFormat) -> ReadTable:
         if is_empty.any():
             frame.isetitem(place, cells.astype(object).mask(is_empty))
     return ReadTable(frame, written)
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether this is a Parquet file by its name, or a folder of such files."""
+    return path.is_dir() or path.name.lower().endswith(PARQUET)
 
 
 def checked_names(where: str, found: Sequence[Any]) -> list[str]:

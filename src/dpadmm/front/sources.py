@@ -12,8 +12,8 @@ import pandas as pd
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.datasets.columns import BinaryLabel, Categorical, ClassLabel, Column, Label, Numeric, RealLabel
 from dpadmm.datasets.encoding import CONSTANT
-from dpadmm.datasets.parquet import ParquetTable, is_parquet
-from dpadmm.datasets.reading import check_stored
+from dpadmm.datasets.parquet import ParquetTable
+from dpadmm.datasets.reading import check_stored, is_parquet
 from dpadmm.datasets.schema import Schema
 from dpadmm.datasets.streamed import StreamedTable
 from dpadmm.datasets.table_format import TableFormat
