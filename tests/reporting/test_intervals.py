@@ -222,6 +222,8 @@ class TestModel:
         assert list(frame.columns) == ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
         assert frame.loc["age", "std err"] == found.rows[0].std_err
         assert found.records()[1]["against"] == "A"
+        assert found.records()[1]["odds_ratio"] == pytest.approx(np.exp(list(found.frame().iloc[1, [0, 4, 5]])))
+        assert found.records()[-1]["odds_ratio"] is None  # the odds of a row of zeros are no ratio
         wider = fitted.summary(level=0.99)
         assert all(b.low < a.low and a.high < b.high for a, b in zip(found.rows, wider.rows, strict=True))
         with pytest.raises(InputError, match="level"):
@@ -275,6 +277,8 @@ class TestNone:
         found = drowned.summary()
         assert not found.has_intervals
         assert "does not stand out" in found.why_not
+        assert "do not report them as effects" in found.estimand
+        assert "ordinary logistic regression without a penalty" in fitted.summary().estimand
         assert all(row.std_err is None for row in found.rows)
         assert "No intervals" in drowned.report()
 
