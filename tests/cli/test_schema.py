@@ -73,6 +73,7 @@ def test_what_cannot_be_drafted(cli, study, tmp_path):
         ((study.files[0], str(tmp_path / "b.csv"), "--target", "sick"), "does not have the same columns"),
         ((study.files[0], "--target", "sick", "--leave-out", "none"), "lacks the column 'none'"),
         ((str(tmp_path / "none.csv"), "--target", "sick"), "does not exist"),
+        ((str(tmp_path), "--target", "sick"), "is a folder"),
         ((study.schema, "--target", "sick"), "must end in"),
     ):
         result = cli.run("schema", "init", *words)

@@ -86,7 +86,7 @@ def test_thresholds(table):
     [
         ({"class_weight": "balanced"}, "private"),
         ({"class_weight": {"sick": -1.0}}, "weight of a class"),
-        ({"class_weight": {"ill": 2.0}}, "names unknown classes"),
+        ({"class_weight": {"ill": 2.0}}, "names 'ill', which is no class: the classes are"),
         ({"class_weight": {"sick": 2.0}, "method": "dp-sgd"}, "draws batches|cannot be planned"),
     ],
 )

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.metrics import confusion_matrix, recall_score
 
+from dpadmm import PrivateSearchCV
+from dpadmm.datasets import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators import (
     PrivateLinearRegression,
@@ -83,6 +86,34 @@ def test_one_record_moves_no_more_than_the_certificate_allows(trained, monkeypat
     assert certificate.bound == pytest.approx(2.0, rel=1e-9)
     private_confusion(model, X, y, 1.0, delta=1e-6, records_per_person=3, silos_per_person=2, random_state=0)
     assert seen[-1][1].bound == pytest.approx(12.0, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("names", [("early", "middle", "late"), (3, 1, 2), ("no", "yes")])
+def test_a_table_with_a_schema(monkeypatch, names):
+    """Classes are found whatever they are called: labels of a table are encoded, and its classes may be numbers."""
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame({"age": rng.uniform(20, 90, 600), "pressure": rng.uniform(80, 200, 600)})
+    y = np.array(names, dtype=object)[np.digitize(X["age"], np.linspace(20, 90, len(names) + 1)[1:-1])]
+    schema = Schema.draft(X.assign(stage=y), "stage", has_several_classes=len(names) > 2)
+    schema = schema.filled({"age": (0, 120), "pressure": (50, 250), "stage": names[::-1] if len(names) == 2 else names})
+    model = PrivateLogisticRegression(9.0, 1e-5, schema=schema, random_state=0).fit(X, y)
+    seen = bare_counts(monkeypatch)
+    for each in (model, model.released_):
+        found = private_confusion(each, X, y, 1.0, delta=1e-6, random_state=0)
+        exact = confusion_matrix(y.astype(str), model.predict(X).astype(str), labels=list(map(str, names)))
+        assert found.classes == names
+        assert np.array_equal(seen[-1][0], [np.trace(exact), 600 - np.trace(exact), *exact.ravel()])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_model_that_a_search_has_chosen(trained):
+    _, X, y = trained
+    words = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax"}
+    search = PrivateSearchCV(
+        PrivateLogisticRegression(**words), {"alpha": [1e-4, 1e-3]}, epsilon=9.0, delta=1e-5, compared=1, random_state=0
+    ).fit(X, y)
+    assert private_confusion(search, X, y, 1.0, delta=1e-6, random_state=0).accuracy().value > 0.5
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -76,6 +76,7 @@ def test_refusals_come_before_anything_is_spent(tmp_path):
         ({"slope_cap": 0.7}, "plain logistic"),
         ({"alpha": 0.1}, "alpha"),
         ({"class_weight": {0: 2.0}}, "class_weight"),
+        ({"feature_bounds": None}, r"needs feature_bounds.*Nothing was spent"),
     ]
     for more, words in wrong:
         with pytest.raises(InputError, match=words):

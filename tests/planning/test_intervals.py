@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from dpadmm.engines.curvature import CurvatureRound
 from dpadmm.engines.federation.agreement import Participant
 from dpadmm.errors import InputError
 from dpadmm.networks import ring
-from dpadmm.planning.intervals import CURVATURE_SHARE
+from dpadmm.planning.intervals import CURVATURE_SHARE, least_records
 from dpadmm.planning.planner import plan
 from dpadmm.planning.task import TableShape, Task
 from dpadmm.privacy.calibration import Target
@@ -61,9 +62,19 @@ def test_too_few_records_are_told_beforehand_and_buy_nothing():
     assert made.lacks_intervals
     assert made.curvature is None
     assert "no intervals can be expected" in made.warnings[-1]
-    assert "Nothing is spent on intervals" in made.warnings[-1]
+    assert "spends nothing on intervals" in made.warnings[-1]
     assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert not plan(task_of((3000,), target=Target(5.0, 1e-5))).lacks_intervals
+
+
+def test_a_rare_class_needs_more_records():
+    """One record in twenty has a fifth of the curvature that one in two has, so five times the records are needed."""
+    usual, rare = (least_records(each, CurvatureRound(TARGET)) for each in (task_of(), task_of(prevalence=0.05)))
+    assert rare / usual == pytest.approx(0.25 / (0.05 * 0.95), rel=1e-3)
+    assert not plan(task_of()).lacks_intervals
+    made = plan(task_of(prevalence=0.02))
+    assert made.lacks_intervals
+    assert "share of one class is 0.02" in made.warnings[-1]
 
 
 def test_categories_of_a_column_count_one_less():

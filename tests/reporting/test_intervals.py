@@ -221,6 +221,8 @@ class TestModel:
         assert list(frame.columns) == ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
         assert frame.loc["age", "std err"] == found.rows[0].std_err
         assert found.records()[1]["against"] == "A"
+        assert found.records()[1]["odds_ratio"] == pytest.approx(np.exp(list(found.frame().iloc[1, [0, 4, 5]])))
+        assert found.records()[-1]["odds_ratio"] is None  # the odds of a row of zeros are no ratio
         wider = fitted.summary(level=0.99)
         assert all(b.low < a.low and a.high < b.high for a, b in zip(found.rows, wider.rows, strict=True))
         with pytest.raises(InputError, match="level"):
@@ -274,6 +276,8 @@ class TestNone:
         found = drowned.summary()
         assert not found.has_intervals
         assert "does not stand out" in found.why_not
+        assert "do not report them as effects" in found.estimand
+        assert "ordinary logistic regression without a penalty" in fitted.summary().estimand
         assert all(row.std_err is None for row in found.rows)
         assert "No intervals" in drowned.report()
 
@@ -303,3 +307,15 @@ def test_rows_are_told_in_order():
     found = estimate(facts(d=6), contrasts(SCHEMA.columns, TestUnits.ENCODING).basis)
     rows = interval_rows(found, contrasts(SCHEMA.columns, TestUnits.ENCODING), 0.95)
     assert [row.title for row in rows][1] == "town=B (against A)"
+
+
+def test_ranges_narrower_than_the_public_bounds_are_told(fitted):
+    """Of ages with a tenth of their scale only those near the centre count: a row's length allows no more."""
+    kept = fitted.released_
+    encoding = replace(kept.encoding, scale=(kept.encoding.scale[0] / 10, *kept.encoding.scale[1:]))
+    row = encoding.encode(np.array([[99.0, 1.0, 0.0, 0.0, encoding.centre[-1]]]))[0]
+    seen = row[0] * encoding.radius / encoding.share * encoding.scale[0] + encoding.centre[0]
+    told = replace(kept, encoding=encoding).summary().estimand
+    low, high = told.split("these ranges count: age ")[1].rstrip(".").split(",")[0].split(" to ")
+    assert 0 < float(low) < encoding.centre[0] < float(high) < 100
+    assert seen == pytest.approx(float(high), abs=0.02 * (float(high) - float(low)))

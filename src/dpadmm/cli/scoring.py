@@ -11,7 +11,7 @@ from dpadmm.datasets.cells import Screened
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import SiloTable
 from dpadmm.errors import InputError
-from dpadmm.estimators.confusion import PrivateConfusion, buy_confusion
+from dpadmm.estimators.confusion import PrivateConfusion, buy_confusion, encoded_classes
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error
 from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone
 from dpadmm.estimators.notices import NoLedgerWarning
@@ -119,7 +119,6 @@ def private_matrix(
     people = (hidden.view.value, hidden.records_per_person, hidden.silos_per_person, hidden.colluders)
     asked = Asked.of(answers, words.epsilon, words.delta, people, ledger, None, groups, scores_rows_alone=False)
     found = np.where(rows.blank, np.nan, answers.predict(rows.features))
-    names = model.schema.label.classes
-    codes = (-1.0, 1.0) if len(names) == 2 else tuple(float(place) for place in range(len(names)))
-    bought = buy_confusion(found, rows.labels, codes, asked, rows.features, rows.labels)
-    return replace(bought, classes=tuple(names))
+    names = tuple(model.schema.label.classes)
+    bought = buy_confusion(found, rows.labels, encoded_classes(names), asked, rows.features, rows.labels)
+    return replace(bought, classes=names)

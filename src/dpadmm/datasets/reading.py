@@ -53,6 +53,11 @@ class ReadTable:
 
 def read_file(path: Path, asked: TableFormat) -> ReadTable:
     """Read one file. Columns without a header are called column1, column2, ... from left to right."""
+    if path.is_dir():
+        raise InputError(
+            f"{path} is a folder. `fit` and `plan` read a folder of Parquet files as one silo; here give one of its "
+            "files."
+        )
     if not path.is_file():
         raise InputError(
             f"{path} does not exist or is not a file. Give the path of a CSV, Parquet, Arrow or Excel file."

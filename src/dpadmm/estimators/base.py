@@ -326,6 +326,11 @@ class PrivateLinearModel(PrivateEstimator):
                 SimulatedNoiseWarning,
             )
         if rows.is_assumed:
+            if plan.task.aim.wants_intervals:
+                raise InputError(
+                    "aim='inference' needs feature_bounds, what is publicly known about the columns (or row_norm): "
+                    f"without, {rows.description}, and coefficients of such rows mean little. Nothing was spent."
+                )
             self._notify(
                 f"neither feature_bounds nor row_norm is given; {rows.description}. State public bounds for a "
                 "better model; they must not be taken from the data.",

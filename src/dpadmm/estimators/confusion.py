@@ -1,16 +1,17 @@
 """A private confusion matrix: which class is predicted as which, of any number of classes, in one release of counts."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.metrics import compared_answers, labels_of
-from dpadmm.estimators.noisy_sums import Asked, noisy_sum
+from dpadmm.estimators.noisy_sums import Asked, measured, noisy_sum
 from dpadmm.privacy.certificates import cell_counts
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation_figures import EvaluatedFigure
@@ -86,7 +87,8 @@ def private_confusion(
 
     Parameters
     ----------
-    model: a fitted classifier of this package, or its `ReleasedModel`. The others as in `private_accuracy`.
+    model: a fitted classifier of this package, a search that was fitted, or a `ReleasedModel`. The others as in
+        `private_accuracy`.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -97,18 +99,31 @@ def private_confusion(
     >>> found.accuracy().value > 0.7, found.counts.shape, found.privacy.certified <= 1.0
     (True, (3, 3), True)
     """
+    model = measured(model)
     if not isinstance(model, PrivateLinearModel | ReleasedModel):
         raise InputError(
             f"private_confusion takes a classifier of this package or its ReleasedModel, got {type(model).__name__}."
         )
-    classes = (model.released_ if isinstance(model, PrivateLinearModel) else model).schema.label.classes
+    schema = (model.released_ if isinstance(model, PrivateLinearModel) else model).schema
+    classes = tuple(schema.label.classes)
     if not classes:
         raise InputError("A confusion matrix is for classes, but this model predicts a number.")
     labels = labels_of(model, X, y)
     people = (view, records_per_person, silos_per_person, colluders)
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False)
     found, wanted = compared_answers(model, X, labels)
-    return buy_confusion(found, wanted, tuple(classes), asked, X, labels)
+    if not isinstance(schema, Schema):  # predictions and labels are the classes themselves
+        return buy_confusion(found, wanted, classes, asked, X, labels)
+    return replace(buy_confusion(found, wanted, encoded_classes(classes), asked, X, labels), classes=classes)
+
+
+def encoded_classes(classes: tuple[Any, ...]) -> tuple[float, ...]:
+    """Return what the classes of a schema's label are in encoded labels: -1 and +1, or numbers from 0.
+
+    >>> encoded_classes(("no", "yes")), encoded_classes(("A", "B", "C"))
+    ((-1.0, 1.0), (0.0, 1.0, 2.0))
+    """
+    return (-1.0, 1.0) if len(classes) == 2 else tuple(float(place) for place in range(len(classes)))
 
 
 def buy_confusion(

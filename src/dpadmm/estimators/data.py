@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dpadmm.checks import shown
+from dpadmm.checks import nearest, shown
 from dpadmm.datasets.class_weights import class_shares, weight_words
 from dpadmm.datasets.columns import RealLabel
 from dpadmm.datasets.encoding import RowEncoding, box_of
@@ -30,6 +30,8 @@ from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
+
+_FEW_CLASSES = 12  # are named in a message
 
 
 class InputTypeError(InputError, TypeError):
@@ -279,8 +281,13 @@ def with_class_weights(rows: TrainingRows, class_weight: Mapping[Any, float] | N
 
 def counted_by_class(raw: RawSilos, classes: Sequence[Any], class_weight: Mapping[Any, float]) -> tuple[RawSilos, str]:
     """Return rows of which each counts as much as its class, the heaviest 1, and what a statement says of it."""
-    if not set(class_weight) <= set(classes):
-        raise InputError(f"class_weight names unknown classes; the classes are {shown(classes)}.")
+    unknown = [each for each in class_weight if each not in classes]
+    if unknown:
+        known = ", ".join(map(shown, classes)) if len(classes) <= _FEW_CLASSES else shown(classes)
+        raise InputError(
+            f"class_weight names {shown(unknown[0])}, which is no class: the classes are {known}."
+            f"{nearest(unknown[0], map(str, classes))}"
+        )
     shares = class_shares(classes, class_weight)
     note = weight_words(classes, [class_weight.get(each, 1.0) for each in classes])
     return raw.weighted_by_class(shares), note

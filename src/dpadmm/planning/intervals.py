@@ -35,7 +35,8 @@ def interval_budget(task: Task, problems: int) -> tuple[CurvatureRound | None, T
 def least_records(task: Task, bought: CurvatureRound) -> int:
     """Return how many records it takes for intervals at best: the curvature must exceed its noise in all directions.
 
-    The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more.
+    The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more, and so
+    does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
     """
     d = directions(task)
     setting = Setting(Problem.of(task.functions()), 1, None, protection=task.protection)
@@ -43,7 +44,8 @@ def least_records(task: Task, bought: CurvatureRound) -> int:
     shares = Shares(task.n_silos, people.n_colluders) if people.view is View.AGGREGATE else None
     (release,) = bought.noise_plan(setting, is_secure=False, shares=shares)
     edge = task.n_records * seen_noise(release) * math.sqrt(2 * (d + 1))
-    return math.ceil(d * edge / (_BEST_CURVATURE * task.row_norm**2))
+    p = 0.5 if task.prevalence is None else task.prevalence
+    return math.ceil(d * edge / (4 * p * (1 - p) * _BEST_CURVATURE * task.row_norm**2))
 
 
 def directions(task: Task) -> int:
@@ -53,10 +55,11 @@ def directions(task: Task) -> int:
 
 def _too_few_words(task: Task, least: int) -> str:
     """Say that no intervals can be expected, and what would help."""
+    rare = "" if task.prevalence is None else f", where the share of one class is {task.prevalence:g},"
     return (
-        f"no intervals can be expected: {directions(task)} coefficients at epsilon {task.target.epsilon:g} need about "
-        f"{least} records or more, and there are {task.n_records}. Nothing is spent on intervals. Use fewer columns "
-        "or a larger epsilon."
+        f"no intervals can be expected: {directions(task)} coefficients at epsilon {task.target.epsilon:g}{rare} need "
+        f"about {least} records or more, and there are {task.n_records}. The plan spends nothing on intervals. Use "
+        "fewer columns or a larger epsilon."
     )
 
 

@@ -208,8 +208,9 @@ class Task:
         inference = setting("aim", Aim.INFERENCE.value)
         if self.loss != Logistic():
             raise InputError(
-                f"{inference} tells intervals for the plain logistic regression of two classes, not for "
-                f"{type(self.loss).__name__}. Use two classes, the logistic loss and no cap, or leave it out."
+                f"{inference} tells intervals for the plain logistic regression of two classes, not for a "
+                f"{'capped ' if isinstance(self.loss, CappedLogistic) else ''}{loss_kind(self.loss)}. Use two classes, "
+                "the logistic loss and no cap, or leave it out."
             )
         if self.regulariser is not None:
             raise InputError(

@@ -16,7 +16,7 @@ alone would show. Directions that no record has, since the categories of a colum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 INTERCEPT = "(intercept)"
 _LEAST_RATIO = 1.0
 _CENTRED = 1e-9
+_LARGEST_LOG = 700.0  # beyond, exp overflows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +181,16 @@ class CoefficientRow:
     high: float | None = None
 
     @property
+    def odds_ratio(self) -> tuple[float, float, float] | None:
+        """By how much one unit more, or being of the category, multiplies the odds, with its interval.
+
+        None for the intercept, where no interval can be told, and where a number is too large for a float.
+        """
+        if self.name == INTERCEPT or self.low is None or self.high is None or self.high > _LARGEST_LOG:
+            return None
+        return math.exp(self.coef), math.exp(self.low), math.exp(self.high)
+
+    @property
     def title(self) -> str:
         """What it is called, a category with what it is compared with."""
         return self.name if self.against is None else f"{self.name} (against {self.against})"
@@ -210,9 +221,9 @@ class CoefficientTable:
         """What the ends of the intervals are called."""
         return f"[{(1 - self.level) / 2:.3g}", f"{(1 + self.level) / 2:.3g}]"
 
-    def records(self) -> list[dict[str, float | str | None]]:
+    def records(self) -> list[dict[str, Any]]:
         """Return the rows as plain values."""
-        return [dict(vars(row)) for row in self.rows]
+        return [{**vars(row), "odds_ratio": row.odds_ratio} for row in self.rows]
 
     def frame(self) -> "pd.DataFrame":
         """Return a DataFrame by name, with the columns of statsmodels; NaN where nothing is told."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
+from dpadmm.datasets.columns import Numeric
 from dpadmm.errors import InputError
 from dpadmm.problems.aims import Aim
 from dpadmm.reporting.intervals import (
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
 _ESTIMAND = (
     "Coefficients of the ordinary logistic regression without a penalty, in the units of the table: what one unit more "
     "adds to the log-odds of {answer!r}, other columns unchanged; of a category, what it adds compared with the first "
-    "one listed. They are those of the population that the records were drawn from, its values clipped to the "
-    "encoding's range and rows longer than {reach} shortened to that; where many rows are, they differ from "
-    "coefficients of rows as they are."
+    "one listed; exp() of it is an odds ratio. They are those of the population that the records were drawn from, its "
+    "values clipped to the encoding's range and rows longer than {reach} shortened to that; where many rows are, they "
+    "differ from coefficients of rows as they are.{ranges}"
+)
+_UNSETTLED = (
+    "Coefficients at which training stopped, in the units of the table. They carry noise and, since no curvature "
+    "corrects that training stops early, are usually nearer to 0 than those of the ordinary logistic regression. Use "
+    "them to predict; do not report them as effects."
 )
 _COUNTED = (
     "Intervals count the sampling of the records and all privacy noise. They assume independent records and, as the "
@@ -50,7 +56,7 @@ def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
     if len(model.schema.label.classes) != 2:
         raise InputError(
             "A summary is for models of two classes; this one predicts a number or has coefficients for every class. "
-            "Use coef_, or the report."
+            "The report shows its largest coefficients, and `dpadmm export --to FILE.json` writes all of them."
         )
     checks.open_unit("level", level)
     found = told(model)
@@ -75,21 +81,39 @@ def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
             f"{said.protected.observer}",
         ),
         rows=rows,
-        estimand=estimand(model),
+        estimand=_estimand(model, is_told=not why_not),
         notes=(*simulated, *(() if why_not else (_COUNTED,))),
         level=level,
         why_not=why_not,
     )
 
 
-def estimand(model: "ReleasedModel") -> str:
+def _estimand(model: "ReleasedModel", *, is_told: bool) -> str:
     """Say what the coefficients are of."""
     if model.aim is Aim.INFERENCE:
         reach = f"norm {model.encoding.radius:.3g} in scaled units"
-        return _ESTIMAND.format(answer=model.schema.label.classes[-1], reach=reach)
+        words = _ESTIMAND.format(answer=model.schema.label.classes[-1], reach=reach, ranges=_range_words(model))
+        return words if is_told else _UNSETTLED
     if model.linked is None:
         return _OTHER
     return _PREDICTING.format(cap=" and the pull of misclassified ones was capped" if "pulls" in model.loss else "")
+
+
+def _range_words(model: "ReleasedModel") -> str:
+    """Say how far numbers count, where that is less than their public bounds: by clipping, or by a row's length."""
+    encoding, found, place = model.encoding, [], 0
+    if encoding.lower is None or encoding.upper is None:
+        return ""
+    for column in model.schema.columns:
+        if isinstance(column, Numeric):
+            far = encoding.radius * encoding.scale[place]
+            low = max(encoding.lower[place], encoding.centre[place] - far)
+            high = min(encoding.upper[place], encoding.centre[place] + far)
+            ends = f"{low:.4g} to {high:.4g}"
+            if ends != f"{column.lower:.4g} to {column.upper:.4g}":
+                found.append(f"{column.name} {ends}")
+        place += len(column.feature_names)
+    return f" At most these ranges count: {', '.join(found)}." if found else ""
 
 
 def reason(model: "ReleasedModel", found: tuple[CoefficientEstimate, Contrasts] | None) -> str:
@@ -105,6 +129,7 @@ def reason(model: "ReleasedModel", found: tuple[CoefficientEstimate, Contrasts] 
         return (
             "the released curvature does not stand out from its noise in every direction (its least part is "
             f"{found[0].ratio:.2g} of what noise alone may show, and 1 is needed). Columns that say much the same, "
-            "rare categories, or too few records for this epsilon make it so. Use fewer columns, or a larger epsilon."
+            "rare categories, a rare outcome, or too few records for this epsilon make it so. The budget is spent; "
+            "another fit, with fewer columns or a larger epsilon, costs its own."
         )
     return ""
