@@ -110,8 +110,7 @@ class Streaming:
                 "none. Save the table as Parquet."
             )
         for path in files:
-            if not path.is_dir():
-                check_stored(path, written)
+            check_stored(path, written)
 
 
 @dataclass(frozen=True)

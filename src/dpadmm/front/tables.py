@@ -181,8 +181,8 @@ def fit(
             passes = (stream, cluster)
             if title is not None or screening != Screening() or written != TableFormat() or passes != (None, None):
                 raise InputError(
-                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values, header, stream and "
-                    "cluster are for tables. Leave them out for arrays, or pass a DataFrame with schema=."
+                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values, header, cluster and "
+                    "stream are for tables. Leave them out for arrays, or pass a DataFrame with schema=."
                 )
             if (number or loss == "svm") and multi_class != "auto":
                 raise InputError(f"multi_class is for loss='logistic', got {multi_class!r}. Leave it out.")

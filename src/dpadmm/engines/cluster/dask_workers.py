@@ -6,6 +6,7 @@ so that nothing is drawn or spent twice.
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -91,7 +92,7 @@ class DaskWorkers:
         return known
 
     def results(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
-        """Yield the results in order; futures of a pass that is given up are cancelled."""
+        """Yield the results in order; tasks of a pass that is given up are cancelled."""
         if not items:
             return
         futures: list[Future] = []
@@ -99,22 +100,20 @@ class DaskWorkers:
             with self._told():
                 threads = sum(self.client.nthreads().values())
                 errands = [Errand(task, tuple(piece), versions()) for piece in pieces(items, max(threads, 1))]
-                futures = self.client.map(perform, errands, pure=False)
+                futures = self._submitted(errands)
             for future in futures:
                 with self._told():
                     answer = self._answer(future)
                 yield from answer.get()
         finally:
-            self._drop(futures)
+            for future in futures:  # ends what is under way, and exact sums do not stay in the cluster
+                future.release()
 
-    def _drop(self, futures: Sequence[Future]) -> None:
-        """Cancel what is still under way, and let the cluster forget the rest: the answers are exact sums."""
-        left = [future for future in futures if not future.done()]
-        with suppress(CancelledError, ClosedClientError, OSError):  # the cluster may be gone
-            if left:
-                self.client.cancel(left)
-        for future in futures:
-            future.release()
+    def _submitted(self, errands: Sequence[Errand]) -> list[Future]:
+        with warnings.catch_warnings():
+            # Points of many dimensions go to every task, which is what a pass is for.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return list(self.client.map(perform, errands, pure=False))
 
     def _answer(self, future: Future) -> Any:
         """Wait for an answer as long as there is somebody who could give it."""

@@ -4,6 +4,7 @@ Whatever a task raises is an answer too. Raised to Dask, it would be logged on t
 its traceback; the texts of other packages' errors may quote the cells that they stumble over.
 """
 
+import hashlib
 import platform
 import sys
 import traceback
@@ -31,7 +32,17 @@ Versions: TypeAlias = tuple[tuple[str, str], ...]
 def versions() -> Versions:
     """Return what is installed here."""
     python = ".".join(platform.python_version_tuple()[:2])
-    return (("dpadmm", dpadmm.__version__), ("Python", python), *((name, _version(name)) for name in _DECISIVE))
+    own = (("dpadmm", f"{dpadmm.__version__} (code {_code()})"), ("Python", python))
+    return (*own, *((name, _version(name)) for name in _DECISIVE))
+
+
+def _code() -> str:
+    """Return a digest of this package: two checkouts of one version may clip rows differently, and noise is for one."""
+    home, digest = Path(dpadmm.__file__).parent, hashlib.blake2b(digest_size=4)
+    for file in sorted(home.rglob("*.py")):
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(home).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def _version(name: str) -> str:

@@ -1,0 +1,218 @@
+"""Fits of streamed tables: the models, statements and records of the same tables in memory."""
+
+import json
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.contracts.parquet_groups import write_groups
+
+import dpadmm
+from dpadmm.datasets import parquet, streamed
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.front import sources
+from dpadmm.privacy.ledger import open_for_reading
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "'click", DeprecationWarning)
+    from typer.testing import CliRunner
+
+    from dpadmm.cli.main import app
+
+KNOWN = {"age": (0, 120), "dose": (0, 10), "ward": ["01", "02", "03"], "sick": ("yes", "no")}
+COST = {"epsilon": 3.0, "delta": 1e-5}
+
+
+def table(n: int, seed: int) -> pd.DataFrame:
+    drawn = np.random.default_rng(seed)
+    age = drawn.uniform(20, 100, n).round(1)
+    return pd.DataFrame(
+        {
+            "sick": np.where(age > 60, "yes", "no"),
+            "note": drawn.integers(0, 9, n),
+            "age": age,
+            "ward": drawn.choice(["01", "02", "03"], n),
+            "dose": np.where(drawn.random(n) < 0.1, np.nan, drawn.uniform(0, 10, n).round(2)),
+            "stage": drawn.choice(["i", "ii", "iii"], n),
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two hospitals as files, and a folder that holds the first of them in pieces."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(parquet, "_PART_ROWS", 150)
+    monkeypatch.setattr(parquet, "_CELLS", 1200)
+    north, south = table(300, 0), table(200, 1)
+    write_groups(Path("north.parquet"), north, [100, 0, 1, 80])
+    write_groups(Path("south.parquet"), south, [])
+    Path("big").mkdir()
+    write_groups(Path("big", "1.parquet"), north.iloc[:120].reset_index(drop=True), [30])
+    write_groups(Path("big", "2.parquet"), north.iloc[120:].reset_index(drop=True), [50])
+    return tmp_path
+
+
+def fitted(data, target: str = "sick", known=KNOWN, **words):
+    words = {**COST, "missing": "fill", "anyway": True, **words}
+    if words.get("method") != "p-admm":
+        words |= {"view": "public"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dpadmm.fit(data, target, schema=known, **words)
+
+
+FILES = ["north.parquet", "south.parquet"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"method": "noisy-gradients"},
+        {"method": "p-admm"},
+        {"method": "noisy-gradients", "neighbours": "add-remove", "nominal_records": 480},
+        {"method": "noisy-gradients", "profile": "off", "class_weight": {"yes": 2.0}},
+        {"method": "output-perturbation", "profile": "off"},
+    ],
+    ids=lambda words: " ".join(map(str, words.values())),
+)
+def test_a_streamed_fit_is_the_fit_in_memory(words):
+    held = fitted(FILES, seed=1, stream=False, **words)
+    flowing = fitted(FILES, seed=1, stream=True, **words)
+    # Gradients differ by rounding; local solves by their tolerance, which certificates count.
+    np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-7)
+    assert flowing.guarantee == held.guarantee
+    assert str(flowing) == str(held)
+    assert flowing.rows == held.rows
+
+
+@pytest.mark.parametrize("multi_class", ["softmax", pytest.param("one-vs-rest", marks=pytest.mark.slow)])
+def test_more_than_two_classes_stream_as_well(multi_class):
+    known = {name: KNOWN[name] for name in ("age", "dose")} | {"stage": ["i", "ii", "iii"]}
+    words = {"target": "stage", "known": known, "multi_class": multi_class, "seed": 2, "method": "noisy-gradients"}
+    held, flowing = (fitted(FILES, stream=stream, **words) for stream in (False, True))
+    np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-8)
+
+
+def test_the_same_table_in_memory_and_streamed_is_the_same_data_to_a_ledger():
+    words = {"ledger": "data.ledger", "budget": 20.0, "method": "noisy-gradients"}
+    fitted(FILES, stream=False, **words)
+    fitted(FILES, stream=True, **words)
+    frames = {Path(name).stem: pd.read_parquet(name) for name in FILES}
+    fitted(frames, **words)
+    with open_for_reading("data.ledger") as book:
+        assert len(book.runs()) == 3
+        assert book.statement().profiles == 1  # released once, and known again
+    write_groups(Path("south.parquet"), table(200, 2), [])
+    with pytest.raises(LedgerError, match="other data"):
+        fitted(FILES, stream=True, **words)
+
+
+def test_a_folder_is_the_silo_that_its_rows_are_in_one_file():
+    words = {"ledger": "one.ledger", "budget": 20.0, "method": "noisy-gradients"}
+    fitted("big", **words)
+    fitted({"big": "north.parquet"}, **words)
+    with open_for_reading("one.ledger") as book:
+        assert len(book.runs()) == 2
+    held, flowing = (fitted(data, seed=3, method="noisy-gradients") for data in ("north.parquet", "big"))
+    np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-8)
+    assert dpadmm.plan("big", "sick", schema=KNOWN, **COST).task.sizes == (300,)
+
+
+def test_size_decides_where_nothing_is_said(monkeypatch):
+    def is_streamed(stream: bool | None = None, **words) -> bool:
+        asked = sources.Streaming.of(stream, sources.TableFormat(), **words)
+        return bool(sources.in_files(asked.tables([Path(name) for name in FILES], None, sources.TableFormat())))
+
+    assert not is_streamed()
+    assert is_streamed(True)
+    monkeypatch.setattr(sources, "MOST_IN_MEMORY", 500 * 6 * 8 - 1)
+    assert is_streamed()
+    assert not is_streamed(False)
+    assert not is_streamed(person="note")
+    monkeypatch.setattr(sources, "MOST_IN_MEMORY", 500 * 6 * 8)
+    assert not is_streamed()
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "problem"),
+    [
+        (FILES, {"person": "note", "stream": True}, "person.* cannot be used"),
+        ("north.parquet", {"split_by": "ward", "stream": True}, "split_by.* cannot be used"),
+        (FILES, {"na_values": ["?"], "stream": True}, "na_values.* cannot be used"),
+        (["big", "south.csv"], {}, r"south\.csv cannot be streamed"),
+        ("big", {"stream": False}, "is a folder"),
+        ("big", {"sep": ";"}, "only for text files"),
+        ("north.parquet", {"sep": ";", "stream": True}, "only for text files"),
+        ("nowhere.parquet", {"stream": True}, "does not exist"),
+        (["north.parquet", "copy.parquet"], {"stream": True}, "contain the same rows"),
+        (["north.parquet", "north.parquet"], {"stream": True}, "given twice"),
+        (FILES, {"missing": "error", "stream": True}, r"north\.parquet, rows .*column 'dose': the cell is empty"),
+    ],
+)
+def test_what_cannot_be_streamed_is_refused_before_anything_is_spent(data, words, problem):
+    table(200, 1).to_csv("south.csv", index=False)
+    table(300, 0).to_parquet("copy.parquet")
+    known = {name: KNOWN[name] for name in ("age", "dose", "sick")} if "split_by" in words else KNOWN
+    with pytest.raises(InputError, match=problem):
+        fitted(data, known=known, ledger="none.ledger", budget=9.0, **words)
+    assert not Path("none.ledger").exists()
+
+
+def test_data_frames_are_not_streamed():
+    with pytest.raises(InputError, match="cannot be streamed"):
+        fitted(table(100, 0), stream=True)
+    with pytest.raises(InputError, match="stream are for tables"):
+        dpadmm.fit(np.ones((9, 2)), np.ones(9), bounds=(0, 1), stream=True, **COST)
+
+
+def test_a_file_that_changes_during_a_run_ends_it_and_what_was_reserved_stays_spent(monkeypatch):
+    plain, calls = streamed.SumPart.__call__, []
+
+    def changing(task, part):
+        calls.append(part)
+        if len(calls) == 20:
+            os.utime("north.parquet", (1, 1))
+        return plain(task, part)
+
+    monkeypatch.setattr(streamed.SumPart, "__call__", changing)
+    with pytest.raises(InputError, match="has changed since it was checked"):
+        fitted(FILES, stream=True, ledger="data.ledger", budget=9.0, method="noisy-gradients")
+    with open_for_reading("data.ledger") as book:
+        assert book.statement().spent_epsilon == pytest.approx(3.0, rel=1e-3)
+
+
+def test_an_interrupted_run_keeps_what_was_reserved(monkeypatch):
+    plain, calls = streamed.ParquetStream.totals, []
+
+    def interrupted(stream, tasks):
+        calls.append(tasks)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return plain(stream, tasks)
+
+    monkeypatch.setattr(streamed.ParquetStream, "totals", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="stays spent"):
+        fitted(FILES, stream=True, ledger="data.ledger", budget=9.0, method="noisy-gradients")
+    with open_for_reading("data.ledger") as book:
+        assert book.statement().spent_epsilon == pytest.approx(3.0, rel=1e-3)
+
+
+def test_the_command_says_that_it_streams_and_plans_from_footers(monkeypatch):
+    dpadmm.front.sources.public_schema(KNOWN, "sick", is_real=False).save("schema.json")
+    common = ["--schema", "schema.json", "--epsilon", "3", "--delta", "1e-5"]
+    trained = [*common, "--missing", "fill", "--anyway", "--view", "public", "--simulate", "4"]
+    models = []
+    for out, data, more in (("a.json", FILES, ["--stream"]), ("b.json", FILES, []), ("c.json", ["big"], [])):
+        done = CliRunner().invoke(app, ["fit", *data, *trained, *more, "--out", out])
+        assert done.exit_code == 0, done.output
+        assert ("is streamed: " in done.stderr) is (out != "b.json")
+        models.append(dpadmm.load(out))
+    np.testing.assert_allclose(models[0].weights, models[1].weights, rtol=1e-6, atol=1e-8)
+    monkeypatch.setattr(parquet.TablePart, "frames", None)  # not a row is read
+    planned = CliRunner().invoke(app, ["plan", "big", *common, "--json", "--no-curve"])
+    assert planned.exit_code == 0, planned.output
+    assert json.loads(planned.stdout)["task"]["sizes"] == [300]
