@@ -3,7 +3,7 @@
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -11,8 +11,6 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsewhere
 
 if TYPE_CHECKING:
-    import click
-
     from dpadmm.datasets.schema import Schema, Screening
     from dpadmm.datasets.table_format import TableFormat
     from dpadmm.engines.federation.coordinator import Progress
@@ -36,7 +34,7 @@ class DealtTable(NamedTuple):
 class RunByDefault(typer.core.TyperGroup):
     """A group whose command `run` need not be named: `dpadmm federate federation.toml` runs it."""
 
-    def parse_args(self, ctx: "click.Context", args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `run` before what names no command."""
         is_named = bool(args) and (args[0] in self.commands or args[0] == "--help")
         return super().parse_args(ctx, args if is_named else ["run", *args])

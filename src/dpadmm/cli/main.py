@@ -3,7 +3,6 @@
 import re
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -32,19 +31,20 @@ from dpadmm.cli import (
 class Commands(TyperGroup):
     """All commands; a word that is none of an option's is answered with the nearest one that is."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)
-        except click.BadParameter as problem:
-            choices = getattr(problem.param and problem.param.type, "choices", ())
-            given = re.match(r"'(.*)' is not one of", problem.message)
+        except typer.BadParameter as problem:
+            # Its words alone are the same in all versions of typer, but for what they may begin with.
+            given = re.search(r"'(.*)' is not one of (.*)", problem.message)
             if given is None:
                 raise
             from dpadmm.checks import nearest
 
-            told = f"{problem.message}{nearest(given[1], map(str, choices))}"
-            raise click.BadParameter(told, problem.ctx, problem.param, problem.param_hint) from problem
+            choices = re.findall("'(.*?)'", given[2])
+            told = f"{given[0]}{nearest(given[1], choices)}"
+            raise typer.BadParameter(told, problem.ctx, problem.param, problem.param_hint) from problem
 
 
 app = typer.Typer(

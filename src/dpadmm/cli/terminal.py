@@ -7,10 +7,10 @@ import shlex
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import typer
 
 from dpadmm.checks import as_parameter, settings_called
@@ -86,10 +86,11 @@ def clear_failures() -> Iterator[None]:
 
 def _as_option(name: str, *value: object) -> str:
     """Return how the running command calls a setting; Python's word where it has no option for it."""
-    context = click.get_current_context(silent=True)
+    # Of the click that typer runs commands by: older versions import it, newer ones contain it.
+    context = import_module(typer.BadParameter.__module__.replace("exceptions", "globals")).get_current_context(True)
     known = {} if context is None else {each.name: each for each in context.command.params}
     option = known.get(_OPTIONS.get(name, name))
-    if not isinstance(option, click.Option):
+    if option is None or option.param_type_name != "option":
         return as_parameter(name, *value)
     if option.is_flag:
         return option.secondary_opts[0] if False in value else option.opts[0]

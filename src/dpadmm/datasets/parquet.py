@@ -21,6 +21,8 @@ _CELLS = 2**18  # decoded at a time, in several forms: larger batches are faster
 _MOST_ROWS = 2**16
 
 _PART_ROWS = 250_000  # a part has at least so many rows, if its file has: few tasks, but enough for two threads
+_LOGS = ("_delta_log", ".hoodie")  # of Delta Lake and Hudi
+_MAGIC = (b"PAR1", b"PARE")  # the latter is encrypted
 _BUFFER = 2**18  # bytes read at a time of every column; without it, whole column chunks are
 
 
@@ -86,7 +88,9 @@ class TablePart:
         self.check()
         done, batches = self.first, self._batches(columns, is_plain=is_plain)
         while (stored := self._told(lambda: next(batches, None))) is not None:
-            frame = stored.to_pandas(split_blocks=True, ignore_metadata=is_plain, use_threads=False)
+            # Asked for "a.b", the reader also returns the field b of a column a.
+            wanted = stored.select(list(columns))
+            frame = wanted.to_pandas(split_blocks=True, ignore_metadata=is_plain, use_threads=False)
             yield frame.set_axis(pd.RangeIndex(done, done + len(frame)), axis=0)
             done += len(frame)
         self.check()
@@ -153,13 +157,38 @@ def parquet_files(path: Path) -> list[Path]:
     """Return the file, or the Parquet files of a folder in the order of their names."""
     if not path.is_dir():
         return [path]
+    log = next((path / name for name in _LOGS if (path / name).is_dir()), None)
+    if log is not None:
+        raise InputError(
+            f"{log} says which files of the folder are the table, and others may hold rows that were deleted or replaced. "
+            "Write the present rows into a folder of their own."
+        )
     inside = [each for each in path.iterdir() if not each.name.startswith((".", "_"))]
     if any(each.is_dir() for each in inside):
         raise InputError(f"The folder {path} has folders inside. Give a folder that holds all Parquet files itself.")
     files = sorted(each for each in inside if each.name.lower().endswith(PARQUET))
+    lost = next((each for each in sorted(set(inside).difference(files)) if _may_hold_rows(each)), None)
+    if lost is not None:
+        raise InputError(
+            f"{lost} seems to hold rows of the table, but its name does not end in {' or '.join(PARQUET)}, so they would "
+            "be left out. Rename it, or move it elsewhere."
+        )
     if not files:
         raise InputError(f"The folder {path} has no Parquet files ({' or '.join(PARQUET)}). Give a folder that has.")
     return files
+
+
+def _may_hold_rows(path: Path) -> bool:
+    """Return whether a file is Parquet by what it begins with, or was once by its name (x.parquet.gz, x.parquet.tmp)."""
+    if any(ending in path.name.lower() for ending in PARQUET):
+        return True
+    try:
+        if not path.is_file():  # a link to nowhere, or a pipe
+            return True
+        with path.open("rb") as file:
+            return file.read(4) in _MAGIC
+    except OSError:
+        return True
 
 
 def _footer(path: Path) -> tuple[list[TablePart], list[str], FileStamp]:

@@ -58,3 +58,7 @@ class ThreadWorkers:
 def _pool(threads: int) -> ThreadPoolExecutor:
     """Return threads that stay: each keeps memory to allocate from, and new ones in every pass would add to it."""
     return ThreadPoolExecutor(threads, thread_name_prefix="dpadmm pass")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not live on in a forked process, which would wait for them
+    os.register_at_fork(after_in_child=_pool.cache_clear)

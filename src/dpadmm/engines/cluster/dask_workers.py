@@ -179,11 +179,23 @@ def connected(cluster: Any) -> Iterator[DaskWorkers]:
         yield workers
 
 
+class _Caller(Client):  # type: ignore[misc]
+    """Dask leaves a client open that fails to connect by anything but an `OSError`, and waits for it at the end."""
+
+    def start(self, **words: Any) -> None:
+        """Connect, or close."""
+        try:
+            super().start(**words)
+        except Exception:
+            self.close()
+            raise
+
+
 def _client(address: str) -> Client:
     """Connect; keys of a tls:// address are those of Dask's configuration."""
     try:
-        return Client(address, timeout=_CONNECT, set_as_default=False)
-    except (OSError, ValueError, TypeError, RuntimeError) as problem:
+        return _Caller(address, timeout=_CONNECT, set_as_default=False)
+    except Exception as problem:  # noqa: BLE001 - what answers may be no Dask: "HTTP" is a length of 3 EiB
         raise InputError(
             f"No Dask scheduler answers at {shown(address)}, given as {setting('cluster')} ({type(problem).__name__}). "
             "Write it as tcp://HOST:PORT, or tls://HOST:PORT with keys in Dask's configuration, and start it with "
