@@ -116,11 +116,10 @@ class _Facts:
         return found
 
     def _add_numbers(self, piece: NDArray[Any]) -> None:
-        kind = piece.dtype.kind  # beside pieces of text, numbers are what they say: True is no number, 1.0 no digits
+        kind = piece.dtype.kind  # beside pieces of text, numbers are what they say, and True is none
         self.is_truth &= kind == "b"
         self.is_number &= kind != "b"
         self.is_whole &= kind in "iu"
-        self.is_digits &= kind != "f"
         if piece.dtype.kind in "iu" and piece.size:
             self.largest = max(self.largest, float(abs(int(piece.max()))), float(abs(int(piece.min()))))
 
