@@ -302,3 +302,15 @@ def test_drafts_that_cannot_be_made_leave_nothing(cli, place):
     (place / "federation.toml").write_text("mine")
     assert "exists already" in drafted(cli).stderr
     assert (place / "federation.toml").read_text() == "mine"
+
+
+def test_an_owner_reads_the_classes_as_the_schema_writes_them(cli, place):
+    from dpadmm.cli.approval import _weight_words
+
+    key, people = made(cli)
+    said = json.loads((place / "schema.json").read_text(encoding="utf-8"))
+    said["label"] = {"kind": "binary", "name": said["label"]["name"], "positive": [">50K"], "negative": ["No"]}
+    (place / "schema.json").write_text(json.dumps(said), encoding="utf-8")
+    silo = type("Owner", (), {"files": type("Files", (), {"schema": place / "schema.json"})})
+    words = _weight_words(silo, terms(key, *people, class_weights=(0.5, 1.0)))
+    assert words.startswith("  Records are weighted by their class (No: 0.5, >50K: 1)")

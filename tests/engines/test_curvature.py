@@ -27,8 +27,8 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.losses import CappedLogistic, Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 from dpadmm.problems.silos import Silos
 
 QUIET = LocalEngine(progress=False, threads=1)
@@ -114,6 +114,14 @@ class TestPlan:
         whole, alone = course.statement().curve.m, course.noise_plan(is_secure=False).statement().curve.m
         assert whole == pytest.approx(math.hypot(alone, own), rel=1e-6)
         assert course.whole_plan().statement().curve.m == pytest.approx(whole, rel=1e-3)
+
+    def test_a_cap_on_the_slope_is_none_on_the_curvature(self):
+        """Whatever a record's pull is held to, it bends as much as at its steepest."""
+        loss, norm, n = CappedLogistic(0.75), 2.0, 300
+        functions = PublicFunctions.of_loss(np.array([n]), D, loss, norm)
+        (release,) = course_of(Problem.of(functions)).curvature_plan(is_secure=False)
+        steepest = loss.curvature(np.linspace(-20, 20, 100_001)).max()
+        assert n * release.bound == pytest.approx(math.sqrt(2) * steepest * norm**2, rel=1e-4)
 
     def test_other_methods_have_none(self):
         setting = RunSetting(problem_of((100, 100)), 5)

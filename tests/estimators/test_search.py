@@ -31,6 +31,7 @@ from dpadmm.estimators import (
     private_evaluation,
 )
 from dpadmm.planning import search as planning
+from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.NoLedgerWarning")
@@ -156,6 +157,22 @@ def test_tables_share_one_profile_which_the_ledger_keeps(tmp_path):
     with Ledger.open(place) as ledger:
         assert len(ledger.profiles()) == 1
         assert ledger.statement().spent_epsilon < 2 * found.privacy_.certified
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_counts_the_profile_that_it_rests_on_whoever_paid_for_it(rows, tmp_path):
+    """The figure of a search is about its model, which tells what an earlier run's counts told; the ledger adds up."""
+    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1), profile_share=0.3)
+    book = tmp_path / "book"
+    first = clone(model).set_params(epsilon=2.0, delta=1e-5, ledger=book, budget=9.0).fit(*rows)
+    second = search(model, epsilon=2.0, ledger=book).fit(*rows)
+    assert second.privacy_.profile.earlier_run == first.released_.run
+    with Ledger.open(book) as kept:
+        spent = kept.statement().spent_epsilon
+    found = (first.privacy_.profile.epsilon, first.privacy_.certified, second.privacy_.certified, spent)
+    profile, one, other, both = (float(m_of(epsilon, 1e-5)) ** 2 for epsilon in found)
+    assert other == pytest.approx(both - one + profile, rel=1e-6)
+    assert profile > 0.25 * other
 
 
 def test_a_ledger_without_room_refuses_before_anything_is_drawn(rows, tmp_path):

@@ -101,7 +101,8 @@ def _weight_words(silo: "Silo", agreement: "Agreement") -> str:
     from dpadmm.datasets.schema import Schema
 
     classes = Schema.load(silo.files.schema).label.classes
-    return f"  {weight_words(classes, agreement.class_weights).capitalize()}\n"
+    words = weight_words(classes, agreement.class_weights)
+    return f"  {words[:1].upper()}{words[1:]}\n"  # classes keep their capitals
 
 
 def _encoding_words(terms: "AgreedRun", agent: int) -> str:

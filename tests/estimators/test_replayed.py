@@ -1,0 +1,112 @@
+"""Two fits on neighbouring tables, the second of which is handed the noisy values of the first.
+
+All that is public of the two must be the same to the last byte, since only noisy values may tell it; and what an
+observer of all noisy values learns, the sum of squared changes in units of the noise, is at most what was certified.
+"""
+
+import math
+import pickle
+import uuid
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm import PrivateLogisticRegression, PrivateSearchCV
+from dpadmm.noise.draws import promised_noise
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.privacy.curves import m_of
+from dpadmm.reporting import outcome
+
+N, DELTA = 6000, 1e-5
+SILOS = np.arange(N) % 3
+PERSON = (0, 1, 3, 4)  # two rows in each of two silos
+
+
+class Replay:
+    """Records the values that get secure noise and what leaves; later hands out what left before."""
+
+    def __init__(self, monkeypatch):
+        self.draw, self.left, self.changes, self.is_second = SecureSampler.perturb, [], [], False
+        monkeypatch.setattr(SecureSampler, "perturb", lambda own, *given, **words: self.perturb(own, *given, **words))
+        monkeypatch.setattr(uuid, "uuid4", lambda: "one-name")
+        monkeypatch.setattr(outcome, "now", lambda: "one time")
+
+    def perturb(self, sampler, values, releases, draw, *, out=None):
+        scales = np.broadcast_to(promised_noise(releases, draw).scales, len(values))
+        if not self.is_second:
+            drawn = self.draw(sampler, values, releases, draw, out=out)
+            self.left.append((draw.slot, draw.round, np.array(values), scales, replace(drawn, values=+drawn.values)))
+            return drawn
+        slot, when, before, noise, drawn = self.left.pop(0)
+        assert (draw.slot, draw.round, scales.tolist()) == (slot, when, noise.tolist())
+        self.changes.append(((values - before)[:, :, 0], noise))
+        return replace(drawn, values=+drawn.values)
+
+    def learned(self, honest=None):
+        """Return m of all changes; honest: silos that hide the sum by shares, the others' shares being known."""
+        if honest is None:
+            squares = [((change / noise[:, None]) ** 2).sum() for change, noise in self.changes]
+        else:
+            squares = [(change.sum(axis=0) ** 2).sum() / (honest * noise[0] ** 2) for change, noise in self.changes]
+        return math.sqrt(math.fsum(squares))
+
+
+def table(rows, person):
+    """Rows of two corners, told apart without a doubt, and a person who contradicts them."""
+    X = np.sign(np.random.default_rng(0).normal(size=(N, 1))) * np.ones((N, 2))
+    y = (X[:, 0] > 0).astype(int)
+    for place in rows:
+        X[place], y[place] = person
+    return X, y
+
+
+def inference(**words):
+    return PrivateLogisticRegression(
+        4.0, DELTA, feature_bounds=(-1, 1), classes=(0, 1), profile="off", aim="inference", **words
+    )
+
+
+def search(**words):
+    model = PrivateLogisticRegression(**{"feature_bounds": (-1, 1), "classes": (0, 1), "profile": "off"} | words)
+    return PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, epsilon=4.0, delta=DELTA, compared=2)
+
+
+ADDED = {"neighbours": "add-remove", "nominal_records": N}
+MANY = {"view": "public", "records_per_person": 2, "silos_per_person": 2, **ADDED}
+APART = {"classes": (0, 1, 2), "multi_class": "one-vs-rest", **ADDED}  # the third has no record: it learns little
+AGAINST, OTHER, AWRY = ([1, 1], 0), ([-1, -1], 0), ([1, -1], 0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("make", "words", "rows", "replaced", "silos", "honest", "least"),
+    [
+        (inference, {}, (0,), OTHER, None, None, 0.3),
+        (inference, {}, (0,), AWRY, None, None, 0.3),
+        (inference, MANY, PERSON, None, SILOS, None, 0.9),
+        (inference, MANY | {"view": "aggregate"}, PERSON, None, SILOS, 2, 0.9),
+        (search, {}, (0,), OTHER, None, None, 0.3),
+        (search, ADDED, (0,), None, None, None, 0.999),
+        (search, ADDED | {"class_weight": {0: 7.0}}, (0,), None, None, None, 0.999),
+        (search, APART, (0,), None, None, None, 0.75),
+        (search, MANY, PERSON, None, SILOS, None, 0.999),
+        (search, MANY | {"view": "aggregate"}, PERSON, None, SILOS, 2, 0.999),
+    ],
+)
+def test_noisy_values_tell_all_there_is_and_no_more_than_certified(
+    monkeypatch, make, words, rows, replaced, silos, honest, least
+):
+    X, y = table(rows, AGAINST)
+    replay = Replay(monkeypatch)
+    first = make(**words).fit(X, y, groups=silos)
+    replay.is_second = True
+    if replaced is None:
+        kept = np.delete(np.arange(N), rows)
+        second = make(**words).fit(X[kept], y[kept], groups=None if silos is None else silos[kept])
+    else:
+        second = make(**words).fit(*table(rows, replaced), groups=silos)
+    assert not replay.left
+    assert pickle.dumps(first) == pickle.dumps(second)
+    certified = float(m_of(first.privacy_.certified, DELTA))
+    assert least * certified <= replay.learned(honest) <= certified * (1 + 1e-9)
