@@ -165,8 +165,8 @@ def parquet_files(path: Path) -> list[Path]:
     log = next((path / name for name in _LOGS if (path / name).is_dir()), None)
     if log is not None:
         raise InputError(
-            f"{log} says which files of the folder are the table, and others may hold rows that were deleted or replaced. "
-            "Write the present rows into a folder of their own."
+            f"{log} says which files of the folder are the table, and others may hold rows that were deleted or "
+            "replaced. Write the present rows into a folder of their own."
         )
     inside = [each for each in path.iterdir() if not each.name.startswith((".", "_"))]
     if any(each.is_dir() for each in inside):
@@ -175,8 +175,8 @@ def parquet_files(path: Path) -> list[Path]:
     lost = next((each for each in sorted(set(inside).difference(files)) if _may_hold_rows(each)), None)
     if lost is not None:
         raise InputError(
-            f"{lost} seems to hold rows of the table, but its name does not end in {' or '.join(PARQUET)}, so they would "
-            "be left out. Rename it, or move it elsewhere."
+            f"{lost} seems to hold rows of the table, but its name does not end in {' or '.join(PARQUET)}, so they "
+            "would be left out. Rename it, or move it elsewhere."
         )
     if not files:
         raise InputError(f"The folder {path} has no Parquet files ({' or '.join(PARQUET)}). Give a folder that has.")
@@ -184,7 +184,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def _may_hold_rows(path: Path) -> bool:
-    """Return whether a file is Parquet by what it begins with, or was once by its name (x.parquet.gz, x.parquet.tmp)."""
+    """Return whether a file is Parquet by what it begins with, or was by its name (x.parquet.gz, x.parquet.tmp)."""
     if any(ending in path.name.lower() for ending in PARQUET):
         return True
     try:
