@@ -48,3 +48,18 @@ def test_a_name_with_a_dot_is_no_field_of_another_column(tmp_path, is_plain):
     [part] = ParquetTable.of(path).parts
     [frame] = part.frames(["a.b", "x"], is_plain=is_plain)
     assert frame.to_dict("list") == {"a.b": [4, 5, 6], "x": [1.0, 2.0, 3.0]}
+
+
+def test_long_texts_come_in_short_batches_and_columns_beside_them_do_not(tmp_path):
+    """A ledger reads every column, so that memory must not grow with the texts that a table also has."""
+    notes = [f"{i:04} " + "x" * 20_000 for i in range(600)]
+    rows = pa.table({"x": range(600), "note": notes, "nested": [[note] for note in notes]})
+    pq.write_table(rows, tmp_path / "a.parquet", use_dictionary=False)
+    [part] = ParquetTable.of(tmp_path / "a.parquet").parts
+    for name in ("note", "nested"):
+        frames = list(part.frames([name], is_plain=False))
+        assert {len(frame) for frame in frames} == {128, 600 % 128}
+        assert [str(cell)[:8] for frame in frames for cell in frame[name]] == [
+            str(each)[:8] for each in rows[name].to_pylist()
+        ]
+    assert [len(frame) for frame in part.frames(["x"])] == [600]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _CELLS = 2**18  # decoded at a time, in several forms: larger batches are faster, and take more memory
 _MOST_ROWS = 2**16
+_MOST_BYTES = 2**22  # of a batch, as they are stored: numbers never reach it, long texts do
 
 _PART_ROWS = 250_000  # a part has at least so many rows, if its file has: few tasks, but enough for two threads
 _LOGS = ("_delta_log", ".hoodie")  # of Delta Lake and Hudi
@@ -26,13 +27,16 @@ _MAGIC = (b"PAR1", b"PARE")  # the latter is encrypted
 _BUFFER = 2**18  # bytes read at a time of every column; without it, whole column chunks are
 
 
-def batch_rows(n_columns: int) -> int:
+def batch_rows(n_columns: int, row_bytes: float = 0.0) -> int:
     """Return how many rows are decoded at a time, all that is in memory of a part; a power of two.
 
-    >>> batch_rows(21), batch_rows(1), batch_rows(1000)
-    (8192, 65536, 256)
+    row_bytes: what the cells of a row take that have no fixed width.
+
+    >>> batch_rows(21), batch_rows(1), batch_rows(1000), batch_rows(1, 5000.0)
+    (8192, 65536, 256, 512)
     """
-    return int(min(2 ** int(math.log2(_CELLS / max(n_columns, 1))), _MOST_ROWS))
+    most = min(_CELLS / max(n_columns, 1), _MOST_ROWS, _MOST_BYTES / max(row_bytes, 1.0))
+    return int(2 ** math.floor(math.log2(max(most, 1.0))))
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,19 @@ class TablePart:
         schema = pq.read_schema(self.path)
         texts = [name for name in columns if is_plain and pa.types.is_string(schema.field(name).type)]
         with pq.ParquetFile(self.path, read_dictionary=texts or None, buffer_size=_BUFFER, pre_buffer=False) as file:
-            batch = batch_rows(len(columns))
+            batch = batch_rows(len(columns), self._row_bytes(file, columns))
             yield from file.iter_batches(batch, row_groups=list(self.groups), columns=list(columns), use_threads=False)
+
+    def _row_bytes(self, file: Any, columns: Sequence[str]) -> float:
+        """Return what a row takes, in its row group of the longest rows, of those columns that have no fixed width."""
+        import pyarrow as pa
+
+        wide = {name for name in columns if not pa.types.is_primitive(file.schema_arrow.field(name).type)}
+        paths = [file.schema.column(j).path for j in range(len(file.schema))] if wide else []
+        leaves = [j for j, path in enumerate(paths) if path in wide or path.split(".")[0] in wide]
+        groups = [file.metadata.row_group(number) for number in self.groups]
+        sizes = [(sum(each.column(j).total_uncompressed_size for j in leaves), each.num_rows) for each in groups]
+        return max((size / rows for size, rows in sizes if rows), default=0.0)
 
     def _told(self, read: Callable[[], Any]) -> Any:
         """Read; a complaint of the reader becomes one of ours, since its own may quote cells."""
@@ -160,8 +175,8 @@ def parquet_files(path: Path) -> list[Path]:
     log = next((path / name for name in _LOGS if (path / name).is_dir()), None)
     if log is not None:
         raise InputError(
-            f"{log} says which files of the folder are the table, and others may hold rows that were deleted or replaced. "
-            "Write the present rows into a folder of their own."
+            f"{log} says which files of the folder are the table, and others may hold rows that were deleted or "
+            "replaced. Write the present rows into a folder of their own."
         )
     inside = [each for each in path.iterdir() if not each.name.startswith((".", "_"))]
     if any(each.is_dir() for each in inside):
@@ -170,8 +185,8 @@ def parquet_files(path: Path) -> list[Path]:
     lost = next((each for each in sorted(set(inside).difference(files)) if _may_hold_rows(each)), None)
     if lost is not None:
         raise InputError(
-            f"{lost} seems to hold rows of the table, but its name does not end in {' or '.join(PARQUET)}, so they would "
-            "be left out. Rename it, or move it elsewhere."
+            f"{lost} seems to hold rows of the table, but its name does not end in {' or '.join(PARQUET)}, so they "
+            "would be left out. Rename it, or move it elsewhere."
         )
     if not files:
         raise InputError(f"The folder {path} has no Parquet files ({' or '.join(PARQUET)}). Give a folder that has.")
@@ -179,7 +194,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def _may_hold_rows(path: Path) -> bool:
-    """Return whether a file is Parquet by what it begins with, or was once by its name (x.parquet.gz, x.parquet.tmp)."""
+    """Return whether a file is Parquet by what it begins with, or was by its name (x.parquet.gz, x.parquet.tmp)."""
     if any(ending in path.name.lower() for ending in PARQUET):
         return True
     try:

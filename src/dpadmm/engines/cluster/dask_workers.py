@@ -195,7 +195,7 @@ def _client(address: str) -> Client:
     """Connect; keys of a tls:// address are those of Dask's configuration."""
     try:
         return _Caller(address, timeout=_CONNECT, set_as_default=False)
-    except Exception as problem:  # noqa: BLE001 - what answers may be no Dask: "HTTP" is a length of 3 EiB
+    except Exception as problem:  # what answers may be no Dask: "HTTP" is a length of 3 EiB
         raise InputError(
             f"No Dask scheduler answers at {shown(address)}, given as {setting('cluster')} ({type(problem).__name__}). "
             "Write it as tcp://HOST:PORT, or tls://HOST:PORT with keys in Dask's configuration, and start it with "
