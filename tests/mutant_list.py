@@ -819,6 +819,24 @@ SEARCH = (
         ("estimators/test_search.py",),
         SEARCHED,
     ),
+    Mutant(
+        "search",
+        "of a candidate with a model for each class one model is charged",
+        "engines/search.py",
+        "for (slot, k), row in own.repeated(course.times).releases.items():",
+        "for (slot, k), row in own.releases.items():",
+        ("estimators/test_replayed.py", "-k", "search"),
+        SEARCHED,
+    ),
+    Mutant(
+        "search",
+        "the profile of an earlier run is left out of the figure of a search",
+        "planning/search.py",
+        "said: Statement = first.statement if bought is None else statement_with(first.plan, bought.release)",
+        "said: Statement = first.statement",
+        ("estimators/test_search.py", "-k", "whoever_paid"),
+        SEARCHED,
+    ),
 )
 
 ESTIMATORS = (
