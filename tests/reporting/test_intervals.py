@@ -83,16 +83,30 @@ class TestStatistic:
         np.testing.assert_allclose(found.centre, np.array(given.point) - np.linalg.solve(whole, given.gradient))
         np.testing.assert_allclose(found.covariance, np.linalg.inv(whole), rtol=1e-6)
 
-    def test_with_noise_it_is_the_formula(self):
-        given = facts()
-        h, g, tau, ones = _square(np.array(given.matrix)), np.array(given.gradient), given.matrix_std, np.eye(4)
-        inverse = np.linalg.inv(h)
-        v, own = inverse @ g, given.gradient_std**2 * ones + h
-        b = np.outer(v, v) + inverse @ own @ inverse
+    @pytest.mark.parametrize("ratio", [1.0, 1.3, 2.0, 8.0])
+    def test_with_noise_it_is_the_formula(self, ratio):
+        """Near the rule and far from it: lowered by 4 tau at first, by a quarter at least, by next to nothing at last."""
+        h, ones, edges = _square(np.array(facts().matrix)), np.eye(4), math.sqrt(2 * 5)
         values, vectors = np.linalg.eigh(h)
-        lowered = vectors @ np.diag(1 / (values - tau / 2)) @ vectors.T
+        tau = values[0] / edges / (ratio + 1e-12)
+        given = replace(facts(), matrix_std=tau)
+        down = 4 * math.exp(-(values[0] / tau - edges) / 0.8)
+        low = np.array([max(x - down * tau, x / 4) for x in values])
+        assert (low[0] < values[0] / 3.9) == (ratio == 1.0)
+        assert (low[0] > 0.999 * values[0]) == (ratio == 8.0)
+        v = np.linalg.solve(h, given.gradient)
+        lowered = vectors @ np.diag(1 / low) @ vectors.T
+        own = given.gradient_std**2 * ones + vectors @ np.diag(low) @ vectors.T
+        step = lowered @ np.array(given.gradient)
+        b = np.outer(step, step) + lowered @ own @ lowered
         wanted = lowered @ (own + tau**2 / 2 * (np.trace(b) * ones + b)) @ lowered
-        np.testing.assert_allclose(estimate(given, ones).covariance, wanted, rtol=1e-10)
+        found = estimate(given, ones)
+        np.testing.assert_allclose(found.covariance, wanted, rtol=1e-8)
+        np.testing.assert_allclose(found.centre, np.array(given.point) - v, rtol=1e-10)
+
+    def test_a_curvature_without_noise_is_not_lowered(self):
+        found = estimate(replace(facts(gradient_std=0.0), matrix_std=0.0), np.eye(4))
+        np.testing.assert_allclose(found.covariance, np.linalg.inv(_square(np.array(facts().matrix))), rtol=1e-9)
 
     def test_the_rule(self):
         given = facts()
