@@ -143,7 +143,7 @@ class TestStatistic:
 
     @pytest.mark.parametrize("least", [1.6, 2.3])
     def test_fits_that_pass_by_luck_cover_as_well(self, least):
-        """By simulation: of fits whose least eigenvalue is too small and lifted by noise, the intervals of that direction cover.
+        """By simulation: where the least eigenvalue is too small and noise lifts it, intervals of its direction cover.
 
         With eigenvalues lowered by tau/2 alone, 56 and 83 % of them do.
         """
