@@ -83,6 +83,8 @@ def test_a_model_for_each_class(cli, place, tmp_path):
     assert (model.predict(pd.read_csv(place / "north.csv")) == "late").mean() < 0.1
     wrong = cli.run("fit", *words(place, "--class-weight", "later=2", "--out", str(tmp_path / "y.json")))
     assert "these are early, middle, late. Did you mean" in " ".join(wrong.output.split())
+    twice = cli.run("fit", *words(place, *weighted, "--class-weight", "late=2", "--out", str(tmp_path / "y.json")))
+    assert "--class-weight names 'late' twice" in twice.output
     assert model.softmax is None
     assert "3 one-vs-rest models" in model.statement
     one, several = (

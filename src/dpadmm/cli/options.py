@@ -261,6 +261,8 @@ def weights_of(words: list[str] | None) -> dict[str, float] | None:
     found: dict[str, float] = {}
     for word in words or ():
         name, _, number = word.rpartition("=")
+        if name.strip() in found:
+            raise InputError(f"--class-weight names {name.strip()!r} twice. Give each class one weight.")
         try:
             found[name.strip()] = float(number)
         except ValueError:
