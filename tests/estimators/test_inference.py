@@ -124,6 +124,23 @@ def test_tables_and_arrays_in_one_call():
     assert made.curvature is not None
 
 
+def test_a_rare_outcome_that_is_stated_is_refused_before_anything_is_spent(tmp_path):
+    X, y = rows()
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(sick=np.where(y == 1, "yes", "no"))
+    known = dict.fromkeys("abc", BOUNDS) | {"sick": ("yes", "no")}
+    words = {"epsilon": 2.0, "delta": 1e-5, "schema": known, "aim": "inference"}
+    assert not dpadmm.plan(table, "sick", **words).lacks_intervals
+    assert dpadmm.plan(table, "sick", **words, prevalence=0.02).lacks_intervals
+    book = {"ledger": tmp_path / "rare.ledger", "budget": 3.0}
+    with pytest.raises(InputError, match="Nothing was spent"):
+        dpadmm.fit(table, "sick", **words, **book, prevalence=0.02)
+    assert not (tmp_path / "rare.ledger").exists()
+    with pytest.raises(InputError, match="prevalence must"):
+        dpadmm.fit(table, "sick", **words, prevalence=1.5)
+    with pytest.raises(InputError, match="prevalence are for tables"):
+        dpadmm.fit(X, y, epsilon=2.0, delta=1e-5, bounds=BOUNDS, classes=(0, 1), prevalence=0.1)
+
+
 def test_models_of_other_kinds_have_none():
     X, y = rows(n=500)
     with warnings.catch_warnings():

@@ -165,7 +165,7 @@ def test_what_cannot_be_streamed_is_refused_before_anything_is_spent(data, words
 def test_data_frames_are_not_streamed():
     with pytest.raises(InputError, match="cannot be streamed"):
         fitted(table(100, 0), stream=True)
-    with pytest.raises(InputError, match="stream are for tables"):
+    with pytest.raises(InputError, match="are for tables"):
         dpadmm.fit(np.ones((9, 2)), np.ones(9), bounds=(0, 1), stream=True, **COST)
 
 

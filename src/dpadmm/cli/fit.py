@@ -73,6 +73,7 @@ def fit(
     neighbours: options.NeighboursWord = None,
     nominal_records: options.NominalRecords = None,
     aim: options.AimWord = "prediction",
+    prevalence: options.Prevalence = None,
     loss: options.LossWord = "auto",
     multi_class: options.MultiClassWord = "auto",
     class_weight: options.ClassWeights = None,
@@ -143,6 +144,7 @@ def fit(
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
             aim=aim_of(aim),
+            prevalence=prevalence,
         )
         training = Training(
             schema=_schema(schema, target, files),

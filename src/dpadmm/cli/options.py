@@ -116,6 +116,10 @@ SchemaFile = Annotated[
         "--schema", help="Schema file with public bounds and categories; draft one with `dpadmm schema init`."
     ),
 ]
+Prevalence = Annotated[
+    float | None,
+    typer.Option(help="Share of the positive class, if it is public; plans are then for it.", rich_help_panel=_MODEL),
+]
 AimWord = Annotated[
     Literal["prediction", "inference"],
     typer.Option(

@@ -1,12 +1,11 @@
 """`dpadmm plan`: what would be run and what to expect, from public facts, before any data are touched."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpadmm import checks
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
@@ -55,10 +54,7 @@ def plan(
     l1_ratio: options.L1Ratio = 0.0,
     profile: options.ProfileWord = "auto",
     profile_share: options.ProfileShare = None,
-    prevalence: Annotated[
-        float | None,
-        typer.Option(help="Share of the positive class, if it is public."),
-    ] = None,
+    prevalence: options.Prevalence = None,
     curve: Annotated[
         bool, typer.Option("--curve/--no-curve", help="Show expected utility against epsilon (takes a little longer).")
     ] = True,
@@ -113,6 +109,7 @@ def plan(
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
             aim=aim_of(aim),
+            prevalence=prevalence,
         )
         if plot is not None:
             _check_place("--plot", plot, (".svg", ".png"), force)
@@ -137,12 +134,9 @@ def plan(
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
             counts = counts_of(tables, person, words)
-        if prevalence is not None:
-            checks.open_unit("prevalence", prevalence)
 
         def made(sizes: tuple[int, ...]) -> "Task":
-            task = task_of(words, sizes, dimension, known, is_real=predict == "number")
-            return task if prevalence is None else replace(task, prevalence=prevalence)
+            return task_of(words, sizes, dimension, known, is_real=predict == "number")
 
         first = make_plan(made(counts), method=words.method_name(), problems=words.problems(known))
         words = words.settled(first, known)

@@ -54,11 +54,14 @@ class TaskWords:
     multi_class: str = "auto"
     class_weight: Mapping[Any, float] | None = None
     aim: Aim = Aim.PREDICTION
+    prevalence: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
         checks.positive("epsilon", self.epsilon)
         checks.open_unit("delta", self.delta)
+        if self.prevalence is not None:
+            checks.open_unit("prevalence", self.prevalence)
         penalty_of(self.alpha, self.l1_ratio)
         self.method_name()
         network_of(self.topology, 2)
@@ -125,6 +128,7 @@ class TaskWords:
             regulariser=penalty_of(self.alpha, self.l1_ratio),
             profile=self.profile,
             aim=self.aim,
+            prevalence=self.prevalence,
         )
 
 

@@ -4,11 +4,9 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpadmm import checks
 from dpadmm.checks import as_parameter, settings_called
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.table_format import TableFormat
@@ -79,6 +77,7 @@ def fit(
     neighbours: str | None = None,
     nominal_records: int | None = None,
     aim: str = "prediction",
+    prevalence: float | None = None,
     loss: str = "auto",
     multi_class: str = "auto",
     class_weight: Mapping[Any, float] | None = None,
@@ -120,6 +119,7 @@ def fit(
         column that tells whose a row is, where people have several; keep: how many rows of a person are used in a silo.
     ledger: the file that records what these data have spent, and stops at their budget. budget: for a new one, the
         epsilon that these data may ever spend, at the same delta.
+    prevalence: the share of the positive class, if it is public; plans are for it, and whether intervals are expected.
     out, report: files to write, a model (.json or .npz) and its page; force replaces those that are there.
     stream: True reads Parquet files in passes, so that memory does not grow with their rows; False reads them into
         memory. Left out, files whose cells take more than 1 GB are streamed. A folder of Parquet files is one silo,
@@ -169,6 +169,7 @@ def fit(
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
             aim=aim_of(aim),
+            prevalence=prevalence,
         )
         screening = Screening.of(missing, unlisted, out_of_range)
         written = TableFormat.of(sep, decimal, encoding, na_values, header)
@@ -178,11 +179,11 @@ def fit(
                     "schema= is for tables, where target= names a column. For arrays, pass bounds= instead."
                 )
             number = loss == "huber" or (loss == "auto" and target_bounds is not None)
-            passes = (stream, cluster)
-            if title is not None or screening != Screening() or written != TableFormat() or passes != (None, None):
+            others = (title, stream, cluster, prevalence)
+            if screening != Screening() or written != TableFormat() or any(each is not None for each in others):
                 raise InputError(
-                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values, header, cluster and "
-                    "stream are for tables. Leave them out for arrays, or pass a DataFrame with schema=."
+                    "title, missing, unlisted, out_of_range, sep, decimal, encoding, na_values, header, cluster, "
+                    "stream and prevalence are for tables. Leave them out for arrays, or pass a DataFrame with schema=."
                 )
             if (number or loss == "svm") and multi_class != "auto":
                 raise InputError(f"multi_class is for loss='logistic', got {multi_class!r}. Leave it out.")
@@ -277,7 +278,7 @@ def plan(
     data, target, schema: as for `fit`; of the tables only rows, or persons, are counted.
     sizes: instead of data, the records of each silo. dimension: instead of a schema, the number of encoded features;
         the target is then one of two classes, or a number with loss="huber".
-    prevalence: the share of the positive class, if it is public. All others: as for `fit`.
+    All others: as for `fit`.
 
     >>> made = plan(sizes=(400, 400, 400), dimension=6, epsilon=1.0, delta=1e-5)
     >>> made.method, made.is_hopeless
@@ -298,6 +299,7 @@ def plan(
             profile=ProfileRule.of(profile, profile_share),
             nominal_records=nominal_records,
             aim=aim_of(aim),
+            prevalence=prevalence,
         )
         if (sizes is None) is (data is None):
             raise InputError("Give either the records of each silo (sizes=(228, 171, ...)) or the tables, not both.")
@@ -316,8 +318,6 @@ def plan(
             streaming = Streaming.of(None, TableFormat(), split_by=split_by, person=person)
             counts = counts_of(source_of(data).read(split_by, TableFormat(), streaming), person, words)
         task = task_of(words, counts, dimension, known, is_real=is_real)
-        if prevalence is not None:
-            task = replace(task, prevalence=checks.open_unit("prevalence", prevalence))
         return make_plan(task, method=words.method_name(), problems=words.problems(known))
 
 
