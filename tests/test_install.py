@@ -182,8 +182,8 @@ def test_fit_and_predict(installed):
     assert guessed.returncode == 0, guessed.stderr
     assert guessed.stdout.splitlines()[0].startswith("sick")
     assert len(guessed.stdout.splitlines()) == 3
-    refused = installed.dpadmm("fit", "north.csv", "--stream", "--split-by", "sex", *budget, "--out", "none.json")
-    assert "Error: --split-by cannot be used with tables that are streamed" in refused.stderr
+    refused = installed.dpadmm("fit", "north.csv", "--split-by", "sex", *budget, "--out", "none.json")
+    assert refused.stderr.startswith("Error: --split-by sex is also a column of the schema")
     misspelt = installed.dpadmm("fit", "north.csv", *budget, "--loss", "logistc")
     assert "Did you mean 'logistic'?" in " ".join(misspelt.stderr.replace("│", " ").split())
 
