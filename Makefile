@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= 2
+# One more than two cores: tests of silos and coordinators wait for each other's processes.
+JOBS ?= 3
 # One BLAS thread per process: agents, not matrix products, are what runs in parallel.
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1

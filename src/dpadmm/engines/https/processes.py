@@ -105,7 +105,7 @@ class Process:
         if self.is_alive:
             self.popen.terminate()
 
-    def stop(self, seconds: float = 5.0) -> None:
+    def stop(self, seconds: float = 20.0) -> None:
         """End the process, by force if it does not follow."""
         self.ask_to_stop()
         try:
