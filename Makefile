@@ -15,10 +15,10 @@ ALL := --exclude '\.venv|\.bench|benchmarks/peers/workers/(diffprivlib|opacus)_'
 
 .PHONY: demo test test-all lint bench bench-accuracy bench-peers docs clean
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml research/pyproject.toml contrib/flower/pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpadmm needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cluster,dev,docs,excel,federation,flower]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cluster,dev,docs,excel,federation]" -e ./research -e ./contrib/flower
 	touch $@
 
 demo: $(VENV)/.installed

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss
 
 from dpadmm import PrivateLogisticRegression
-from dpadmm.datasets import adult, breast_cancer, heart, nist_acs
+from dpadmm.datasets import breast_cancer
 from dpadmm.datasets.draft import ColumnType, draft_schema
 from dpadmm.datasets.partition import Rows, iid, split
 from dpadmm.datasets.schema import Schema
 from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning, parameters
+from dpadmm_research.datasets import adult, heart, nist_acs
 
 DELTA = 1e-5
 FIRST_SEED = 9000

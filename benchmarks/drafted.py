@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpadmm.datasets import heart
 from dpadmm.datasets.schema import Screening
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.entry import SiloEntry
@@ -29,6 +28,7 @@ from dpadmm.planning.drafting import draft
 from dpadmm.privacy.calibration import Target
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm_research.datasets import heart
 
 TARGET = Target(2.0, 1e-5)
 VIEWS = ("eavesdropper", "aggregate")

@@ -17,7 +17,6 @@ from functools import cache
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from dpadmm.datasets import adult
 from dpadmm.estimators import PrivateLogisticRegression, private_evaluation
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import cell_counts
@@ -25,6 +24,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import EvaluatedFigure
 from dpadmm.reporting.score_bins import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
+from dpadmm_research.datasets import adult
 from table import Row
 
 TARGET, WITHIN, RUNS = Target(0.2, 1e-6), 0.02, 2000

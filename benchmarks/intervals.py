@@ -141,7 +141,7 @@ class Table:
 
 
 def adult() -> Table:
-    from dpadmm.datasets.adult import SEXES, read_adult
+    from dpadmm_research.datasets.adult import SEXES, read_adult
 
     columns = (
         Numeric("age", 17, 90),
@@ -153,7 +153,7 @@ def adult() -> Table:
 
 
 def acs() -> Table:
-    from dpadmm.datasets.nist_acs import INCOME, read_nist_acs
+    from dpadmm_research.datasets.nist_acs import INCOME, read_nist_acs
 
     columns = (
         Numeric("AGEP", 18, 99),

@@ -13,11 +13,11 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpadmm.algorithms.anatomy import Agents
-from dpadmm.datasets import adult_like
 from dpadmm.datasets.partition import iid
 from dpadmm.networks import ring
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
+from dpadmm_research.datasets.adult_synthetic import adult_like
 from table import Row
 
 N, MU, ETA, TOLERANCE, ROUNDS = 5, 2e-4, 1e-2, 1e-9, 40

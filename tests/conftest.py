@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from dpadmm.datasets import load_adult
+from dpadmm_research.datasets.adult import load_adult
 
 settings.register_profile("quick", max_examples=50)  # `make test`; `make test-all` tries twice as many
 

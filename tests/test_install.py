@@ -212,7 +212,7 @@ def test_the_lowest_flower_has_all_that_its_apps_need(wheel, tmp_path):
     (tmp_path / "lowest.txt").write_text(f"flwr=={lower_bounds('flower')['flwr']}\n")
     made = Installed(tmp_path / "venv", tmp_path, ("--constraint", str(tmp_path / "lowest.txt")))
     made.install(f"{wheel}[flower]")
-    apps = "import dpadmm.engines.flower.client, dpadmm.engines.flower.server"
+    apps = "import dpadmm_flower.client, dpadmm_flower.server"
     succeed(tmp_path / "venv" / "bin" / "python", "-c", apps, folder=tmp_path)
     assert made.versions().keys() >= set(EXTRA)
 

@@ -12,7 +12,7 @@ from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.method import Setting, by_name
-from dpadmm.datasets import random_control, random_quadratics
+from dpadmm.datasets.control import random_control
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
@@ -25,9 +25,6 @@ from dpadmm.noise.plan import at_levels
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import CaoOptimal, Family
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.papers.consensus import claims
-from dpadmm.papers.consensus.planner import optimal_schedule, plan_consensus
-from dpadmm.papers.consensus.theory import Star
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates import consensus_broadcast_records
@@ -38,6 +35,10 @@ from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import L1, Box, Ridge
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
+from dpadmm_research.datasets import random_quadratics
+from dpadmm_research.papers.consensus import claims
+from dpadmm_research.papers.consensus.planner import optimal_schedule, plan_consensus
+from dpadmm_research.papers.consensus.theory import Star
 
 PURE, MIXED = PureTarget(0.5), Target(0.5, 1e-6)
 TARGETS = {Family.SPHERICAL: PURE, Family.GAUSSIAN: MIXED}

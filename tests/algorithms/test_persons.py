@@ -9,8 +9,6 @@ from dpadmm.algorithms.batches import Batches
 from dpadmm.algorithms.method import Setting, by_name
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.audit.catalogue import _subject
-from dpadmm.audit.sensitivity import check_sensitivity
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.networks import complete
@@ -24,6 +22,8 @@ from dpadmm.problems.neighbours import FAR
 from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm_research.audit.catalogue import _subject
+from dpadmm_research.audit.sensitivity import check_sensitivity
 
 PERSON = Protection(unit=Unit.PERSON)
 TARGET = Target(1.0, 1e-5)

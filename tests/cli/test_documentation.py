@@ -9,9 +9,9 @@ import pytest
 
 from dpadmm.algorithms.method import by_name
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.cli.public_facts import is_accountable, one_agent
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.records import Origin
+from dpadmm_research.accounting.public_facts import is_accountable, one_agent
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 

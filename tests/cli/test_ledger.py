@@ -12,13 +12,13 @@ import pytest
 
 from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.cli.public_facts import one_agent
 from dpadmm.privacy.certificates.profile import column_profile
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, store
 from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
 from dpadmm.privacy.ledger.store import anchor_text
 from dpadmm.privacy.protection import ONE_RECORD
 from dpadmm.privacy.records import GaussianRelease, Origin
+from dpadmm_research.accounting.public_facts import one_agent
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
 AGENT = one_agent(PADMM, records=1000, degree=2, eta=0.05, mu=0.01, rounds=5)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.cli.public_facts import one_agent
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm_research.accounting.public_facts import one_agent
 
 BAD = os.fsdecode(b"\xff")
 

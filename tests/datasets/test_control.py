@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.datasets import random_control
+from dpadmm.datasets.control import random_control
 from dpadmm.errors import InputError
 
 

@@ -14,11 +14,11 @@ from dpadmm.datasets import (
     random_quadratics,
     sparse_regression,
 )
-from dpadmm.datasets.adult import SCHEMA
 from dpadmm.datasets.random_quadratics import BLOCK_NUMBERS, Entries, random_spd
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
+from dpadmm_research.datasets.adult import SCHEMA
 
 
 def rng(seed=0):

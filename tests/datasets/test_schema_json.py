@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.datasets import adult, breast_cancer, heart, nist_acs
+from dpadmm.datasets import breast_cancer
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
+from dpadmm_research.datasets import adult, heart, nist_acs
 
 NAMES = st.text(min_size=1, max_size=8)
 BOUNDS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(lambda b: (b[0], b[0] + b[1]))

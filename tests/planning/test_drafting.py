@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.datasets.heart import SCHEMA
 from dpadmm.engines.federation.agreement import Aggregation, read_federation, write_federation
 from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED
@@ -12,6 +11,7 @@ from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import InputError
 from dpadmm.planning.drafting import draft
 from dpadmm.privacy.calibration import Target
+from dpadmm_research.datasets.heart import SCHEMA
 
 SIZES = (303, 261, 46, 130)
 ENTRIES = tuple(

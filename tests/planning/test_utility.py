@@ -13,11 +13,9 @@ import pytest
 from scipy.special import expit
 from sklearn import datasets
 
-from dpadmm.datasets import adult, breast_cancer, heart, load_breast_cancer, load_heart
-from dpadmm.datasets.adult import read_adult
+from dpadmm.datasets import breast_cancer, load_breast_cancer
 from dpadmm.datasets.breast_cancer import read_breast_cancer
 from dpadmm.datasets.encoding import CONSTANT
-from dpadmm.datasets.heart import read_heart
 from dpadmm.datasets.partition import iid, split
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.datasets.schema import Screening
@@ -29,6 +27,9 @@ from dpadmm.planning.task import TableShape
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic, log_loss_of
+from dpadmm_research.datasets import adult, heart
+from dpadmm_research.datasets.adult import read_adult
+from dpadmm_research.datasets.heart import load_heart, read_heart
 
 RUNS = 10
 DELTA = 1e-5

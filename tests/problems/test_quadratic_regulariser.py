@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.contracts.regulariser_contract import RegulariserContract
 
-from dpadmm.datasets import random_control
+from dpadmm.datasets.control import random_control
 from dpadmm.errors import InputError
 from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.regularisers import Ridge

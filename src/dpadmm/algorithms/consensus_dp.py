@@ -55,8 +55,8 @@ class ConsensusDPADMM(ConsensusADMM):
     place: after the prox as in the paper, or before it.
 
     Guarantees: C3, for every convex g and every rho > 0, against whoever sees the broadcasts (the coordinator is
-    trusted, the uplink protected). The bounds differ from round to round; `papers.consensus.planner` has the
-    schedules that make the most of it.
+    trusted, the uplink protected). The bounds differ from round to round; dpadmm-research
+    (`papers.consensus.planner`) has the schedules that make the most of it.
 
     >>> from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer
     >>> from dpadmm.datasets import random_quadratics

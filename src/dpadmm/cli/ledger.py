@@ -149,11 +149,11 @@ def _as_json(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from dpadmm.cli.figures import number
+    from dpadmm.cli.terminal import json_number
 
     return {
         "budget": asdict(said.budget),
-        "spent_epsilon": number(said.spent_epsilon),
+        "spent_epsilon": json_number(said.spent_epsilon),
         "left_epsilon": said.left_epsilon,
         "releases": said.releases,
         "refusals": said.refusals,
@@ -164,8 +164,8 @@ def _as_json(
         "entries": said.entries,
         "data_version": said.version,
         "data_since": said.version_since,
-        "silos": [asdict(silo) | {"spent_epsilon": number(silo.spent_epsilon)} for silo in said.silos],
-        "runs": [asdict(run) | {"alone_epsilon": number(run.alone_epsilon)} for run in runs],
+        "silos": [asdict(silo) | {"spent_epsilon": json_number(silo.spent_epsilon)} for silo in said.silos],
+        "runs": [asdict(run) | {"alone_epsilon": json_number(run.alone_epsilon)} for run in runs],
         "profiles": [{key: value for key, value in kept.content().items() if key != "data"} for kept in profiles],
     }
 

@@ -1,6 +1,7 @@
 """The `dpadmm` command: thin typer commands over the library."""
 
 import re
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
 import typer
@@ -8,9 +9,6 @@ from typer.core import TyperGroup
 
 from dpadmm import __version__
 from dpadmm.cli import (
-    account,
-    audit,
-    calibrate,
     coordinator,
     demo,
     evaluate,
@@ -21,15 +19,39 @@ from dpadmm.cli import (
     plan,
     predict,
     report,
-    reproduce,
     schema,
     silo,
     summary,
 )
 
+RESEARCH = ("account", "audit", "calibrate", "reproduce")
+"""Commands that dpadmm-research adds."""
+
+
+def added() -> dict[str, EntryPoint]:
+    """Return the commands that other installed distributions add, by name."""
+    return {each.name: each for each in entry_points(group="dpadmm.commands")}
+
 
 class Commands(TyperGroup):
-    """All commands; a word that is none of an option's is answered with the nearest one that is."""
+    """All commands, with those that other distributions add by the entry point `dpadmm.commands`.
+
+    A word that is none of an option's is answered with the nearest one that is.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*super().list_commands(ctx), *sorted(added())]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; those of other distributions are imported when they are asked for."""
+        found = super().get_command(ctx, cmd_name)
+        if found is None and (entry := added().get(cmd_name)) is not None:
+            found = typer.main.get_command(entry.load())
+            found.name = cmd_name
+        if found is None and cmd_name in RESEARCH:
+            ctx.fail(f"`dpadmm {cmd_name}` is part of dpadmm-research. In a checkout, run: pip install ./research")
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
@@ -53,14 +75,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(account.app, name="account")
-app.add_typer(calibrate.app, name="calibrate")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(schema.app, name="schema")
 app.add_typer(silo.app, name="silo")
 app.add_typer(coordinator.app, name="coordinator")
 app.add_typer(federate.app, name="federate")
-app.command()(audit.audit)
 for command in (
     fit.fit,
     predict.predict,
@@ -70,7 +89,6 @@ for command in (
     report.report,
     summary.summary,
     demo.demo,
-    reproduce.reproduce,
 ):
     app.command()(command)
 

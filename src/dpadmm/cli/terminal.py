@@ -1,6 +1,7 @@
 """What commands say: text as it is, one JSON object, errors as one clear line on stderr, and their exit codes."""
 
 import json
+import math
 import os
 import select
 import shlex
@@ -154,6 +155,11 @@ def log_to_terminal(file: Path | None = None) -> None:
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON object."""
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def json_number(value: float) -> float | str:
+    """Return a number as strict JSON knows it; an infinite one as text."""
+    return value if math.isfinite(value) else "infinite"
 
 
 def cell(value: object) -> "Text":

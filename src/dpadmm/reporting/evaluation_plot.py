@@ -8,7 +8,7 @@ import numpy as np
 
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
-from dpadmm.reporting.evidence_plots import BLUE, GREY, blank
+from dpadmm.reporting.figure_style import BLUE, GREY, blank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,12 +12,12 @@ from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError, SolverError
 from dpadmm.noise import SimulatedSampler
-from dpadmm.papers.claims_of import claims_of
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import L1, Box
 from dpadmm.problems.silos import Silos
+from dpadmm_research.claims.registry import claims_of
 
 RNG = np.random.default_rng(0)
 SAME = Constraint(np.eye(5), -np.eye(5), np.zeros(5))

@@ -12,7 +12,6 @@ from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.papers.claims_of import claims_of
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
@@ -20,6 +19,7 @@ from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1
 from dpadmm.problems.silos import Silos
+from dpadmm_research.claims.registry import claims_of
 
 TARGET = Target(epsilon=1.3, delta=1e-5)
 EXACT = LocalEngine(progress=False, threads=1, tolerance=1e-12, recording=Recording(every=0))

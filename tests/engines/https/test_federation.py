@@ -14,7 +14,6 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.datasets import heart
 from dpadmm.engines.federation.agreement import Aggregation, Missing, NoiseOrigin, read_federation
 from dpadmm.engines.federation.columns import encoding_of
 from dpadmm.engines.federation.outcome import FederationOutcome
@@ -32,6 +31,7 @@ from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm_research.datasets import heart
 
 MASKED = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "aggregation": Aggregation.MASKED}
 

@@ -25,7 +25,7 @@ class CentralisedADMM(BlockDescent):
     printed; `Participation.in_turn`, `.permuted`, `.one_at_random` and `.subsets` are the paper's other orders.
 
     Guarantees: C5, for a viewer who would see every block; the public, who sees the last z only, learns no more. The
-    paper's smaller figure for that view (`dpadmm.papers.claims_of`) counts 1/N twice and is never used to calibrate.
+    paper's smaller figure for that view (see dpadmm-research) counts 1/N twice and is never used to calibrate.
 
     >>> import numpy as np
     >>> from dpadmm.engines.local import LocalEngine, Stopping

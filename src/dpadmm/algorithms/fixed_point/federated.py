@@ -29,7 +29,7 @@ class FederatedADMM(BlockDescent):
     Parameters: see `BlockADMM`; `sampled` draws the participation.
 
     Guarantees: C5 for every viewer, the server included, times the number of participations of the user at hand; noise
-    is calibrated to the largest number. The paper's central figures (`dpadmm.papers.claims_of`) are not certified.
+    is calibrated to the largest number. The paper's central figures (see dpadmm-research) are not certified.
     """
 
     about: ClassVar[About] = replace(

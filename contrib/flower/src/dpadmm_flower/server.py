@@ -1,0 +1,60 @@
+"""The ServerApp: drives the run of some terms to its end; the result is in the coordinator's directory."""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from dpadmm.engines.federation.agreement import read_federation
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.locks import sole
+from dpadmm.errors import DpadmmError, InputError
+from dpadmm_flower.transport import LIVES_SECONDS, FlowerTransport
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Drive the run that the run config names: `coordinator`, a directory, and `federation`, the file of the terms."""
+    files = CoordinatorFiles(_path(context, "coordinator"))
+    agreement = read_federation(_path(context, "federation"))
+    files.check()
+    with (
+        _shown_log(),
+        sole(files.lock, "The coordinator of this directory"),
+        closing(files.open_run(agreement)) as run,
+    ):
+        run.ask()
+        try:
+            Drive(run, FlowerTransport(grid), time.monotonic, resend_seconds=LIVES_SECONDS).run()
+        except DpadmmError as problem:
+            run.stopped(str(problem))  # for whoever watches the file
+            raise
+
+
+def _path(context: Context, name: str) -> Path:
+    """Return a path of the run config: on the machine of the SuperLink, whose folder the submitter does not know."""
+    path = Path(str(context.run_config.get(name, "")))
+    if not path.is_absolute():
+        raise InputError(f"The run config must give {name!r} as an absolute path, got {str(path)!r}.")
+    return path
+
+
+@contextmanager
+def _shown_log() -> Iterator[None]:
+    """Let `flwr log` show what the coordinator logs."""
+    log, shown = logging.getLogger("dpadmm"), logging.StreamHandler()
+    log.addHandler(shown)
+    before = log.level
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+        log.removeHandler(shown)

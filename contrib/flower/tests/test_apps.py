@@ -1,0 +1,214 @@
+"""What the two apps refuse, what they tell outside, and what a SuperNode's memory is good for."""
+
+import ast
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
+
+from flwr.app import ConfigRecord, Message, RecordDict
+
+import dpadmm_flower as flower
+from dpadmm.engines.federation import messages
+from dpadmm.engines.federation.agreement import write_federation
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+from dpadmm.engines.federation.drive import Drive
+from dpadmm.engines.federation.locks import sole
+from dpadmm.engines.federation.messages import Refused
+from dpadmm.engines.federation.refusal import FederationStopped
+from dpadmm.engines.federation.silo import Silo
+from dpadmm.errors import InputError
+from dpadmm.operations.watch import watch
+from dpadmm_flower import server
+from dpadmm_flower.transport import ASKED, FlowerTransport, content, envelope
+
+pytestmark = pytest.mark.usefixtures("task")
+PUBLIC = {"flwr.app", "flwr.clientapp", "flwr.serverapp"}
+
+
+def test_only_public_names_of_flower_are_imported():
+    """Modules by whole names, and nothing from them that begins with an underscore."""
+    found = set()
+    for path in Path(flower.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert not [each for each in node.names if each.name.split(".")[0] == "flwr"], path
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "flwr":
+                found.add(node.module)
+                assert not [each for each in node.names if each.name.startswith("_")], path
+    assert found == PUBLIC
+
+
+# --- the ClientApp ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nodes(grids, world):
+    """A SuperNode for each silo of a world."""
+    return grids.SuperNodes(*(world.place / name for name in world.silos))
+
+
+def asked(nodes, carried: RecordDict | bytes, number: int = 100) -> Message:
+    """Return what a SuperNode replies to some content, or to an envelope."""
+    made = content(carried) if isinstance(carried, bytes) else carried
+    return nodes.answered(Message(made, number, ASKED))
+
+
+def refused(reply: Message) -> bool:
+    """Say whether a SuperNode has failed; what it tells outside is the same for every failure."""
+    assert not reply.has_error() or "SuperNode" in reply.error.reason
+    return reply.has_error()
+
+
+def test_no_text_of_an_exception_leaves(nodes, monkeypatch, caplog):
+    """Flower would send it: it may quote a record."""
+
+    def stumble(silo, envelope):
+        raise ValueError("the cell is 17.3")
+
+    monkeypatch.setattr(Silo, "answer", stumble)
+    reply = asked(nodes, b"x" * 100)
+    assert refused(reply)
+    assert "17.3" not in reply.error.reason + caplog.text
+    assert "ValueError" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [sqlite3.OperationalError, InputError])
+def test_the_owner_reads_why_a_machine_has_failed(nodes, monkeypatch, caplog, kind):
+    def fail(silo, envelope):
+        raise kind("the disk is full")
+
+    monkeypatch.setattr(Silo, "answer", fail)
+    assert refused(asked(nodes, b"x" * 100))
+    assert "the disk is full" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "names no silo"),
+        ({"silo": 3}, "names no silo"),
+        ({"silo": "/no/such/place"}, "no silo's directory"),
+    ],
+    ids=["none", "a number", "elsewhere"],
+)
+def test_a_supernode_that_names_no_silo(nodes, caplog, config, words):
+    nodes.contexts[100].node_config = config
+    assert refused(asked(nodes, b"x" * 100))
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize("record", [{}, {"envelope": "text"}], ids=["nothing", "text"])
+def test_messages_of_other_apps(nodes, caplog, record):
+    for made in (RecordDict(), RecordDict({"dpadmm": ConfigRecord(record)})):
+        assert refused(asked(nodes, made))
+    assert caplog.text.count("no envelope") == 2
+
+
+def test_a_silo_that_another_process_serves(nodes, world, caplog):
+    with sole(world.first.files.lock, "This silo"):
+        assert refused(asked(nodes, world.invite()))
+    assert "already running" in caplog.text
+    assert not refused(asked(nodes, world.invite()))
+
+
+def test_a_ledger_that_disagrees_is_refused_before_anything_is_served(nodes, world, monkeypatch, caplog):
+    """By the first message of a session, as by a service that starts."""
+
+    def disagree(silo):
+        raise InputError("the ledger is older")
+
+    monkeypatch.setattr(Silo, "check_ledger", disagree)
+    assert refused(asked(nodes, world.invite()))
+    assert "the ledger is older" in caplog.text
+
+
+def test_a_directory_put_back_under_a_running_supernode_is_refused(nodes, world, calm):
+    """The SuperNode's memory says that others have vouched; it also knows which answers have left."""
+    run, place = world.coordinator(), world.place / "s0"
+    transport, kept = FlowerTransport(nodes), world.place / "kept"
+
+    def receive(original=transport.receive):
+        """Answer three rounds, put back what was there after two, and ask for the third once more."""
+        if run.round == 2 and not kept.exists():
+            world.first.close()
+            shutil.copytree(place, kept)
+        if run.round == 3:
+            raise KeyboardInterrupt
+        return original()
+
+    transport.receive = receive
+    with pytest.raises(KeyboardInterrupt):
+        Drive(run, transport, lambda: 0.0).run()
+    third = run._step(0, 3)
+    shutil.rmtree(place)
+    kept.rename(place)
+    reply = messages.read(envelope(asked(nodes, world.key.seal(third.encode())))[messages.SIGNATURE_BYTES :])
+    assert isinstance(reply, Refused)
+    with closing(Silo(place)) as silo:
+        assert "older copy while in use" in silo.log()[-1].detail
+
+
+# --- the ServerApp ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(world):
+    """The coordinator of a world in a directory of its own, and the terms in a file."""
+    files = CoordinatorFiles(world.place / "coordinator")
+    files.create()
+    shutil.copy(world.place / "coordinator.key", files.directory / "coordinator.key")
+    write_federation(world.place / "federation.toml", world.agreement)
+    return files
+
+
+def configured(world, **change: str) -> SimpleNamespace:
+    """Return the context of a run."""
+    usual = {"coordinator": str(world.place / "coordinator"), "federation": str(world.place / "federation.toml")}
+    return SimpleNamespace(run_config=usual | change)
+
+
+def test_a_run_is_driven_to_its_end_and_read_without_anybody_who_serves(nodes, world, place, calm, capsys):
+    server.app(nodes, configured(world))
+    assert watch(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]
+    said = capsys.readouterr().err
+    assert "s0 has joined" in said
+    assert f"round 4 of {world.agreement.rounds} is complete" in said
+
+
+def test_a_coordinator_that_is_served_already(nodes, world, place):
+    with (
+        sole(place.lock, "The coordinator of this directory"),
+        pytest.raises(InputError, match="is already running"),
+    ):
+        server.app(nodes, configured(world))
+
+
+def test_why_a_run_has_stopped_is_told_to_flower_and_written_down_and_it_goes_on(nodes, world, place, calm):
+    policy = world.first.files.policy
+    rules = policy.read_text()
+    policy.write_text(rules.replace("least_noise = 0.0", "least_noise = 1e9"))
+    with pytest.raises(FederationStopped, match="s0 refuses"):
+        server.app(nodes, configured(world))
+    with closing(place.open_run(world.agreement)) as run:
+        assert "s0 refuses" in run.reason_to_stop()
+    policy.write_text(rules)
+    server.app(nodes, configured(world))
+    assert watch(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]
+
+
+@pytest.mark.parametrize("name", ["coordinator", "federation"])
+@pytest.mark.parametrize("path", ["", "here"])
+def test_paths_must_be_absolute(nodes, world, place, name, path):
+    with pytest.raises(InputError, match=f"{name!r} as an absolute path"):
+        server.app(nodes, configured(world, **{name: path}))
+
+
+def test_a_directory_that_is_no_coordinators(nodes, world, place):
+    with pytest.raises(InputError, match="a silo's directory"):
+        server.app(nodes, configured(world, coordinator=str(world.place / "s0")))

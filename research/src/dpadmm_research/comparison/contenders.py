@@ -1,0 +1,252 @@
+"""The methods on a graph that race on Adult: how each is built, and its noise by the papers' own formulas.
+
+`Arena` is the race's ground. A contender gives, for a budget, the claimed noise levels (one row per agent, one column
+per iteration) and how the claimed epsilon accumulates; the certified counterparts come from the method's promises.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpadmm.algorithms.dvp import DVP
+from dpadmm.algorithms.m_admm import MADMM
+from dpadmm.algorithms.method import Setting
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.algorithms.r_admm import RADMM
+from dpadmm.networks.graph import Network
+from dpadmm.noise.plan import at_levels, calibrated
+from dpadmm.noise.promises import Constant, Geometric, Schedule
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
+from dpadmm_research.papers.p_admm import claims as p_admm
+from dpadmm_research.papers.r_admm import claims as r_admm
+from dpadmm_research.papers.r_admm import dvp_claims as dvp
+from dpadmm_research.papers.r_admm import m_admm_claims as m_admm
+from dpadmm_research.papers.r_admm.claims import PerturbedObjective
+from dpadmm_research.reproduction.table import Reading
+from dpadmm_research.reproduction.trials import TOLERANCE, Trial
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The problem, who talks to whom, for how many iterations, and the delta of Gaussian methods."""
+
+    problem: Problem = field(repr=False)
+    network: Network
+    rounds: int
+    delta: float
+
+    @property
+    def ridge_share(self) -> float:
+        """The strong convexity that the regulariser gives each agent."""
+        return self.problem.regulariser.strong_convexity / self.problem.n_agents
+
+    def objectives(self, eta: float) -> list[PerturbedObjective]:
+        """Return every agent's objective as the objective-perturbation theorems see it."""
+        return [
+            PerturbedObjective(
+                records=int(size), degree=int(degree), eta=eta, ridge=self.ridge_share, loss_weight=float(weight)
+            )
+            for size, degree, weight in zip(
+                self.problem.functions.sizes, self.network.degrees, self.problem.weights, strict=True
+            )
+        ]
+
+
+class Contender(Protocol):
+    """One method in the race."""
+
+    @property
+    def label(self) -> str:
+        """Its name in plots."""
+        ...
+
+    @property
+    def method(self) -> Any:
+        """The algorithm."""
+        ...
+
+    @property
+    def schedule(self) -> Schedule:
+        """The shape of its noise."""
+        ...
+
+    def target(self, arena: Arena, epsilon: float) -> Target | PureTarget:
+        """The budget in the form the noise needs."""
+        ...
+
+    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+        """The noise by the paper's formula, (agents, iterations)."""
+        ...
+
+    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+        """The claimed epsilon after every iteration: the largest over the agents."""
+        ...
+
+
+def trial(contender: Contender, arena: Arena, reading: Reading, epsilon: float) -> Trial:
+    """Return the contender's trial with the noise of this reading."""
+    promises = contender.method.promises(Setting(arena.problem, arena.rounds, TOLERANCE, arena.network))
+    if reading is Reading.CLAIMED:
+        last = max(row.rounds[-1] for row in promises[0].rows)
+        plan = at_levels(promises, [contender.claimed_levels(arena, epsilon)[:, :last]])
+    else:
+        plan = calibrated(promises, contender.target(arena, epsilon), contender.schedule)
+    return Trial(contender.label, reading, epsilon, plan)
+
+
+@dataclass(frozen=True)
+class PAdmmRacer:
+    """P-ADMM: Gaussian noise whose variance falls by `decay` R a round; noise by Theorem 3 with V = 1."""
+
+    eta: float
+    decay: float
+
+    @property
+    def label(self) -> str:
+        """With its R."""
+        return f"P-ADMM, R = {self.decay:g}"
+
+    @property
+    def method(self) -> PADMM:
+        """The library's P-ADMM."""
+        return PADMM(self.eta)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Geometric."""
+        return Geometric(self.decay)
+
+    def target(self, arena: Arena, epsilon: float) -> Target:
+        """(epsilon, delta)."""
+        return Target(epsilon, arena.delta)
+
+    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+        """s_{i,1} by Theorem 3, then the decay."""
+        first = [
+            p_admm.theorem_3_noise(
+                epsilon=epsilon,
+                delta=arena.delta,
+                decay=self.decay,
+                rounds=arena.rounds,
+                gradient_bound=1.0,
+                eta=self.eta,
+                degree=int(degree),
+                l2_weight=arena.ridge_share / 2,
+            ).value
+            for degree in arena.network.degrees
+        ]
+        return np.outer(first, self.schedule.shape(arena.rounds))
+
+    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+        """Theorem 3 for the first k rounds; every agent spends the same."""
+        degree = int(arena.network.degrees[0])
+        std = float(self.claimed_levels(arena, epsilon)[0, 0])
+        rho = p_admm.theorem_2_rho(gradient_bound=1.0, eta=self.eta, degree=degree, noise_std=std)
+        rounds = range(1, arena.rounds + 1)
+        return [p_admm.theorem_3_epsilon(rho, decay=self.decay, rounds=k, delta=arena.delta).value for k in rounds]
+
+
+class _Objective:
+    """What the objective-perturbation methods share: pure epsilon and constant rates."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The same noise in every noisy iteration."""
+        return Constant()
+
+    def target(self, arena: Arena, epsilon: float) -> PureTarget:
+        """Pure epsilon."""
+        return PureTarget(epsilon)
+
+
+@dataclass(frozen=True)
+class DvpRacer(_Objective):
+    """DVP; noise by eq. (30) of R-ADMM on every iteration."""
+
+    eta: float
+    label: str = "DVP"
+
+    @property
+    def method(self) -> DVP:
+        """The library's DVP."""
+        return DVP(self.eta)
+
+    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+        """One rate for all iterations."""
+        rates = [
+            dvp.total_epsilon_noise(objective, epsilon=epsilon, iterations=arena.rounds).value
+            for objective in arena.objectives(self.eta)
+        ]
+        return np.repeat(np.array(rates)[:, None], arena.rounds, axis=1)
+
+    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+        """Linear."""
+        return (epsilon * np.arange(1, arena.rounds + 1) / arena.rounds).tolist()
+
+
+@dataclass(frozen=True)
+class MAdmmRacer(_Objective):
+    """M-ADMM with penalties `eta growth^t`; noise by its total privacy loss, the same rate of e in every iteration."""
+
+    eta: float
+    growth: float
+    label: str = "M-ADMM"
+
+    @property
+    def method(self) -> MADMM:
+        """The library's M-ADMM."""
+        return MADMM(self.eta, self.growth)
+
+    def _objectives(self, arena: Arena) -> list[list[PerturbedObjective]]:
+        etas = [self.eta * self.growth**t for t in range(1, arena.rounds + 1)]
+        return [[replace(agent, eta=eta) for eta in etas] for agent in arena.objectives(self.eta)]
+
+    def _rates(self, arena: Arena, epsilon: float) -> list[float]:
+        return [m_admm.total_epsilon_noise(agent, epsilon=epsilon).value for agent in self._objectives(arena)]
+
+    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+        """The rate of the linear term is `alpha/(2 eta(t) deg)`."""
+        rates = np.array(self._rates(arena, epsilon))[:, None]
+        etas = self.eta * self.growth ** np.arange(1, arena.rounds + 1)
+        return np.asarray(rates / (2 * etas[None, :] * arena.network.degrees[:, None]))
+
+    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+        """Partial sums; every agent spends the same."""
+        agent, rate = self._objectives(arena)[0], self._rates(arena, epsilon)[0]
+        rounds = range(1, arena.rounds + 1)
+        return [m_admm.total_epsilon(agent[:k], [rate] * k).value for k in rounds]
+
+
+@dataclass(frozen=True)
+class RAdmmRacer(_Objective):
+    """R-ADMM with penalties `eta growth^t`, `gamma growth^t`; noise by eq. (30), odd iterations only.
+
+    With growing penalties eq. (30) is evaluated at the first, smallest one: the claimed noise is a little larger.
+    """
+
+    eta: float
+    gamma: float
+    growth: float = 1.0
+    label: str = "R-ADMM"
+
+    @property
+    def method(self) -> RADMM:
+        """The library's R-ADMM."""
+        return RADMM(self.eta, self.gamma, self.growth)
+
+    def claimed_levels(self, arena: Arena, epsilon: float) -> Floats:
+        """One rate for all odd iterations."""
+        noisy = (arena.rounds + 1) // 2
+        rates = [
+            r_admm.theorem_iv_1_noise(objective, epsilon=epsilon, noisy_iterations=noisy).value
+            for objective in arena.objectives(self.eta * self.growth)
+        ]
+        return np.repeat(np.array(rates)[:, None], arena.rounds, axis=1)
+
+    def claimed_course(self, arena: Arena, epsilon: float) -> list[float]:
+        """A step at every odd iteration."""
+        noisy = (np.arange(1, arena.rounds + 1) + 1) // 2
+        return (epsilon * noisy / noisy[-1]).tolist()

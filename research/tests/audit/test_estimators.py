@@ -1,0 +1,89 @@
+"""Estimators as black boxes with secure noise. Nothing is seeded: an assertion fails a sound build once in 1e6."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.engines.witness import PublicRound
+from dpadmm.errors import InputError
+from dpadmm.noise import exact, secure
+from dpadmm.privacy.calibration import Target
+from dpadmm_research.audit.estimators import PRODUCTS, audit_product, gather_fits, messages
+from dpadmm_research.audit.findings import Check
+
+LARGE = Target(epsilon=16.0, delta=1e-5)  # a few hundred fits tell much about a large epsilon
+
+pytestmark = pytest.mark.usefixtures("real_plans")
+EACH = pytest.mark.parametrize("product", PRODUCTS, ids=["one-silo", "p-admm"])
+
+
+@EACH
+def test_a_sound_build(product):
+    result, findings = audit_product(product, LARGE, fits=240, confidence=0.76)
+    assert result.certified_epsilon == pytest.approx(16.0, rel=1e-6)
+    assert result.tightness > 0.5
+    assert not result.is_violation
+    assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE, Check.MODEL]
+    assert not [finding for finding in findings if finding.is_broken]
+
+
+def test_a_quarter_of_the_noise_is_caught_twice(monkeypatch):
+    right = exact.draw
+    monkeypatch.setattr(exact, "draw", lambda law, scale, count: right(law, scale / 4, count))
+    result, (scale, *_) = audit_product(PRODUCTS[0], Target(epsilon=8.0, delta=1e-5), fits=120)
+    assert result.is_violation
+    assert result.estimate.epsilon_lower > 8.0
+    assert scale.is_broken
+
+
+def test_noise_that_two_rounds_share(monkeypatch):
+    """The attacker who looks at everything sees little of it, the check of single noises all."""
+    right, kept = exact.draw, {}
+
+    def lazy(law, scale, count):
+        if scale in kept:
+            return kept.pop(scale)
+        kept[scale] = right(law, scale, count)
+        return kept[scale]
+
+    monkeypatch.setattr(exact, "draw", lazy)
+    _, findings = audit_product(PRODUCTS[0], LARGE, fits=100)
+    assert findings[1].is_broken
+
+
+@EACH
+def test_every_released_message_is_read_off_what_is_public(product, monkeypatch):
+    """What the attacker reconstructs is what the sampler gave out, to the last bits."""
+    given, right = [], secure._draw_discrete
+
+    def tapped(values, noise, out):
+        drawn = right(exact.GAUSSIAN, values, noise, out)
+        given.append(drawn.values.copy())
+        return drawn
+
+    monkeypatch.setitem(secure._DRAWERS, secure.Gaussian, tapped)
+    found = gather_fits(product, LARGE, fits=40)
+    rounds = len(found.runs[0].events)
+    told = np.stack([event.sent[:, 0] for event in found.runs[0].events])  # rounds, senders, fits
+    sent = np.stack([values[:, 0, 0] for values in given]).reshape(-1, 2, rounds, told.shape[1])[:, 0]
+    np.testing.assert_allclose(told, np.moveaxis(sent, 0, -1), rtol=1e-6, atol=1e-9)
+
+
+def test_a_model_with_something_bare_in_it(monkeypatch):
+    """The mean of the agents' models before their last noise."""
+    monkeypatch.setattr(PADMM, "estimate", lambda self, state, inbox: state.guess.mean(axis=0))
+    findings = audit_product(PRODUCTS[1], LARGE, fits=40).findings
+    assert [finding.check for finding in findings if finding.is_broken] == [Check.MODEL]
+
+
+def test_more_senders_than_signs_can_be_told_of():
+    one = PublicRound(round=1, slot="message", norms=(1.0, 1.0, 1.0), movement=1.0, disagreement=1.0, noise_norm=1.0)
+    with pytest.raises(InputError, match="3 senders"):
+        messages((one,))
+
+
+def test_few_fits_are_refused():
+    with pytest.raises(InputError, match="fits"):
+        audit_product(replace(PRODUCTS[0], silos=1), fits=10)

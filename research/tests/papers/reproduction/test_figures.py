@@ -1,0 +1,391 @@
+"""Every figure at toy size: files, shapes, labels, and facts that hold whatever the noise."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpadmm.errors import InputError
+from dpadmm_research.reproduction import output
+from dpadmm_research.reproduction.figure import Accounting, Order, Size, Verdict
+from dpadmm_research.reproduction.output import is_finished
+from dpadmm_research.reproduction.pages import write_pages
+from dpadmm_research.reproduction.registry import ALL, FIGURES
+from dpadmm_research.reproduction.runner import reproduce
+from dpadmm_research.reproduction.style import LINES
+from dpadmm_research.reproduction.table import COLUMNS, NO_RUN, Reading, chosen, joined, mean_at
+
+NAMES = list(FIGURES)
+IDS = [name.replace("/", "-") for name in NAMES]
+PAPERS = {
+    "p-admm": ("fig1", "fig2", "fig3", "fig4"),
+    "r-admm": ("fig1", "fig2", "fig3"),
+    "consensus": ("fig2a", "fig2b", "fig2c", "fig2d", "fig3"),
+    "ps-admm": ("fig2", "fig3"),
+    "fixed-point": ("fig1",),
+    "scoreboard": ("adult", "lasso", "control"),
+}
+
+
+def file_of(out, name, kind):
+    return out / name / f"{name.rsplit('/', 1)[-1]}.{kind}"
+
+
+def table_of(out, name):
+    return pd.read_parquet(file_of(out, name, "parquet"))
+
+
+def test_every_figure_of_the_papers_is_there():
+    assert [f"{paper}/{fig}" for paper, figs in PAPERS.items() for fig in figs] == NAMES
+
+
+def test_parts_have_one_owner_or_are_the_same():
+    by_name = {}
+    for figure in ALL:
+        for part in figure.parts:
+            assert by_name.setdefault(part.name, part) == part
+
+
+def test_a_part_has_the_same_name_in_every_process():
+    """An address in a name would make every call compute everything again."""
+    for figure in ALL:
+        for part in figure.parts:
+            assert " at 0x" not in repr(getattr(part.compute, "args", ())), part.name
+
+
+@pytest.mark.parametrize("name", NAMES, ids=IDS)
+class TestFiles:
+    def test_table_is_tidy(self, toy, name):
+        table = table_of(toy[0], name)
+        assert tuple(table.columns) == COLUMNS
+        assert len(table) > 0
+        assert set(table["reading"]) <= {reading.value for reading in Reading}
+        assert table["value"].notna().all()
+        key = ["panel", "curve", "reading", "epsilon", "x", "metric", "run"]
+        assert not table.duplicated(key).any()
+        csv = pd.read_csv(file_of(toy[0], name, "csv"), keep_default_na=False)
+        np.testing.assert_allclose(csv["value"].astype(float), table["value"], rtol=1e-12)
+
+    def test_private_curves_have_the_runs_that_were_asked_for(self, toy, name):
+        table = table_of(toy[0], name)
+        drawn = table[(table["run"] != NO_RUN) & table["reading"].isin(["claimed", "certified"])]
+        counts = drawn.groupby(["panel", "curve", "reading", "epsilon", "x", "metric"]).size()
+        assert name == "r-admm/fig1" or (len(counts) and (counts == 2).all())
+
+    def test_plots_and_settings(self, toy, name):
+        out, _ = toy
+        assert ET.parse(file_of(out, name, "svg")).getroot().tag.endswith("svg")
+        picture = matplotlib.image.imread(file_of(out, name, "png"))
+        assert min(picture.shape[:2]) > 300
+        assert np.ptp(picture) > 0.5
+        facts = json.loads(file_of(out, name, "json").read_text())
+        assert facts["figure"] == name
+        assert facts["noise_seed"] == 0
+        assert {"dpadmm", "numpy", "python"} <= set(facts["versions"])
+        assert facts["setting"]
+
+    def test_labels(self, toy, name):
+        table = table_of(toy[0], name)
+        picture = FIGURES[name].draw(table, table["data"].iloc[0])
+        title = picture.get_suptitle() + "".join(ax.get_title() for ax in picture.axes)
+        if "Adult" in table["data"].iloc[0]:
+            assert "SYNTHETIC" in title  # invented data must be called so
+        for ax in picture.axes:
+            assert ax.get_xlabel()
+            assert ax.get_ylabel()
+            assert ax.get_title()
+            assert ax.lines
+            labels = [text.get_text() for text in ax.get_legend().get_texts()]
+            assert labels
+            assert len(labels) == len(set(labels))
+
+    def test_summary_answers_claims_with_numbers(self, toy, name):
+        text = file_of(toy[0], name, "md").read_text()
+        assert "What the paper reports" in text
+        assert "Toy size" in text
+        found = FIGURES[name].findings(table_of(toy[0], name))
+        assert found
+        for finding in found:
+            assert isinstance(finding.verdict, Verdict)
+            assert any(sign.isdigit() for sign in finding.seen), finding
+            assert "nan" not in finding.seen, finding
+
+
+POWER = re.compile(r"(?:([\d.]+)\s*\\(?:cdot|times)\s*)?10\^\{?(-?\d+)\}?")
+
+
+@pytest.mark.parametrize("name", NAMES, ids=IDS)
+class TestPlotRules:
+    @pytest.fixture
+    def picture(self, pictures, name):
+        return pictures(name)
+
+    def test_claimed_and_certified_curves_have_panels_of_their_own(self, picture):
+        both = {LINES["claimed"], LINES["certified"]}
+        for ax in axes_of(picture):
+            styles = {line.get_linestyle() for line in ax.lines if not line.get_label().startswith("_")}
+            assert not both <= styles, ax.get_title()
+
+    def test_at_most_five_labelled_curves_a_panel(self, picture):
+        for ax in axes_of(picture):
+            labels = ax.get_legend_handles_labels()[1]
+            assert len(labels) <= 5, (ax.get_title(), labels)
+
+    def test_the_headline_has_delta(self, picture):
+        assert "delta" in picture.get_suptitle()
+
+    def test_tick_labels_are_plain_numbers(self, picture):
+        for ax in axes_of(picture):
+            for axis in (ax.xaxis, ax.yaxis):
+                for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True)):
+                    assert not is_needless_power(label.get_text()), (ax.get_title(), label.get_text())
+
+    def test_every_verdict_says_what_it_rests_on(self, toy, name):
+        figure = FIGURES[name]
+        for finding in figure.findings(table_of(toy[0], name)):
+            ground = figure.ground_of(finding)
+            if not name.startswith("scoreboard/"):
+                assert ground is not None
+                assert all(text.strip() for text in (ground.printed, ground.used, ground.guessed)), ground
+
+
+def axes_of(picture):
+    """Return the panels of a picture, and what is set into them."""
+    return [each for ax in picture.axes for each in (ax, *ax.child_axes)]
+
+
+def is_needless_power(text):
+    """Return whether a tick label is a power of ten, or a multiple of one, that people write as a plain number."""
+    found = POWER.search(text)
+    return found is not None and 1e-4 < float(found[1] or 1) * 10.0 ** int(found[2]) < 2e4
+
+
+@pytest.mark.parametrize(
+    ("text", "is_needless"),
+    [
+        ("0.01", False),
+        ("", False),
+        ("$10^{-7}$", False),
+        (r"$\mathdefault{10^{5}}$", False),
+        (r"$\mathdefault{10^{2}}$", True),
+        ("$10^{-3}$", True),
+        (r"$2 \cdot 10^{-3}$", True),
+        (r"$\mathdefault{5\times10^{4}}$", False),
+    ],
+)
+def test_which_tick_labels_are_needless_powers(text, is_needless):
+    assert is_needless_power(text) == is_needless
+
+
+READ = [name for name in NAMES if not name.startswith("scoreboard/") and name != "r-admm/fig1"]
+"""Figures that `--accounting` changes: not scoreboards, with one accounting for each method, nor runs without noise."""
+
+
+@pytest.fixture(scope="session", params=list(Accounting), ids=lambda accounting: accounting.value)
+def tables(request, toy):
+    """The accounting, and the table of each figure under it."""
+    if request.param is Accounting.BOTH:
+        return request.param, {name: table_of(toy[0], name) for name in READ}
+    order = Order(Size.TOY, runs=1, accounting=request.param)
+    parts = {part.name: part for name in READ for part in FIGURES[name].parts}
+    numbers = {name: part.compute(order) for name, part in parts.items()}
+    return request.param, {name: joined([numbers[part.name] for part in FIGURES[name].parts]) for name in READ}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_each_accounting_answers_and_draws_from_numbers_alone(tables, name):
+    accounting, table = tables[0], tables[1][name]
+    left_out = {"claimed", "certified"} - {reading.value for reading in accounting.readings}
+    # What both accountings are compared with has one accounting of its own.
+    simulated = table[(table["run"] != NO_RUN) & ~table["curve"].str.startswith(("DP-prox-SGD", "DP-DGD"))]
+    assert not left_out & set(simulated["reading"])
+    found = FIGURES[name].findings(table)
+    assert found
+    picture = FIGURES[name].draw(table, "data")
+    words = [text for finding in found for text in (finding.claim, finding.seen, finding.why)]
+    words += [picture.get_suptitle(), *(ax.get_title() for ax in picture.axes)]
+    words += [text.get_text() for ax in picture.axes for text in ax.get_legend().get_texts()]
+    assert all(ax.lines for ax in picture.axes)
+    for text in words:
+        assert not re.search(r"\b(nan|unknown)\b", text), text
+
+
+PRIVATE_RACES = ["p-admm/fig1", "p-admm/fig2", "p-admm/fig3", "r-admm/fig2", "r-admm/fig3"]
+
+
+@pytest.mark.parametrize("name", PRIVATE_RACES)
+def test_privacy_accumulates_and_ends_at_the_budget(toy, name):
+    table = table_of(toy[0], name)
+    for metric, reading in (("certified eps", "certified"), ("claimed eps", "claimed")):
+        rows = table[(table["metric"] == metric) & (table["reading"] == reading)]
+        assert len(rows)
+        for (_, _, epsilon), group in rows.groupby(["panel", "curve", "epsilon"]):
+            course = group.sort_values("x")["value"].to_numpy()
+            assert (np.diff(course) >= -1e-12).all()
+            assert course[-1] == pytest.approx(epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["consensus/fig2a", "consensus/fig2b", "consensus/fig2d", "consensus/fig3"])
+def test_certified_noise_costs_its_budget_and_claimed_noise_far_less(toy, name):
+    rows = chosen(table_of(toy[0], name), metric="certified epsilon")
+    certified = rows[rows["reading"] == "certified"]
+    np.testing.assert_allclose(certified["value"], certified["epsilon"], rtol=1e-6)
+    claimed = rows[rows["reading"] == "claimed"]
+    assert (claimed["value"] < 0.5 * claimed["epsilon"]).all()
+
+
+@pytest.mark.parametrize("name", PRIVATE_RACES)
+def test_non_private_is_the_best_in_expectation(toy, name):
+    """At toy size the noise is so large that its mean effect dwarfs its spread."""
+    table = chosen(table_of(toy[0], name), metric="average loss")
+    bare = mean_at(table, reading=Reading.NON_PRIVATE)
+    private = table[table["reading"].isin(["claimed", "certified"])]
+    last = private[private["x"] == private["x"].max()].groupby(["curve", "reading", "epsilon"])["value"].mean()
+    assert last.mean() > bare
+    assert (last > bare - 0.02).all()
+
+
+def test_exact_expectation_is_never_below_the_noise_free_error(toy):
+    table = table_of(toy[0], "consensus/fig2a")
+    for reading in ("claimed", "certified"):
+        expected = chosen(table, metric="exact expectation", reading=reading).set_index("x")["value"]
+        bare = chosen(table, metric="relative error", reading=Reading.NON_PRIVATE).set_index("x")["value"]
+        assert (expected >= bare - 1e-12).all()
+
+
+def test_scoreboard_methods_meet_their_budget(toy):
+    rows = chosen(table_of(toy[0], "scoreboard/adult"), metric="certified eps")
+    assert rows["curve"].nunique() >= 12
+    assert (rows["value"] <= rows["epsilon"] * (1 + 1e-9)).all()
+    assert (rows["value"] >= rows["epsilon"] * (1 - 2e-3)).all()
+
+
+def test_finished_parts_are_not_computed_again(toy, toy_order):
+    out, first = toy
+    assert first.computed == len({part.name for figure in ALL for part in figure.parts})
+    again = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
+    assert (again.computed, again.found) == (0, 2)
+    next((out / ".parts").glob("r-admm-fig1-n5-*.parquet")).unlink()
+    third = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
+    assert (third.computed, third.found) == (1, 1)
+    assert not [file for file in out.rglob(".*") if file.is_file()]  # drafts begin with a dot
+    next((out / ".parts").glob("r-admm-fig1-n5-*.parquet")).write_bytes(b"PAR1 half a file")
+    with pytest.warns(RuntimeWarning, match="computed again"):
+        fourth = reproduce(["r-admm/fig1"], toy_order, out, processes=1)
+    assert (fourth.computed, fourth.found) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_the_command_however_it_ends(tmp_path, how):
+    program = str(Path(sys.executable).with_name("dpadmm"))
+    with (tmp_path / "said").open("wb") as said:
+        command = subprocess.Popen(
+            [program, "reproduce", "--all", "--toy", "--out", str(tmp_path / "out")],
+            stderr=said,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+        )
+        try:
+            wait_for(lambda: len(workers_of(command.pid)) == 2)
+            workers = workers_of(command.pid)
+            command.send_signal(how)
+            command.wait(60)
+        finally:
+            command.kill()
+            command.wait()
+    wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+    if how is signal.SIGINT:
+        words = (tmp_path / "said").read_text()
+        assert "parts are kept in" in words
+        assert "Traceback" not in words
+        assert not list((tmp_path / "out" / ".parts").glob(".*"))
+    kept = list((tmp_path / "out" / ".parts").glob("*.parquet"))
+    assert all(is_finished(path) for path in kept)
+
+
+def workers_of(parent: int) -> list[int]:
+    """Return the spawned worker processes of a process."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            owner = int(status.read_text().rsplit(")", 1)[1].split()[1])
+            if owner == parent and b"spawn_main" in status.with_name("cmdline").read_bytes():
+                found.append(int(status.parent.name))
+        except OSError:  # it has ended in between
+            continue
+    return found
+
+
+def wait_for(is_true) -> None:
+    end = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < end, "waited for a minute in vain"
+        time.sleep(0.05)
+
+
+def test_same_seed_same_numbers_and_other_seed_other_numbers(toy, tmp_path):
+    name = "r-admm/fig3"
+    again = reproduce([name], Order(Size.TOY), tmp_path / "a", processes=1)
+    other = reproduce([name], Order(Size.TOY, seed=1), tmp_path / "b", processes=1)
+    assert again.computed == other.computed == 1
+    pd.testing.assert_frame_equal(table_of(toy[0], name), table_of(tmp_path / "a", name))
+    assert not np.allclose(table_of(toy[0], name)["value"], table_of(tmp_path / "b", name)["value"])
+
+
+@pytest.mark.parametrize("accounting", [Accounting.CLAIMED, Accounting.CERTIFIED])
+def test_one_reading_alone(tmp_path, accounting):
+    reproduce(["consensus/fig2d"], Order(Size.TOY, runs=3, accounting=accounting), tmp_path, processes=1)
+    table = table_of(tmp_path, "consensus/fig2d")
+    simulated = table[table["run"] >= 0]
+    assert set(simulated["reading"]) == {"non-private", accounting.value}
+    assert table["run"].max() == 2
+
+
+def test_sizes_are_not_mixed_and_a_mistyped_data_folder_is_refused(toy, monkeypatch):
+    with pytest.raises(InputError, match="another size"):
+        reproduce(["p-admm/fig1"], Order(Size.FULL), toy[0])
+    monkeypatch.setenv("DPADMM_DATA", str(toy[0] / "nowhere"))
+    with pytest.raises(InputError, match="is not a folder"):
+        reproduce(["p-admm/fig1"], Order(Size.TOY), toy[0])
+
+
+def test_a_part_is_named_after_all_the_code_it_rests_on(monkeypatch):
+    """The scoreboard's LASSO uses the consensus paper's files: a change there is a change of the part."""
+    part = FIGURES["scoreboard/lasso"].parts[0]
+    before = output.part_path(Path("out"), part, Order(Size.TOY))
+    plain = output._code
+    for changed in ("papers/consensus/lasso.py", "privacy/curves.py", "solvers/kernels.py"):
+        with monkeypatch.context() as patch:
+            output._library.cache_clear()
+            patch.setattr(output, "_code", lambda file, end=changed: f"{plain(file)}{file.as_posix().endswith(end)}")
+            after = output.part_path(Path("out"), part, Order(Size.TOY))
+            patch.setattr(output, "_code", lambda file: f"{plain(file)}False")
+            output._library.cache_clear()
+            unchanged = output.part_path(Path("out"), part, Order(Size.TOY))
+        assert after != unchanged, changed
+    output._library.cache_clear()
+    assert output.part_path(Path("out"), part, Order(Size.TOY)) == before
+
+
+def test_bad_input(tmp_path):
+    with pytest.raises(InputError, match="the figures are p-admm/fig1"):
+        reproduce(["p-admm/fig9"], Order(Size.TOY), tmp_path)
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(InputError, match="is a file"):
+        reproduce(["p-admm/fig1"], Order(Size.TOY), tmp_path / "taken")
+    with pytest.raises(InputError, match="Nothing can be written"):
+        reproduce(["p-admm/fig1"], Order(Size.TOY), tmp_path / "taken" / "below")
+    with pytest.raises(InputError, match="runs"):
+        Order(runs=0)
+    with pytest.raises(InputError, match="not in"):
+        write_pages(tmp_path / "empty", tmp_path / "docs")
