@@ -49,7 +49,7 @@ bench-accuracy: $(VENV)/.installed
 
 # Beside diffprivlib, Opacus and others, in environments of their own under .bench; under an hour. ARGS="--sets heart" for a part.
 bench-peers: $(VENV)/.installed
-	$(BIN)/python benchmarks/bench_peers.py $(ARGS)
+	$(BIN)/python research/benchmarks/bench_peers.py $(ARGS)
 
 docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -6,11 +6,11 @@ import numpy as np
 from numba import njit
 
 from dpadmm.algorithms.consensus import ConsensusADMM
+from dpadmm.datasets import random_quadratics
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.solvers.closed_forms import QuadraticSolver
 from dpadmm.solvers.solution import Subproblem
-from dpadmm_research.datasets import random_quadratics
 from table import Row, seconds
 
 D, RHO = 5, 5.0

@@ -71,7 +71,7 @@ CERTIFICATES = (
         "algorithms/method.py",
         "n_records=int(problem.functions.sizes[agent])",
         "n_records=int(problem.functions.sizes[0])",
-        ("audit/test_checks.py", "-k", "everything and p-admm"),
+        ("research/tests/audit/test_checks.py", "-k", "everything and p-admm"),
         ("p-admm", *FEW),
     ),
     Mutant(
@@ -179,7 +179,7 @@ CERTIFICATES = (
         "algorithms/method.py",
         "problem, weight = self.problem, float(self.problem.weights[agent])",
         "problem, weight = self.problem, float(self.problem.weights[0])",
-        ("audit/test_checks.py", "-k", "everything and p-admm"),
+        ("research/tests/audit/test_checks.py", "-k", "everything and p-admm"),
         ("p-admm", *FEW),
     ),
     Mutant(
@@ -290,7 +290,7 @@ NOISE = (
         "noise/planned.py",
         "out[:, :, columns] = drawn.values",
         "out[:, :, columns] = part + (0.8 if k == 2 else 1.0) * (drawn.values - part)",
-        ("audit/test_checks.py", "-k", "everything and p-admm"),
+        ("research/tests/audit/test_checks.py", "-k", "everything and p-admm"),
         ("p-admm", *FEW),
     ),
     Mutant(
@@ -299,7 +299,7 @@ NOISE = (
         "noise/draws.py",
         "np.array([distribution.scale for distribution in distributions])",
         "np.array([distributions[0].scale for _ in distributions])",
-        ("audit/test_checks.py", "-k", "everything and p-admm"),
+        ("research/tests/audit/test_checks.py", "-k", "everything and p-admm"),
         ("p-admm", *FEW),
     ),
     Mutant(

@@ -1,8 +1,8 @@
-"""Make the table of broken builds: `python tests/mutants.py` breaks a copy of the source, one mutant at a time.
+"""Make the table of broken builds: `python research/mutants.py` breaks a copy of the source, one mutant at a time.
 
 Each is run through its tests, which must fail, and through `dpadmm audit` where it is to see it, which must exit with
 code 4. Before that, the sound copy must pass the same tests and audits. `--only WORDS` takes the mutants whose names
-hold these words; `--write docs/audit.md` puts their rows into the table of that page.
+hold these words; `--write research/docs/audit.md` puts their rows into the table of that page.
 """
 
 import argparse
@@ -21,6 +21,11 @@ from mutant_list import MUTANTS, Mutant
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- mutants: begin -->", "<!-- mutants: end -->"
 VIOLATION_CODE = 4
+
+
+def test_file(name: str) -> Path:
+    """Return where a test of the list is: below tests/, unless it is one of research."""
+    return Path(name) if name.startswith("research/") else Path("tests") / name
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,15 @@ class Copy:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        for name in ("src", "tests"):  # with compiled kernels, whose cache looks at the times of files
+        for name in ("src", "tests", "research"):  # with compiled kernels, whose cache looks at the times of files
             shutil.copytree(ROOT / name, place / name)
         for name in ("pyproject.toml", "README.md", "docs", "examples", "mkdocs.yml", "CHANGELOG.md"):
             (place / name).symlink_to(ROOT / name)
-        self.environment = {**os.environ, "PYTHONPATH": str(place / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": f"{place / 'src'}:{place / 'research' / 'src'}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -65,11 +74,11 @@ class Copy:
 
     def failing_test(self, tests: tuple[str, ...]) -> str | None:
         """Return the first test that fails, None if all pass."""
-        found = [f"tests/{each}" if each.endswith(".py") else each for each in tests]
+        found = [str(test_file(each)) if each.endswith(".py") else each for each in tests]
         done = self.run("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *found)
         if done.returncode == 0:
             return None
-        named = re.search(r"^(?:FAILED|ERROR) tests/(\S+)", done.stdout, re.MULTILINE)
+        named = re.search(r"^(?:FAILED|ERROR) (?:research/)?tests/(\S+)", done.stdout, re.MULTILINE)
         if named is None:
             raise RuntimeError(f"The tests did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         return named.group(1).split("[")[0]

@@ -1,7 +1,7 @@
 """`make bench-peers`: dpadmm's defaults beside what a user would pick instead, on the same rows and budgets.
 
-Makes an environment for every peer, fits, and writes docs/peers.md and the table in README.md. Scores of single fits
-are kept under `.bench/`, so a run that was interrupted goes on where it stopped; what has changed runs anew.
+Makes an environment for every peer, fits, and writes docs/peers.md and the table in README.md, both below research/.
+Scores of single fits are kept under `.bench/`, so a run that was interrupted goes on where it stopped; what has changed runs anew.
 """
 
 import argparse
@@ -34,7 +34,9 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--runs", type=int, default=RUNS, help="per set and budget; a multiple of 5 suits the splits")
     parser.add_argument("--workers", type=int, default=2, help="processes at a time")
-    parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="environments and scores of single fits")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT.parent / ".bench", help="environments and scores of single fits"
+    )
     parser.add_argument("--smoke", action="store_true", help="one small set, one run, environments that are there")
     parser.add_argument("--report", action="store_true", help="write the pages from what is known, measure nothing")
     parser.add_argument("--pages", type=Path, default=ROOT, help="folder with README.md and docs/ to write into")

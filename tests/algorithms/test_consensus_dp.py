@@ -12,6 +12,7 @@ from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.method import Setting, by_name
+from dpadmm.datasets import random_quadratics
 from dpadmm.datasets.control import random_control
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes
@@ -35,7 +36,6 @@ from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import L1, Box, Ridge
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
-from dpadmm_research.datasets import random_quadratics
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import optimal_schedule, plan_consensus
 from dpadmm_research.papers.consensus.theory import Star

@@ -7,7 +7,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from dpadmm.algorithms.anatomy import Agents, Silence, take
 from dpadmm.algorithms.consensus import ConsensusADMM
 from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.datasets import sparse_regression
+from dpadmm.datasets import random_quadratics, sparse_regression
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes, iid
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
@@ -16,7 +16,6 @@ from dpadmm.networks import complete, erdos_renyi, grid, path, ring, star
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import L1, Box, Ridge
-from dpadmm_research.datasets import random_quadratics
 
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=5))
 

@@ -8,6 +8,7 @@ from tests.contracts.transcript_contract import TiltContract
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.dvp import DVP, OBJECTIVE, SMOOTHING
 from dpadmm.algorithms.method import Setting
+from dpadmm.datasets import random_quadratics
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
@@ -20,7 +21,6 @@ from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.records import objective_epsilon
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.problem import Problem
-from dpadmm_research.datasets import random_quadratics
 
 
 class TestDVP(ConvergenceContract, PrivateContract, TiltContract):

@@ -7,8 +7,6 @@ from scipy.special import expit
 from sklearn.linear_model import LassoCV, LogisticRegression
 
 from dpadmm.datasets import (
-    adult_like,
-    adult_like_frame,
     label_skewed_silos,
     logistic_table,
     random_quadratics,
@@ -19,6 +17,7 @@ from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
 from dpadmm_research.datasets.adult import SCHEMA
+from dpadmm_research.datasets.adult_synthetic import adult_like, adult_like_frame
 
 
 def rng(seed=0):

@@ -12,6 +12,7 @@ from rich.console import Console
 from dpadmm.algorithms.anatomy import MESSAGE, Residuals, Silence, spread
 from dpadmm.algorithms.consensus import ConsensusADMM
 from dpadmm.algorithms.decentralised import DecentralisedADMM
+from dpadmm.datasets import random_quadratics
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import iid
 from dpadmm.engines.local import Ending, LocalEngine, Recording, RunInterrupted, Stopping, progress_bar
@@ -19,7 +20,6 @@ from dpadmm.errors import InputError, ResumeError, SolverError
 from dpadmm.networks import ring, uniform_walk
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm_research.datasets import random_quadratics
 
 QUIET = LocalEngine(progress=False, threads=1)
 METHODS = [(ConsensusADMM(rho=0.05), None), (DecentralisedADMM(eta=0.02), ring(4))]

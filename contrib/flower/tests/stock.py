@@ -1,4 +1,4 @@
-"""Flower's own commands on the loopback, as docs/flower.md gives them: every process with a log, none left behind."""
+"""Flower's own commands on the loopback, as README.md gives them: every process with a log, none left behind."""
 
 import contextlib
 import os
@@ -27,8 +27,8 @@ from cryptography.x509.oid import NameOID
 
 from dpadmm.engines.https.service import free_port
 
-ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "flower.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "README.md").read_text()
 COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S) for line in block.splitlines()]
 SECONDS = 600.0
 """How long anything here may take before a test fails."""
@@ -51,7 +51,7 @@ class Stock:
     def __post_init__(self) -> None:
         """Write what `flwr` is set up by, and the app."""
         (self.place / "home").mkdir()
-        shutil.copytree(ROOT / "examples" / "flower", self.place / "dpadmm-flower")
+        shutil.copytree(ROOT / "example", self.place / "dpadmm-flower")
         exported = dict(each.split("=") for each in page_command("export").split()[1:])
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         own = {"FLWR_HOME": str(self.place / "home"), "PATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from dpadmm.privacy.protection import Protection, Relation, Unit
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "c3.json"
+GOLDEN = Path(__file__).parents[3] / "tests" / "golden" / "c3.json"
 
 
 def gdp_delta(m, epsilon):

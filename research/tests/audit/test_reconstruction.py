@@ -9,7 +9,7 @@ from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
 from dpadmm.algorithms.consensus_neighbours import LinearTermsDiffer
 from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.datasets import load_breast_cancer
+from dpadmm.datasets import load_breast_cancer, random_quadratics
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
@@ -25,7 +25,6 @@ from dpadmm.problems.silos import Silos
 from dpadmm_research.audit import reconstruction as functions
 from dpadmm_research.audit import record_reconstruction as records
 from dpadmm_research.audit.wiretap import Wiretap
-from dpadmm_research.datasets import random_quadratics
 
 # Functions
 

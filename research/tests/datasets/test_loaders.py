@@ -21,7 +21,7 @@ from dpadmm_research.datasets.adult import Source, load_adult
 from dpadmm_research.datasets.heart import load_heart
 from dpadmm_research.datasets.nist_acs import load_nist_acs
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "adult.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((Path(__file__).parents[3] / "tests" / "golden" / "adult.json").read_text(encoding="utf-8"))
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("DPADMM_DATA"), reason="set DPADMM_DATA to the folder with adult/, heart_disease/, nist_acs/"

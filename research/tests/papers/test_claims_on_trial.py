@@ -18,8 +18,8 @@ from dpadmm.problems.silos import Silos
 from dpadmm_research.audit import token
 from dpadmm_research.audit.renyi import renyi_bound
 from dpadmm_research.audit.transcripts import RunSetup, record
+from dpadmm_research.claims import trials
 from dpadmm_research.claims.trials import FixedNoise, TrialVerdict
-from dpadmm_research.papers import claims_on_trial as trials
 
 SURE = 1 - 1e-6
 

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from dpadmm.algorithms.anatomy import Agents, Silence
 from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.algorithms.fixed_point.blocks import clipped, with_prox
+from dpadmm.datasets import random_quadratics
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks import complete, path, ring
@@ -17,7 +18,6 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box
 from dpadmm.problems.silos import Silos
-from dpadmm_research.datasets import random_quadratics
 from dpadmm_research.papers.fixed_point.theory import best_gamma, consensus_factor, relaxed_factor
 
 

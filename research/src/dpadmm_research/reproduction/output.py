@@ -22,6 +22,7 @@ from typing import Any
 import matplotlib as mpl
 import pandas as pd
 
+import dpadmm
 from dpadmm import __version__
 from dpadmm.errors import InputError
 from dpadmm_research.comparison.adult import DEAL_SEED, SPLIT_SEED, adult
@@ -31,7 +32,7 @@ from dpadmm_research.reproduction.table import Table
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib", "dp-accounting")
 PIXELS_PER_INCH = 110
-_HERE = "dpadmm_research.papers"
+_HERE = "dpadmm_research"
 _DRAWING = ("style", "output", "pages")
 _ROOMS = ("algorithms", "datasets", "networks", "noise", "planning", "privacy", "problems", "solvers")
 
@@ -101,7 +102,7 @@ def _sources(file: Path) -> frozenset[Path]:
         found.add(now)
         for node in ast.walk(ast.parse(now.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_HERE):
-                folder = Path(__file__).parents[1].joinpath(*(node.module or "").split(".")[2:])
+                folder = Path(__file__).parents[1].joinpath(*(node.module or "").split(".")[1:])
                 names = [folder.with_suffix(".py"), *(folder / f"{alias.name}.py" for alias in node.names)]
                 left += [path for path in names if path.is_file() and path.stem not in _DRAWING]
     return frozenset(found)
@@ -110,7 +111,7 @@ def _sources(file: Path) -> frozenset[Path]:
 @cache
 def _library() -> str:
     """Return a digest of the library's code that numbers may depend on."""
-    package = Path(__file__).parents[2]
+    package = Path(dpadmm.__file__).parent
     files = sorted((package / "engines").glob("*.py"))  # in-process only: figures use no network
     files += [file for room in _ROOMS for file in sorted((package / room).rglob("*.py"))]
     return hashlib.sha256("".join(_code(file) for file in files).encode()).hexdigest()

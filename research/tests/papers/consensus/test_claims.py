@@ -14,7 +14,7 @@ from dpadmm.errors import InputError
 from dpadmm_research.claims.base import ClaimedSensitivity
 from dpadmm_research.papers.consensus import claims as consensus
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "c3.json").read_text())["rows"]
+GOLDEN = json.loads((Path(__file__).parents[4] / "tests" / "golden" / "c3.json").read_text())["rows"]
 
 
 def claimed(row: dict[str, Any], *, subgradient_gap: float = 0.0) -> ClaimedSensitivity:

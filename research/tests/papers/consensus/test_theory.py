@@ -12,6 +12,7 @@ from dpadmm.algorithms.consensus import ConsensusADMM, StarState
 from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
 from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
 from dpadmm.algorithms.method import Setting
+from dpadmm.datasets import random_quadratics
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
@@ -24,7 +25,6 @@ from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import L1, Box, NoRegulariser
 from dpadmm_research.claims.bounds import NotApplicable, Version
-from dpadmm_research.datasets import random_quadratics
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import noise_weights, optimal_schedule, plan_consensus
 from dpadmm_research.papers.consensus.theory import (
