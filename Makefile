@@ -53,6 +53,7 @@ bench-peers: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file research/mkdocs.yml
 
 clean:
-	rm -rf $(VENV) .bench site build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .bench site research/site build dist .pytest_cache .mypy_cache .ruff_cache

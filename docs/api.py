@@ -9,7 +9,6 @@ ROOMS = [
     "estimators",
     "reporting",
     "planning",
-    "audit",
     "operations",
     "engines",
     "algorithms",
@@ -22,7 +21,6 @@ ROOMS = [
     "privacy.ledger",
     "problems",
     "networks",
-    "papers",
 ]
 """The rooms in the order of the page; a test finds the missing ones."""
 
