@@ -9,12 +9,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "research/README.md", "contrib/flower/README.md")),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("research/docs/**/*.md"),
+    ]
+)
 # Long commands that have tests, or runs, of their own; those of pip are in test_install.py.
 ELSEWHERE = ("make ", "pre-commit ", "pip ")
-# These pages are one session each, run from top to bottom in tests/cli: test_documentation.py, test_quickstart.py.
-SESSIONS = ("command-line.md", "persons.md", "quickstart.md", "tables.md")
-ROOMS = ("src", "tests", "examples", "benchmarks")
+# These pages are one session each, run from top to bottom: test_documentation.py and test_quickstart.py in tests/cli,
+# test_commands_page.py in research/tests.
+SESSIONS = ("command-line.md", "commands.md", "persons.md", "quickstart.md", "tables.md")
+ROOMS = ("src", "tests", "examples", "benchmarks", "research", "contrib")
 
 
 def blocks(document: Path, language: str) -> list[str]:

@@ -41,13 +41,6 @@ def test_label_skew(example):
     assert min(found["even", "auto"], found["skewed", "auto"]) > 0.75
 
 
-def test_audit_your_method(example):
-    found = example("audit_your_method")(runs=4000)
-    assert not found["p-admm"].is_violation
-    assert found["my-admm"].is_violation
-    assert found["my-admm"].estimate.epsilon_lower > found["my-admm"].certified_epsilon
-
-
 def test_one_budget_two_models(example, capsys):
     statement = example("one_budget_two_models")(n_records=1000)
     # Gaussian releases: mu adds in squares, so that 1, 0.8 and 0.1 come to less than their sum.

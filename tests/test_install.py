@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("install")]
 
 ROOT = Path(__file__).parent.parent
 # What hatchling reads; caches and results of the checkout stay behind.
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src", "research", "contrib")
 EXTRA = ("httpx", "uvicorn")
 SCHEMA = {
     "format": "dpadmm-schema",
@@ -119,7 +120,8 @@ def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pyt
 
 def pip_commands() -> list[str]:
     """Return what the documents say to type, in console blocks and within sentences."""
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    places = ("README.md", "CONTRIBUTING.md", "research/README.md", "contrib/flower/README.md")
+    documents = [*(ROOT / name for name in places), *ROOT.glob("docs/**/*.md")]
     texts = [each.read_text() for each in documents]
     typed = [re.findall(r"^\$ (pip .+)", each, flags=re.MULTILINE) for each in texts]
     named = [re.findall(r"`(pip [^`]+)`", each) for each in texts]  # a sentence may break a command between two lines
@@ -143,8 +145,9 @@ def test_the_documented_commands_find_all_they_need(command, checkout, wheel, tm
 
 
 def test_the_documents_say_how_to_install():
-    extras = {"pip install '.[cluster]'", "pip install '.[federation]'", "pip install '.[flower]'"}
-    assert {"pip install .", "pip wheel --no-deps ."} | extras == set(pip_commands())
+    more = {"pip install '.[cluster]'", "pip install '.[federation]'"}
+    more |= {"pip install . ./research", "pip install '.[federation]' ./contrib/flower"}
+    assert {"pip install .", "pip wheel --no-deps ."} | more == set(pip_commands())
 
 
 def test_the_core_brings_no_extra(installed):
@@ -152,7 +155,7 @@ def test_the_core_brings_no_extra(installed):
 
 
 def test_help_and_version(installed):
-    for words in (["--help"], ["--version"], ["account", "p-admm", "--help"], ["algorithms"]):
+    for words in (["--help"], ["--version"], ["fit", "--help"], ["algorithms"]):
         done = installed.dpadmm(*words)
         assert done.returncode == 0, done.stderr
         assert done.stdout
@@ -206,12 +209,28 @@ def test_with_the_extra_there_are_federations(installed, wheel):
     assert "Warning" not in done.stderr
 
 
-def test_the_lowest_flower_has_all_that_its_apps_need(wheel, tmp_path):
+def test_research_and_the_product_install_side_by_side_from_wheels(installed, wheel, checkout):
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if re.search("paper|claim|audit|scoreboard", name)]
+    refused = installed.dpadmm("audit", "p-admm")
+    assert refused.returncode == 2
+    assert "pip install ./research" in refused.stderr
+    succeed(sys.executable, "-m", "pip", "wheel", "--no-deps", "./research", folder=checkout)
+    (made,) = checkout.glob("dpadmm_research*.whl")
+    installed.install(str(made))
+    for words in ("audit dp-gd --runs 200", "account dp-gd --records 6331 --rounds 40 --noise-std 0.005 --delta 1e-5"):
+        done = installed.dpadmm(*words.split())
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_lowest_flower_has_all_that_its_apps_need(wheel, checkout, tmp_path):
     """It asks for newer packages than we do, so that all others are the newest."""
     succeed(sys.executable, "-m", "venv", tmp_path / "venv", folder=tmp_path)
-    (tmp_path / "lowest.txt").write_text(f"flwr=={lower_bounds('flower')['flwr']}\n")
+    project = tomllib.loads((ROOT / "contrib" / "flower" / "pyproject.toml").read_text())["project"]
+    (lowest,) = [each.partition(">=")[2] for each in project["dependencies"] if each.startswith("flwr")]
+    (tmp_path / "lowest.txt").write_text(f"flwr=={lowest}\n")
     made = Installed(tmp_path / "venv", tmp_path, ("--constraint", str(tmp_path / "lowest.txt")))
-    made.install(f"{wheel}[flower]")
+    made.install(f"{wheel}[federation]")
+    made.install(str(checkout / "contrib" / "flower"))
     apps = "import dpadmm_flower.client, dpadmm_flower.server"
     succeed(tmp_path / "venv" / "bin" / "python", "-c", apps, folder=tmp_path)
     assert made.versions().keys() >= set(EXTRA)

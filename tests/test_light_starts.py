@@ -70,20 +70,13 @@ def test_importing_the_estimators_loads_little_beyond_scikit_learns_base():
     "commands",
     [
         ("",),
-        ("fit", "predict", "evaluate", "plan", "report", "demo", "reproduce", "audit", "federate"),
+        ("fit", "predict", "evaluate", "plan", "report", "demo", "federate"),
         ("ledger", "ledger show", "schema", "schema init", "silo", "coordinator"),
     ],
 )
 def test_help_loads_no_numbers(commands):
     loaded = loaded_by(_COMMANDS.format(commands=commands))
     assert not loaded & ((HEAVY - {"rich", "typer"}) | {"numpy", "scipy", "sklearn"})
-
-
-def test_accounting_loads_neither_solvers_nor_tables():
-    loaded = loaded_by(_COMMANDS.format(commands=("account", "account p-admm", "calibrate", "calibrate p-admm")))
-    assert "numpy" in loaded
-    assert not loaded & (HEAVY - {"rich", "typer"})
-    assert not loaded & {"sklearn", "dpadmm.solvers.kernels", "dpadmm.datasets"}
 
 
 def test_importing_the_planner_loads_nothing_slow():

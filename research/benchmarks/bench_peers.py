@@ -1,7 +1,8 @@
 """`make bench-peers`: dpadmm's defaults beside what a user would pick instead, on the same rows and budgets.
 
 Makes an environment for every peer, fits, and writes docs/peers.md and the table in README.md, both below research/.
-Scores of single fits are kept under `.bench/`, so a run that was interrupted goes on where it stopped; what has changed runs anew.
+Scores of single fits are kept under `.bench/`, so a run that was interrupted goes on where it stopped; what has
+changed runs anew.
 """
 
 import argparse

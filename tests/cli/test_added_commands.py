@@ -1,0 +1,38 @@
+"""Commands of other distributions: listed and run where they are installed, and what to install where not."""
+
+from importlib.metadata import EntryPoint, version
+
+import pytest
+
+import dpadmm
+from dpadmm.cli import main
+
+
+def listed(cli):
+    return cli.run("--help").stdout.split()
+
+
+def test_commands_of_research_are_listed(cli, monkeypatch):
+    assert set(main.RESEARCH) <= set(listed(cli))
+    monkeypatch.setattr(main, "added", dict)
+    assert not set(main.RESEARCH) & set(listed(cli))
+
+
+@pytest.mark.parametrize("name", main.RESEARCH)
+def test_without_research_a_command_says_what_to_install(cli, monkeypatch, name):
+    monkeypatch.setattr(main, "added", dict)
+    result = cli.run(name, "--help")
+    assert result.exit_code == 2
+    assert "pip install ./research" in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_command_is_imported_when_it_is_asked_for(cli, monkeypatch):
+    entry = EntryPoint("broken", "no_such_module:app", "dpadmm.commands")
+    monkeypatch.setattr(main, "added", lambda: {"broken": entry})
+    assert cli.run("algorithms").exit_code == 0
+    assert isinstance(cli.run("broken").exception, ModuleNotFoundError)
+
+
+@pytest.mark.parametrize("name", ["dpadmm-research", "dpadmm-flower"])
+def test_versions_agree(name):
+    assert version(name) == dpadmm.__version__
