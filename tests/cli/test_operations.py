@@ -1,4 +1,4 @@
-"""`status`, `doctor` and `unit` as commands, logs in files: what is printed where, how wide, and how they end."""
+"""`status` and `doctor` as commands: what is printed where, how wide, and how they end."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from dpadmm.operations.rehearsal import prepared, wait_until
 from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
 
 RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason"
-PROCESS_KEYS = "pid started log coordinator is_connected line since skew_seconds answered"
+PROCESS_KEYS = "pid started coordinator is_connected line since skew_seconds answered"
 KEYS = {
     "silo status": "command name directory noise is_serving process budget data runs refusals",
     "coordinator status": "command directory is_serving process runs",
@@ -77,8 +77,7 @@ def test_a_federation_as_its_administrators_see_it(federation, programs, cli):
     port = free_port()
     silo = ("--coordinator", f"127.0.0.1:{port}")
     assert "Serving   NO" in narrow("silo", "status", "north")
-    served = programs.start("coordinator", "run", "coordinator", "--port", str(port), "--log", "coordinator.log")
-    programs.wait(served, "The log is coordinator.log, at most 5 files of 10 MB each.")
+    served = programs.start("coordinator", "run", "coordinator", "--port", str(port))
     programs.wait(served, "listens on")
     north = programs.start("silo", "run", "north", *silo)
     programs.wait(north, "no open run or invitation has this key")
@@ -87,7 +86,6 @@ def test_a_federation_as_its_administrators_see_it(federation, programs, cli):
 
     told = narrow("coordinator", "status", "coordinator")
     assert f"Listens   on 127.0.0.1, port {port}" in told
-    assert "Log       " in told
     assert "    north  connected, joined, epsilon 0" in told
     assert "    south  away, has not joined, AWAITED, epsilon 0" in told
     wait_until(lambda: "connected to 127.0.0.1" in narrow("silo", "status", "north"), 20.0, "the silo's notice")
@@ -106,10 +104,7 @@ def test_a_federation_as_its_administrators_see_it(federation, programs, cli):
     assert "finished, p-admm, round 3 of 3; epsilon 1 of 1" in narrow("silo", "status", "north")
     assert "finished; p-admm, round 3 of 3" in narrow("coordinator", "status", "coordinator")
     assert programs.end(served, signal.SIGTERM) == 0
-    log = Path("coordinator.log")
-    assert "run 'rehearsal': round 3 of 3 is complete" in log.read_text()
-    assert "round 3 of 3" not in served.log.read_text()
-    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert "run 'rehearsal': round 3 of 3 is complete" in served.log.read_text()
     assert "Serving   NO; the last process was started" in narrow("coordinator", "status", "coordinator")
 
 
@@ -140,31 +135,6 @@ def test_the_doctors_exit_code_says_whether_anything_must_be_done(federation, cl
     assert result.exit_code == 1
     assert "PROBLEM  key" in result.stdout
     assert cli.run("silo", "doctor", "nowhere").exit_code == 2
-
-
-@pytest.mark.parametrize(
-    "words", [("silo", "unit", "north", "--coordinator", "h:1"), ("coordinator", "unit", "coordinator")]
-)
-def test_a_unit_alone_is_on_standard_output(federation, cli, words):
-    result = cli.run(*words)
-    assert result.exit_code == 0
-    assert result.stdout.startswith("[Unit]\n")
-    assert result.stdout.endswith("WantedBy=multi-user.target\n")
-    assert "/etc/systemd/system/dpadmm-" in result.stderr
-
-
-def test_units_refuse_what_could_not_be_served(federation, cli):
-    assert "HOST or HOST:PORT" in cli.run("silo", "unit", "north", "--coordinator", "a b").stderr
-    assert "is a coordinator's directory" in cli.run("silo", "unit", "coordinator", "--coordinator", "h:1").stderr
-    assert "is a silo's directory" in cli.run("coordinator", "unit", "north").stderr
-
-
-def test_a_log_is_never_written_behind_the_table(federation, cli):
-    before = Path("north.csv").read_bytes()
-    result = cli.run("silo", "run", "north", "--coordinator", "127.0.0.1:9", "--log", "north.csv")
-    assert result.exit_code == 2
-    assert "north.csv already exists and is not a log of this program" in result.stderr
-    assert Path("north.csv").read_bytes() == before
 
 
 def test_compiled_code_finds_a_private_place_where_nothing_can_be_written(monkeypatch):

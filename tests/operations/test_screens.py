@@ -24,7 +24,6 @@ SILO = SiloStatus(
     process=SiloNotice(
         pid=123456,
         started=TIME,
-        log=LONG,
         coordinator="h" * 100 + ":9092",
         is_connected=False,
         line="the coordinator cannot be reached, " * 4,
@@ -53,7 +52,7 @@ SILO = SiloStatus(
 COORDINATOR = CoordinatorStatus(
     directory=LONG,
     is_serving=True,
-    process=CoordinatorNotice(pid=1, started=TIME, log=LONG, host="0.0.0.0", port=9092),
+    process=CoordinatorNotice(pid=1, started=TIME, host="0.0.0.0", port=9092),
     runs=(
         CoordinatorRun(
             file="ab" * 32,

@@ -27,7 +27,6 @@ from dpadmm.privacy.ledger import open_for_reading
 NOTICE = SiloNotice(
     pid=7,
     started="2026-01-01T00:00:00+00:00",
-    log=None,
     coordinator="h:1",
     is_connected=False,
     line="not dialled yet",

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dpadmm.cli import custody, joining, operations, options
+from dpadmm.cli import custody, joining, operations
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal
 
 app = typer.Typer(help="Bring silos together. They connect to one port of the coordinator.", no_args_is_help=True)
@@ -35,7 +35,6 @@ def run(
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
-    log: options.LogFile = None,
 ) -> None:
     """Serve until interrupted: wait for silos, and drive every run that `dpadmm federate` requests.
 
@@ -47,7 +46,7 @@ def run(
         from dpadmm.engines.https.service import LOOK_SECONDS, serving
         from dpadmm.operations.invitations import Studies
 
-        log_to_terminal(log)
+        log_to_terminal()
         files, ending = CoordinatorFiles(directory), EndSignals()
         with serving(files, host, port, Studies(files), log) as service:
             typer.echo(

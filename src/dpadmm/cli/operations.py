@@ -1,4 +1,4 @@
-"""What administrators of a federation do: `status`, `doctor` and `unit` of `dpadmm silo` and `dpadmm coordinator`."""
+"""What administrators of a federation do: `status` and `doctor` of `dpadmm silo` and `dpadmm coordinator`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,6 @@ from dpadmm.cli.terminal import clear_federation_failures, print_json, print_lin
 
 if TYPE_CHECKING:
     from dpadmm.operations.checkups import Checkup
-    from dpadmm.operations.units import ServiceUnit
 
 WATCH_SECONDS = 2.0
 """How often a screen that is watched is drawn anew."""
@@ -25,14 +24,12 @@ def add_to_silo(app: typer.Typer) -> None:
     """Let `dpadmm silo` have these commands."""
     app.command("status")(silo_status)
     app.command("doctor")(silo_doctor)
-    app.command("unit")(silo_unit)
 
 
 def add_to_coordinator(app: typer.Typer) -> None:
     """Let `dpadmm coordinator` have these commands."""
     app.command("status")(coordinator_status)
     app.command("doctor")(coordinator_doctor)
-    app.command("unit")(coordinator_unit)
 
 
 def silo_status(
@@ -147,52 +144,3 @@ def _tell(command: str, directory: Path, found: "list[Checkup]", *, is_json: boo
         print_line("\n".join(checkup_screen(found, _width())))
     if has_problem(found):
         raise typer.Exit(1)
-
-
-def silo_unit(
-    directory: Silo,
-    coordinator: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens. Default: as in the invitation."),
-    ] = None,
-) -> None:
-    """Print a systemd unit that serves this silo with few rights, as the owner of its directory.
-
-    Example: dpadmm silo unit clinic > dpadmm-silo-clinic.service
-    """
-    with clear_federation_failures():
-        from dpadmm.engines.federation.silo_files import SiloFiles
-        from dpadmm.operations.units import silo_unit as unit_of
-
-        files = SiloFiles(directory)
-        files.check()
-        _print_unit(unit_of(directory, coordinator or files.read_address()))
-
-
-def coordinator_unit(
-    directory: Coordinator,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")
-    ] = "0.0.0.0",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
-) -> None:
-    """Print a systemd unit that serves this coordinator with few rights, as the owner of its directory.
-
-    Example: dpadmm coordinator unit coordinator --port 9092 > dpadmm-coordinator.service
-    """
-    with clear_federation_failures():
-        from dpadmm.operations.units import coordinator_unit as unit_of
-
-        _print_unit(unit_of(directory, host, port))
-
-
-def _print_unit(unit: "ServiceUnit") -> None:
-    """Print the unit alone; what to do with it goes to standard error."""
-    typer.echo(unit.text, nl=False)
-    for hint in unit.hints:
-        typer.echo(f"Note: {hint}", err=True)
-    typer.echo(
-        f"Save it as /etc/systemd/system/{unit.name}.service; then `systemctl daemon-reload` and `systemctl enable "
-        f"--now {unit.name}`. Its log: `journalctl -u {unit.name}`.",
-        err=True,
-    )

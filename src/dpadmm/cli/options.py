@@ -28,10 +28,6 @@ Delta = Annotated[
         rich_help_panel=_PRIVACY,
     ),
 ]
-LogFile = Annotated[
-    Path | None,
-    typer.Option("--log", metavar="FILE", help="Write the log to this file, not to stderr (at most 5 files of 10 MB)."),
-]
 UnitWord = Annotated[
     Literal["record", "person", "user"] | None,
     typer.Option(

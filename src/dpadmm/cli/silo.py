@@ -157,7 +157,6 @@ def run(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where the coordinator listens. Default: as in the invitation."),
     ] = None,
-    log: options.LogFile = None,
 ) -> None:
     """Serve this silo until interrupted: dial the coordinator, answer approved, signed requests and nothing else.
 
@@ -170,8 +169,8 @@ def run(
         files = SiloFiles(directory)
         files.check()
         address = coordinator or files.read_address()
-        log_to_terminal(log)
-        run_silo(directory, address, log=log)
+        log_to_terminal()
+        run_silo(directory, address)
 
 
 app.command()(joining.join)

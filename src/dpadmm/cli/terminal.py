@@ -137,17 +137,11 @@ def clear_federation_failures() -> Iterator[None]:
         yield
 
 
-def log_to_terminal(file: Path | None = None) -> None:
-    """Let a service tell what it does, a line each with its time: on standard error, or in a file of bounded size."""
+def log_to_terminal() -> None:
+    """Let a service log what it does to standard error, a line each with its time."""
     import logging
 
-    handlers: list[logging.Handler] | None = None
-    if file is not None:
-        from dpadmm.operations.logs import FILES, MOST_BYTES, LogFile
-
-        handlers = [LogFile(file)]
-        typer.echo(f"The log is {file}, at most {FILES} files of {MOST_BYTES // 10**6} MB each.", err=True)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True, handlers=handlers)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True)
     for name in ("httpx", "uvicorn.error", "asyncio"):  # they report every poll, and what strangers do
         logging.getLogger(name).setLevel(logging.CRITICAL if name == "asyncio" else logging.WARNING)
 

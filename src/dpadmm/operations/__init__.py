@@ -14,17 +14,14 @@ _HOMES = {
     "Invitation": "invitations",
     "OwnRules": "joining",
     "Rehearsal": "rehearsal",
-    "ServiceUnit": "units",
     "SiloStatus": "silo_status",
     "Studies": "invitations",
     "Study": "invitations",
     "change_data": "custody",
-    "coordinator_unit": "units",
     "examine_coordinator": "coordinator_doctor",
     "examine_silo": "silo_doctor",
     "rotate_coordinator_key": "custody",
     "rotate_silo_key": "custody",
-    "silo_unit": "units",
 }
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

@@ -81,7 +81,6 @@ def _silo_process(is_serving: bool, notice: SiloNotice | None) -> Iterator[tuple
         apart = f"{abs(notice.skew_seconds)} s {way}" if abs(notice.skew_seconds) > 1 else "in step with"
         yield "Clock", f"{apart} the coordinator's"
     yield "Answered", "nothing yet" if notice.answered is None else f"last at {time_words(notice.answered)}"
-    yield "Log", notice.log or "standard error"
 
 
 def _process_words(is_serving: bool, notice: SiloNotice | CoordinatorNotice | None) -> str:
@@ -125,7 +124,6 @@ def coordinator_screen(status: CoordinatorStatus, width: int = WIDTH) -> list[st
     told = [("Directory", status.directory), ("Serving", _process_words(status.is_serving, status.process))]
     if status.is_serving and status.process is not None:
         told.append(("Listens", f"on {status.process.host}, port {status.process.port}"))
-        told.append(("Log", status.process.log or "standard error"))
     lines = [line for label, text in told for line in labelled(label, text, width)]
     lines += [
         "",

@@ -13,7 +13,6 @@ from dpadmm.engines.https.notice import CoordinatorNotice, DrivenRun, SiloNotice
 SILO = SiloNotice(
     pid=1,
     started="2026-01-01T00:00:00+00:00",
-    log=None,
     coordinator="host:9092",
     is_connected=False,
     line="not dialled yet",
@@ -24,7 +23,6 @@ SILO = SiloNotice(
 COORDINATOR = CoordinatorNotice(
     pid=1,
     started="2026-01-01T00:00:00+00:00",
-    log="/var/log/x",
     host="0.0.0.0",
     port=9092,
     silos=(SiloPresence(key="ab", is_connected=True, seen=None),),

@@ -84,7 +84,6 @@ class Line:
     silo: Silo
     address: str
     ending: EndSignals
-    log: Path | None = None
     _skew: int | None = field(default=None, init=False)
     _said: str = field(default="not dialled yet", init=False)
     _since: str = field(default_factory=now, init=False)
@@ -101,7 +100,6 @@ class Line:
         return SiloNotice(
             pid=os.getpid(),
             started=self._started,
-            log=None if self.log is None else str(self.log.absolute()),
             coordinator=self.address,
             is_connected=self._is_connected,
             line=self._said,
@@ -264,12 +262,10 @@ def run_silo(
     directory: Path,
     address: str,
     read: Callable[[Policy, Path], Records] = records_apart,
-    *,
-    log: Path | None = None,
 ) -> None:
     """Serve the silo of a directory until a signal comes, alone in it.
 
-    read: how its table is read. log: where the log is written, for whoever asks (`notice`).
+    read: how its table is read.
     """
     files = SiloFiles(Path(directory))
     files.check()
@@ -279,7 +275,7 @@ def run_silo(
         try:
             silo.check_ledger()
             runs = ", ".join(repr(each.run) for each in silo.agreements()) or "none"
-            line = Line(silo, address, ending, log)
+            line = Line(silo, address, ending)
             _log.info("silo %r is running; approved: %s; coordinator at %s", silo.policy.name, runs, address)
             with telling(files.status, line.notice):
                 line.serve()

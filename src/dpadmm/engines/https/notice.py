@@ -22,12 +22,11 @@ class SiloNotice:
     """A silo's process. Times are ISO 8601, UTC.
 
     line: in words, how it stands with the coordinator at this address, and since when. skew_seconds: how far this clock
-    is ahead of the coordinator's. answered: when the last answer left. log: the file, None for standard error.
+    is ahead of the coordinator's. answered: when the last answer left.
     """
 
     pid: int
     started: str
-    log: str | None
     coordinator: str
     is_connected: bool
     line: str
@@ -68,7 +67,6 @@ class CoordinatorNotice:
 
     pid: int
     started: str
-    log: str | None
     host: str
     port: int
     silos: tuple[SiloPresence, ...] = ()

@@ -44,7 +44,6 @@ class Service:
     files: CoordinatorFiles
     listener: socket.socket
     reception: Reception | None = None
-    log: Path | None = None
     _invited: set[str] = field(default_factory=set)
     _driven: dict[Path, threading.Thread] = field(default_factory=dict)
     _open: dict[Path, Coordinator] = field(default_factory=dict)
@@ -70,7 +69,6 @@ class Service:
         return CoordinatorNotice(
             pid=os.getpid(),
             started=self._started,
-            log=None if self.log is None else str(self.log.absolute()),
             host=self._host,
             port=self._port,
             silos=tuple(
@@ -189,16 +187,14 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 @contextlib.contextmanager
-def serving(
-    files: CoordinatorFiles, host: str, port: int, reception: Reception | None = None, log: Path | None = None
-) -> Iterator[Service]:
+def serving(files: CoordinatorFiles, host: str, port: int, reception: Reception | None = None) -> Iterator[Service]:
     """Serve a coordinator, alone in its directory, while the block runs.
 
-    reception: for those who are invited. log: where its log is written, for whoever asks.
+    reception: for those who are invited.
     """
     files.check()
     with sole(files.lock, "The coordinator of this directory"):
-        service = Service(files, listen(host, port), reception, log)
+        service = Service(files, listen(host, port), reception)
         service.start()
         try:
             with telling(files.status, service.notice):
