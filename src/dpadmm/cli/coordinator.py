@@ -48,7 +48,7 @@ def run(
 
         log_to_terminal()
         files, ending = CoordinatorFiles(directory), EndSignals()
-        with serving(files, host, port, Studies(files), log) as service:
+        with serving(files, host, port, Studies(files)) as service:
             typer.echo(
                 f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos connect, each "
                 f"recognised by its key).\nKey {service.key.public}\nTo start a run: `dpadmm federate --study NAME "
