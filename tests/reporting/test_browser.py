@@ -11,12 +11,10 @@ import pytest
 from dpadmm.datasets.columns import Categorical, Numeric
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 from dpadmm.engines.curvature import ReleasedCurvature
-from dpadmm.privacy.protection import Protection
 from dpadmm.problems.aims import Aim
-from dpadmm.reporting.facts import SiloFacts, Wiring
+from dpadmm.reporting.facts import SiloFacts
 from dpadmm.reporting.intervals import CurvatureFacts
 from dpadmm.reporting.page import report_page
-from dpadmm.reporting.picture import network_picture
 
 LEAST_CONTRAST = """() => {
           const light = (colour) => { const c = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255;
@@ -93,31 +91,6 @@ def test_the_page_prints_on_a_few_sheets(browser, opened, page_file):
     page, _ = opened(browser, page_file, 1280)
     paper = page.pdf(prefer_css_page_size=True)
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", paper)) <= 5
-    page.close()
-
-
-TEXTS = """() => [...document.querySelectorAll("svg")].map((svg) => [svg, ...svg.querySelectorAll("text")].map((e) => {
-  const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom, e.textContent]; }))"""
-
-
-@pytest.mark.parametrize("name", ["clinic", "university hosp", "general hospital of the region"])
-def test_labels_of_silos_do_not_overlap_or_leave_the_picture(browser, opened, model, tmp_path, name):
-    pictures = []
-    for number, has_coordinator in ((2, True), (2, False), (5, True), (5, False), (20, True), (20, False)):
-        edges = () if has_coordinator else tuple((i, j) for j in range(number) for i in range(j))
-        silos = tuple(SiloFacts(name=f"{name}{i}", records=9000 + i) for i in range(number))
-        wiring = Wiring(words="w", edges=edges, has_coordinator=has_coordinator)
-        pictures.append(network_picture(silos, wiring, Protection()))
-    file = tmp_path / "many.html"
-    style = re.search(r"<style>.*?</style>", report_page(model), flags=re.DOTALL)[0]
-    file.write_text(f"{style}<main>{''.join(pictures)}</main>")
-    page, _ = opened(browser, file, 1280)
-    for boxes in page.evaluate(TEXTS):
-        frame, *texts = boxes
-        for i, (left, top, right, bottom, word) in enumerate(texts):
-            assert frame[0] - 1 <= left < right <= frame[2] + 1, word
-            for a, b, c, d, other in texts[:i]:
-                assert min(right, c) - max(left, a) < 1 or min(bottom, d) - max(top, b) < 1, (len(texts), word, other)
     page.close()
 
 

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.charts import Axis, Mark, line_chart, share_bar, short, strip
-from dpadmm.reporting.facts import RoundCurve, SiloFacts, Wiring
-from dpadmm.reporting.picture import MOST_SHOWN, network_picture
+from dpadmm.reporting.facts import RoundCurve
 
 NASTY = "<script>alert(1)</script> & \"quotes\" 'x'"
 positive = st.floats(1e-12, 1e12)
@@ -61,41 +59,3 @@ def test_marks_stand_in_the_order_of_their_values():
     root = parsed(strip(NASTY, [Mark(NASTY, 0.6, "plain"), Mark("b", 0.9, "measured", 0.05)]))
     first, second = (float(each.get("cx")) for each in root.iter("circle"))
     assert first < second
-
-
-def network(number: int, **wiring) -> ET.Element:
-    silos = [SiloFacts(name=f"{NASTY} {i}", records=10 + i) for i in range(number)]
-    return parsed(network_picture(silos, Wiring(words="w", **wiring), Protection()))
-
-
-@pytest.mark.parametrize("number", [1, 2, 3, 8, 12, 40])
-def test_every_silo_and_every_line_is_drawn(number):
-    ring = tuple((i, (i + 1) % number) for i in range(number)) if number > 2 else ()
-    shown = min(number, MOST_SHOWN)
-    root = network(number, edges=ring)
-    assert sum(each.get("class") == "silo" for each in root.iter("circle")) == shown
-    star = network(number, has_coordinator=True)
-    assert sum(each.get("class").startswith("wire") for each in star.iter("line")) == shown
-    if 2 < number <= MOST_SHOWN:
-        assert sum(each.get("class").startswith("wire") for each in root.iter("line")) == number
-    if number > MOST_SHOWN:
-        assert f"and {number - MOST_SHOWN} more silos" in "".join(root.itertext())
-
-
-@pytest.mark.parametrize("number", range(2, 13))
-def test_the_observer_looks_past_silos_and_names(number):
-    """No ray passes through a circle, or the name above it."""
-    edges = tuple((i, j) for i in range(number) for j in range(i)) if number < 6 else tuple(
-        (i, (i + 1) % number) for i in range(number)
-    )  # fmt: skip
-    for root in (network(number, edges=edges), network(number, has_coordinator=True)):
-        groups = [each for each in root.iter("g") if any(c.get("class") == "silo" for c in each)]
-        middles = [tuple(map(float, g.get("transform")[10:-1].split(","))) for g in groups]
-        radii = [float(g.find("circle").get("r")) for g in groups]
-        looks = [line for line in root.iter("line") if line.get("class") == "look"]
-        assert looks or number > 8
-        for look in looks:
-            start, end = (np.array([float(look.get(f"{axis}{k}")) for axis in "xy"]) for k in (1, 2))
-            ray = start + np.linspace(0, 1, 200)[:, None] * (end - start)
-            for middle, radius in zip(middles, radii, strict=True):
-                assert np.hypot(*(ray - middle).T).min() > radius - 1

@@ -211,6 +211,19 @@ def test_the_page_names_whom_a_view_covers():
     }
 
 
+@pytest.mark.parametrize("view", View)
+def test_the_picture_shows_who_looks_and_all_silos_are_listed(model, view):
+    silos = tuple(replace(model.silos[0], name=f"<b>{k}", records=1000 + k) for k in range(30))
+    guarantee = replace(model.guarantee, view=view.value, colluders=0, collusion=None)
+    page = report_page(replace(model, guarantee=guarantee, silos=silos))
+    (figure,) = re.findall(r'<figure class="network">.*?</figure>', page, flags=re.DOTALL)
+    assert figure.count('class="eye"') == 1
+    assert ('class="look"' in figure) and ("<b>0" not in figure)
+    assert re.search(r'<svg [^>]*aria-label="30 silos: [^"]*The guarantee holds against', figure)
+    assert all(str(1000 + k) in figure for k in range(24))
+    assert "and 6 more" in figure
+
+
 def covered(colluders: int, n_silos: int) -> dict[str, bool]:
     sums = Protection(view=View.AGGREGATE, colluders=colluders)
     rows = observers(sums, has_coordinator=True, is_release=True, custody=Custody.FEDERATED, n_silos=n_silos)

@@ -22,7 +22,6 @@ from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.labels import label_words, method_words
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.picture import MOST_SHOWN, is_numbered, network_picture
 from dpadmm.reporting.statement import merged
 from dpadmm.reporting.views import from_whom, observers
 
@@ -62,8 +61,8 @@ def report_page(
         about=about.rows,
         method=method_words(model.choice.method),
         budgets=other_budgets(budgets, guarantee.epsilon, guarantee.delta),
-        picture=network_picture(model.silos, model.wiring, protected),
-        key=model.silos[:MOST_SHOWN] if is_numbered(model.silos) else (),
+        view=protected.view.value,
+        title=f"{len(model.silos)} silos: {model.wiring.words}. The guarantee holds against {protected.observer}.",
         observers=observers(
             protected, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)
         ),
