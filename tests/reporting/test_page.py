@@ -302,13 +302,3 @@ def test_labels_are_words(model):
     said = text(report_page(model))
     assert "Predicts sick: yes, or no" in said
     assert "Method P-ADMM: Gaussian noise on every broadcast" in said
-
-
-def test_many_silos_and_long_names_are_numbered_and_listed(model):
-    long = tuple(replace(silo, name=f"{silo.name} " + "general hospital" * 3) for silo in model.silos)
-    many = model.silos * 9
-    for silos in (long, many):
-        said = text(report_page(replace(model, silos=silos)))
-        assert "by their numbers in the list" in said
-        assert f"{silos[0].name} 228 {silos[1].name} 171" in said
-    assert "by their numbers" not in text(report_page(model))
