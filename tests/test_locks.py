@@ -1,0 +1,58 @@
+"""Seeded scenarios give what their golden files hold: a change that is meant is written anew by tests/locks.py."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from locks import FOLDER, SCENARIOS, computed
+
+sys.path.pop(0)
+
+ROUNDING = 1e-7
+"""Processors sum in different orders; a change of the code shows in more than that."""
+
+
+def differences(now, golden, place=""):
+    """Yield where two documents differ."""
+    if isinstance(now, dict) and isinstance(golden, dict):
+        for key in sorted(now.keys() | golden.keys()):
+            if key in now and key in golden:
+                yield from differences(now[key], golden[key], f"{place}/{key}")
+            else:
+                yield f"{place}/{key} is only {'now' if key in now else 'in the golden file'}"
+    elif isinstance(now, list) and isinstance(golden, list) and len(now) == len(golden):
+        for k, pair in enumerate(zip(now, golden, strict=True)):
+            yield from differences(*pair, f"{place}/{k}")
+    elif isinstance(now, float) and isinstance(golden, float):
+        if not math.isclose(now, golden, rel_tol=ROUNDING, abs_tol=1e-12):
+            yield f"{place}: {now!r} instead of {golden!r}"
+    elif now != golden or type(now) is not type(golden):
+        yield f"{place}: {now!r} instead of {golden!r}"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario(name):
+    golden = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    assert list(differences(json.loads(json.dumps(computed(name))), golden)) == []
+
+
+def test_every_golden_file_has_a_scenario():
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    ("now", "golden", "number"),
+    [
+        ({"a": 1.0}, {"a": 1.0 + 1e-12}, 0),
+        ({"a": 1.0}, {"a": 1.00001}, 1),
+        ({"a": 1}, {"b": 1}, 2),
+        ([1, 2], [1], 1),
+        ({"a": True}, {"a": 1}, 1),
+    ],
+)
+def test_differences_are_found(now, golden, number):
+    assert len(list(differences(now, golden))) == number
