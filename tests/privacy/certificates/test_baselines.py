@@ -1,5 +1,6 @@
 """C9 and C8: gradients, linearised ADMM, output perturbation, general constraints, grids and norms."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -22,8 +23,9 @@ from dpadmm.privacy.certificates import (
     sampled_gradient,
 )
 from dpadmm.privacy.certificates.baselines import gradient_sum
-from dpadmm.privacy.certificates.neighbours import LocalFunction
-from dpadmm.privacy.protection import Norm, Strength, in_l1_norm, secure_grid, with_spherical_noise
+from dpadmm.privacy.certificates.neighbours import ORDER_OF_OTHERS, LocalFunction
+from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.protection import Norm, Protection, Strength, Unit, in_l1_norm, secure_grid, with_spherical_noise
 
 SATURATED = np.array([[[-0.03, 0.99955], [0.0, 0.0]]])  # against its mirror image: gradients nearly 2 apart
 
@@ -61,6 +63,13 @@ def test_the_silos_of_a_person_in_a_sum_are_those_that_move_it_most(gaps, people
     silos = [LocalFunction(gradient_bound=1, n_records=n, weight=w, silos_per_person=people) for n, w in gaps]
     choices = combinations([each.gap for each in silos], min(people, len(silos)))
     assert gradient_sum(silos).bound == pytest.approx(max(map(sum, choices)), rel=1e-12)
+
+
+def test_statements_for_persons_say_that_the_order_of_the_others_rows_is_not_the_persons():
+    own = LocalFunction(gradient_bound=1, n_records=9, unit=Unit.PERSON)
+    profile = column_profile(n_numeric=1, n_categorical=1, n_records=9, protection=Protection(unit=Unit.PERSON))
+    assert all(any(ORDER_OF_OTHERS in words for words in each.assumptions) for each in (gradient_sum([own]), profile))
+    assert not any(ORDER_OF_OTHERS in words for words in gradient_sum([replace(own, unit=Unit.RECORD)]).assumptions)
 
 
 def test_output_perturbation(rng, ball, solve):

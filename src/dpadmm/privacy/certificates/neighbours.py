@@ -39,9 +39,12 @@ NOMINAL_FACTS = (
 """What takes the place of `PUBLIC_FACTS` where records are added or removed."""
 
 
+ORDER_OF_OTHERS = "the order of the others' rows does not depend on the person"
+"""Of each person the first rows are kept: another order would keep other rows of the others."""
+
 PERSON_WEIGHTS = (
     "sizes count persons, and it is known whose each row is; the weights of a person's rows sum to at most 1 and, like "
-    "the choice of the rows that are kept, depend on that person's rows alone"
+    f"the choice of the rows that are kept, depend on that person's rows alone; {ORDER_OF_OTHERS}"
 )
 """What takes the place of one record per person where persons have several rows."""
 
