@@ -19,7 +19,7 @@ from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
-from dpadmm.problems.rows import gram, row_block, row_products, row_squares, scaled_rows
+from dpadmm.problems.rows import gram_sum, row_block, row_products, row_squares, row_sums, scaled_rows, scores
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
 
@@ -116,16 +116,16 @@ class EmpiricalRisk:
             return self.rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
         out, sizes = np.empty((self.n_agents, self.dimension, w.shape[2])), self.sizes
         for i, part, rows, shifts, wi in self._agents(w):
-            slopes = self.loss.slope(rows @ wi - shifts[:, None])
-            out[i] = rows.T @ self.weighted(slopes, part) / sizes[i]
+            slopes = self.loss.slope(scores(rows, wi) - shifts[:, None])
+            out[i] = row_sums(rows, self.weighted(slopes, part)) / sizes[i]
         return out + self.mu * w
 
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
         rows = row_block(self.rows, part)
-        weight = self.weighted(self.loss.curvature(rows @ w - self.shifts[part]), part)
-        return gram(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
+        weight = self.weighted(self.loss.curvature(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
+        return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
     def weighted(self, values: Floats, part: slice) -> Floats:
         """Return one value, slope or curvature for each row of a part, times what the row counts."""

@@ -24,6 +24,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import Constants
 from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
+from dpadmm.problems.rows import row_block, row_sums, scores
 from dpadmm.problems.silos import Silos
 
 
@@ -211,13 +212,13 @@ class SoftmaxRisk:
         """Return the scores (C, R, n) of a part's records by models (C d, R)."""
         classes, (_, replicas) = self.loss.n_classes, w.shape
         columns = w.reshape(classes, -1, replicas).transpose(1, 0, 2).reshape(-1, classes * replicas)
-        found = np.ascontiguousarray(np.asarray(self.silos.features[part] @ columns).T)
+        found = np.ascontiguousarray(scores(row_block(self.silos.features, part), columns).T)
         return found.reshape(classes, replicas, -1)
 
     def pulled(self, part: slice, pulls: Floats) -> Floats:
         """Return `sum_m (pull_m outer a_m)` over a part's records, (C d, R), for pulls (C, R, n)."""
         classes, replicas, number = pulls.shape
-        columns = np.asarray(self.silos.features[part].T @ pulls.reshape(classes * replicas, number).T)
+        columns = row_sums(row_block(self.silos.features, part), pulls.reshape(classes * replicas, number).T)
         return columns.reshape(-1, classes, replicas).transpose(1, 0, 2).reshape(self.dimension, replicas)
 
     def weighted(self, values: Floats, part: slice) -> Floats:

@@ -56,7 +56,9 @@ def test_full_gradient_step_and_linearised_admm(rng, ball, gradient):
     assert 0.99 * one <= np.abs(g - h)[:, 1].max() <= one * (1 + 1e-9)
 
 
-@given(gaps=st.lists(st.tuples(st.integers(1, 50), st.floats(0.1, 9)), min_size=1, max_size=5), people=st.integers(1, 5))
+@given(
+    gaps=st.lists(st.tuples(st.integers(1, 50), st.floats(0.1, 9)), min_size=1, max_size=5), people=st.integers(1, 5)
+)
 @example(gaps=[(10, 1.0), (10, 2.0), (10, 3.0)], people=1)
 def test_the_silos_of_a_person_in_a_sum_are_those_that_move_it_most(gaps, people):
     """Whichever silos a person is in, the bound covers them, and no more than the worst of these choices."""

@@ -245,7 +245,10 @@ def gradient_words(tolerance: float | None) -> str:
     error = tolerance_of(tolerance)
     if error == 0:
         return "gradients are evaluated without error"
-    return f"gradients are evaluated with an error of norm at most {error:g}, rounding included (C7)"
+    return (
+        "a record's part of a sum is computed from that record and the public point alone, and the sum with an error of "
+        f"norm at most {error:g}, rounding included (C7)"
+    )
 
 
 def adding_words(silos_per_person: int) -> tuple[str, ...]:
