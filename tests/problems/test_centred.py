@@ -15,7 +15,7 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.rows import dense, gram, row_products, row_squares, scaled_rows, stacked
-from dpadmm.problems.silos import ROW_NORM_SLACK, Silos, row_norms
+from dpadmm.problems.silos import MOST_SHIFT, ROW_NORM_SLACK, Silos, row_norms
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5))
 

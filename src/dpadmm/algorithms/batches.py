@@ -119,9 +119,8 @@ class Moment(NamedTuple):
 
 def whole_gradients(agents: Agents, x: Floats) -> Floats:
     """Return `w_i grad f_i(x_i)`, (agents, d, R), over all records."""
-    return agents.weights[:, None, None] * _gradient(
-        agents.functions, within_reach(agents.functions, x), agents.threads
-    )
+    x = within_reach(agents.functions, x)
+    return agents.weights[:, None, None] * _gradient(agents.functions, x, agents.threads)
 
 
 def within_reach(functions: LocalFunctions, x: Floats) -> Floats:

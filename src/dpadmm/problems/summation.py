@@ -6,8 +6,6 @@ of bounded length or in pairs. So a term takes part in a bounded number of addit
 
 from typing import Any
 
-import numpy as np
-
 from dpadmm.problems.arrays import Floats
 
 UNIT = 2.0**-53
@@ -32,6 +30,7 @@ _OTHERS = 128
 class PairwiseSum:
     """A sum of arrays that come one by one; of K terms, none takes part in more than log2(K) + 1 additions.
 
+    >>> import numpy as np
     >>> total = PairwiseSum()
     >>> for number in (1.0, 2.0, 3.0):
     ...     total.add(np.array([number]))

@@ -100,9 +100,8 @@ class CoordinateDescent(Method):
         self, k: int, agents: Agents, state: NoMemory, inbox: Floats, noise: NoiseHook
     ) -> tuple[NoMemory, Floats]:
         """The noisy block of the gradient at the public point u."""
-        gradient = agents.functions.gradient(within_reach(agents.functions, inbox))[
-            :, self.coordinates(k, agents.dimension)
-        ]
+        point, active = within_reach(agents.functions, inbox), self.coordinates(k, agents.dimension)
+        gradient = agents.functions.gradient(point)[:, active]
         return state, noise.perturb(MESSAGE, k, agents.index, agents.weights[:, None, None] * gradient)
 
     def exchange(

@@ -246,8 +246,8 @@ def gradient_words(tolerance: float | None) -> str:
     if error == 0:
         return "gradients are evaluated without error"
     return (
-        "a record's part of a sum is computed from that record and the public point alone, and the sum with an error of "
-        f"norm at most {error:g}, rounding included (C7)"
+        "a record's part of a sum is computed from that record and the public point alone, and the sum with an error "
+        f"of norm at most {error:g}, rounding included (C7)"
     )
 
 
