@@ -15,10 +15,13 @@ from scipy import sparse
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.batches import whole_gradients, within_reach
+from dpadmm.algorithms.dp_dgd import DPDGD
+from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
+from dpadmm.noise.promises import Family
 from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
-from dpadmm.privacy.protection import Protection, Relation, Unit
+from dpadmm.privacy.protection import Protection, Relation, Strength, Unit
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, risk_of
@@ -212,6 +215,13 @@ class TestWhatIsCounted:
         assert together - apart >= 49 * 2.0**-53
         (promise,) = NoisyGradients(step=0.1).promises(setting)
         assert promise.rows[0].certificates[0].bound == pytest.approx(2 / 5000 + 2 * together, rel=1e-15)
+
+
+@pytest.mark.parametrize("method", [LinearisedADMM(rho=1.0), DPDGD(step=0.1, decay=0.9, noise=Family.GAUSSIAN)])
+def test_a_gradient_that_is_added_to_a_vector_without_bound_is_certified_up_to_floating_point(method):
+    functions = PublicFunctions.of_loss(np.array([10]), 5, Logistic(), 1.0)
+    (promise,) = method.promises(Setting(Problem.of(functions), 1, None))
+    assert promise.rows[0].certificates[0].strength is Strength.UP_TO_FLOATING_POINT
 
 
 def test_a_ridge_far_out_pulls_no_harder_than_is_counted():

@@ -47,8 +47,9 @@ class DPDGD(GraphMethod):
     constraint: a box (or the positive orthant) to which every step is projected; None: no constraint.
 
     Guarantees: C9. One record moves `x_i` by at most `c q^(k-1) 2 G w_i/n_i` (times sqrt(d) in the l1 norm); record
-    level, replace-one, against an eavesdropper. Steps that shrink geometrically stop short of the optimum unless q
-    is close enough to 1: that is the method, not the noise.
+    level, replace-one, against an eavesdropper; up to floating point, since the mixed point has no bound (C7). Steps
+    that shrink geometrically stop short of the optimum unless q is close enough to 1: that is the method, not the
+    noise.
 
     Reference: Huang, Mitra, Vaidya, "Differentially private distributed optimization" (2015).
     """

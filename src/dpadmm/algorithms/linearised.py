@@ -36,7 +36,8 @@ class LinearisedADMM(ConsensusADMM):
     power: the step decays as k^(-power), in [0, 1]; 1/2 is the original's choice.
 
     Guarantees: C9. One record moves `x_i` by at most `2 G w_i/(n_i (rho + 1/step_k))`, because the linearisation is
-    taken at the agent's own *noisy* model; record level, replace-one, against an eavesdropper.
+    taken at the agent's own *noisy* model; record level, replace-one, against an eavesdropper; up to floating point,
+    since what the gradient is added to has no bound (C7).
 
     Reference: Huang, Hu, Guo, Chan-Tin, Gong, "DP-ADMM: ADMM-based distributed learning with differential privacy".
     """
