@@ -82,11 +82,12 @@ def computed(risk, way):
     return whole_gradients(agents, point)[0, :, 0]
 
 
-def error_of(rows, way):
-    """Return how far a computed gradient is from the exact one, and what the certificate counts."""
+def errors_of(rows, *ways):
+    """Return how far computed gradients are from the exact one at most, and what the certificate counts."""
     risk = EmpiricalRisk(Silos.from_parts([rows], [np.full(rows.shape[0], FAR)], 1.0), Huber(SLOPE))
     counted = Setting(Problem.of(risk), 1, None).evaluated(0).solver_tolerance
-    return np.linalg.norm(computed(risk, way) - exact_mean(rows)), counted
+    exact = exact_mean(rows)
+    return max(np.linalg.norm(computed(risk, way) - exact) for way in ways), counted
 
 
 ORDERS = {
@@ -102,11 +103,10 @@ ORDERS = {
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
 @pytest.mark.parametrize("kind", ["dense", "sparse", "centred"])
 def test_no_order_of_rows_loses_more_than_is_counted(kind, order):
-    for number in (1, 7, RUN + 3, 30_001):
+    for number in (1, 7, 2 * RUN + 3):
         rows = stored(order(number), kind)
-        for way in (1, "gradient"):
-            lost, counted = error_of(rows, way)
-            assert lost <= counted
+        lost, counted = errors_of(rows, 1, "gradient")
+        assert lost <= counted
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -114,9 +114,8 @@ def test_the_error_does_not_grow_with_half_a_million_rows(kind):
     """Added up one after the other, these rows would lose more than is counted."""
     values = losing(2**19, 0.75)
     naive = SLOPE * abs(float(np.add.accumulate(values)[-1]) - math.fsum(values)) / len(values)
-    for way in (1, 2, "gradient", "one part"):
-        lost, counted = error_of(stored(values, kind), way)
-        assert lost <= counted < naive
+    lost, counted = errors_of(stored(values, kind), 2, "gradient", "one part")
+    assert lost <= counted < naive
 
 
 @pytest.mark.parametrize(("way", "run"), [("gradient", SPARSE_RUN), (1, RUN)])
@@ -125,9 +124,9 @@ def test_the_bound_must_grow_with_the_rows(way, run, monkeypatch):
     shift = MOST_SHIFT * 0.99
     values = losing(run, shift)
     rows = CentredRows(sparse.csr_array(values[:, None] * [1.0, 0.0]), np.ones(run), np.array([shift, 0.0]))
-    lost, counted = error_of(rows, way)
+    lost, counted = errors_of(rows, way)
     monkeypatch.setattr("dpadmm.algorithms.rounding.most_additions", lambda rows, dimension: most_additions(0, 0))
-    assert error_of(rows, way)[1] < lost <= counted
+    assert errors_of(rows, way)[1] < lost <= counted
 
 
 def terms_of(table, loss, labels, point, places):
