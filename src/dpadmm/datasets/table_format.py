@@ -152,8 +152,7 @@ def read_text(path: Path, asked: TableFormat) -> tuple[str, TableFormat]:
     marks = _MARKS if asked.is_headed else {}
     encoding = asked.encoding or next((name for mark, name in marks.items() if stored.startswith(mark)), "utf-8")
     text = stored.decode("utf-8-sig" if encoding == "utf-8" else encoding)
-    usual = "\t" if ".tsv" in path.name.lower() else _separator(path, text) if asked.is_headed else ","
-    sep = asked.sep or usual
+    sep = asked.sep or ("\t" if ".tsv" in path.name.lower() else _separator(path, text) if asked.is_headed else ",")
     _check_quotes(path, text, sep)
     decimal = asked.decimal or (None if sep == ";" else ".")
     return text, replace(asked, sep=sep, encoding=encoding, decimal=decimal)
@@ -172,9 +171,11 @@ def _separator(path: Path, text: str) -> str:
 
 
 def _header_cells(text: str, sep: str) -> int:
+    """Return how many cells the header has if this separates them; 0 if some quotation mark then encloses none."""
     try:
         lines = csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True)
-        return next((len(line) for line in lines if line), 0)
+        header = next((line for line in lines if line), [])
+        return 0 if any('"' in cell for cell in header) else len(header)
     except csv.Error:  # a cell without an end: the reader will say so
         return 0
 
