@@ -29,7 +29,19 @@ NUMBERS = {
 ODD = (
     *("", "NA", "nan", "None", "?", "text", "50,0", "50.0", "5.000e+01", "5,000e+01", "1.234", "1,234", "0.125"),
     *("12.345.678", "1,234.5", "-0", "+5", "1.", ".5", "-", "1-2", "1.2.3", "1e400", "inf", "0x10", "1_000", "\uff11"),
-    *("true", "False", "2020-01-05", "05.01.2020", "1.5.2020", "12:30", "a;b", "x,y", 'say "F"', "two\nlines", "\ufeff"),
+    *(
+        "true",
+        "False",
+        "2020-01-05",
+        "05.01.2020",
+        "1.5.2020",
+        "12:30",
+        "a;b",
+        "x,y",
+        'say "F"',
+        "two\nlines",
+        "\ufeff",
+    ),
     *("9007199254740993", "1" * 400, "01", "1,5", "M\u00fcller", "|"),
 )
 BROKEN = ('1;"x', "1,2,3,4,5,6", "1", "", "   ", '"', "1\r2", "x\x00y,1", '"a"b,"c,1;2', ',,",', "\u2028", "n;m;c;y")
@@ -76,7 +88,12 @@ class Pair:
     def row(self) -> list[str]:
         draw = self.draw
         number = f"{self.number(draw.gauss(0, 5))}{draw.choice(SPACES)}"
-        return [number, self.number(draw.uniform(0, 60)), draw.choice(("1", "01", "A", "", "b")), draw.choice(("yes", "0"))]
+        return [
+            number,
+            self.number(draw.uniform(0, 60)),
+            draw.choice(("1", "01", "A", "", "b")),
+            draw.choice(("yes", "0")),
+        ]
 
     def odd(self) -> str:
         return f"{self.draw.choice(SPACES)}{self.draw.choice(ODD)}{self.draw.choice(SPACES)}"
