@@ -183,11 +183,11 @@ class Schema:
         has_several_classes: bool = False,
         leave_out: Sequence[str] = (),
     ) -> "SchemaDraft":
-        """Return a draft of a schema from the names and types of a table's columns; no cell is used.
+        """Return a draft of a schema from the names and types of a table's columns.
 
-        Fill it in from public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether
-        it is a number, has_several_classes: one of three classes or more; else it is one of two. leave_out: columns
-        not to learn from.
+        No cell is used, but types may depend on cells, so a draft is private until you have read it. Fill it in from
+        public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether it is a number,
+        has_several_classes: one of three classes or more; else it is one of two. leave_out: columns not to learn from.
         """
         from dpadmm.datasets.draft import TargetKind, draft_of  # it knows schemas
 
