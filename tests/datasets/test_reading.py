@@ -14,7 +14,7 @@ from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.reading import read_file
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.table_format import TableFormat
-from dpadmm.datasets.tables import check_split, encode_table, known_cells, read_silos, read_table
+from dpadmm.datasets.tables import check_split, encode_table, known_cells, read_silos, read_table, split_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 
@@ -258,6 +258,13 @@ def test_names_and_listed_values_are_stripped_as_cells_are():
     done = encode_table(schema, pd.DataFrame({"sex ": ["M", " F "], " sick": [" yes", "no"]}))
     assert done.features.tolist() == [[0.0, 1.0], [1.0, 0.0]]
     assert done.labels.tolist() == [1.0, -1.0]
+
+
+def test_silos_are_called_what_the_cells_say():
+    """7 is 7 also where a cell of another person has turned the numbers of all into decimals or text."""
+    for cells in ([7, 8, 7], [7.0, 8.0, 7.0], ["7", " 8", "7 "]):
+        parts = split_table(pd.DataFrame({"town": cells, "n": [1, 2, 3]}), "town", "t")
+        assert {name: part["n"].tolist() for name, part in parts.items()} == {"7": [1, 3], "8": [2]}
 
 
 def test_a_column_splits_or_is_learnt_from(tmp_path):
