@@ -151,7 +151,7 @@ def read_text(path: Path, asked: TableFormat) -> tuple[str, TableFormat]:
         stored = file.read()
     marks = _MARKS if asked.is_headed else {}
     encoding = asked.encoding or next((name for mark, name in marks.items() if stored.startswith(mark)), "utf-8")
-    text = stored.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    text = stored.decode(encoding).removeprefix("\ufeff")
     sep = asked.sep or ("\t" if ".tsv" in path.name.lower() else _separator(path, text) if asked.is_headed else ",")
     _check_quotes(path, text, sep)
     decimal = asked.decimal or (None if sep == ";" else ".")
