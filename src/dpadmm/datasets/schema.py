@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -182,11 +183,11 @@ class Schema:
         has_several_classes: bool = False,
         leave_out: Sequence[str] = (),
     ) -> "SchemaDraft":
-        """Return a draft of a schema from the names and types of a table's columns; no cell is used.
+        """Return a draft of a schema from the names and types of a table's columns.
 
-        Fill it in from public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether
-        it is a number, has_several_classes: one of three classes or more; else it is one of two. leave_out: columns
-        not to learn from.
+        No cell is used, but types may depend on cells, so a draft is private until you have read it. Fill it in from
+        public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether it is a number,
+        has_several_classes: one of three classes or more; else it is one of two. leave_out: columns not to learn from.
         """
         from dpadmm.datasets.draft import TargetKind, draft_of  # it knows schemas
 
@@ -257,6 +258,21 @@ class Screening:
             unlisted=checks.member("unlisted", unlisted, UnlistedCells),
             out_of_range=checks.member("out_of_range", out_of_range, OutOfRange),
         )
+
+
+def column_of(name: str, known: Any) -> Column:
+    """Return the column about which this is publicly known: a pair of bounds, or a list of categories.
+
+    >>> column_of("age", (0, 120)).describe(), column_of("ward", [1, 2]).describe()
+    ('age: a number from 0 to 120', 'ward: one of 1, 2')
+    """
+    if isinstance(known, tuple) and len(known) == 2 and all(isinstance(side, Real) for side in known):
+        return Numeric(name, *known)
+    if isinstance(known, list | tuple) and known:
+        return Categorical(name, tuple(known))
+    raise InputError(
+        f"The schema of the column {name!r} must be a pair (low, high) or a list of categories, got {shown(known)}."
+    )
 
 
 def numbered_names(number: int) -> list[str]:

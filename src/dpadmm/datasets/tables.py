@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm.checks import plural, setting
-from dpadmm.datasets.cells import EMPTY_WORDS, Screened, ScreenedCells, is_empty
+from dpadmm.datasets.cells import EMPTY_WORDS, Screened, ScreenedCells, is_empty, written
 from dpadmm.datasets.columns import Column, Label
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.reading import may_lack_header, no_header, read_file
@@ -44,8 +44,8 @@ def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: boo
             f"{where}, row {empty[0]}, column {column!r}: the cell is empty in {plural(len(empty), 'row')}, so "
             "their silo is unknown. Fill in these cells. (Rows are counted from 1, without the header.)"
         )
-    groups = frame[column].astype(str)
-    return {str(name): frame[groups == name] for name in sorted(groups.unique())}
+    groups = np.array(written(frame[column].astype(object).tolist()), dtype=object)
+    return {name: frame[groups == name] for name in sorted(set(groups))}
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,17 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
-from dpadmm.datasets.columns import BinaryLabel, Categorical, ClassLabel, Column, Label, Numeric, RealLabel
+from dpadmm.datasets.columns import BinaryLabel, ClassLabel, Label, RealLabel
 from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.parquet import ParquetTable
 from dpadmm.datasets.reading import check_stored, is_parquet
-from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.schema import Schema, column_of
 from dpadmm.datasets.streamed import StreamedTable
 from dpadmm.datasets.table_format import TableFormat
 from dpadmm.datasets.tables import SiloTable, read_silos, silo_names, split_table
@@ -198,18 +197,8 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
         raise InputError(
             f"target must name a column of schema=, got {shown(target)}.{nearest(target, map(str, given))}"
         )
-    columns = tuple(_column(str(name), known) for name, known in given.items() if name != target)
+    columns = tuple(column_of(str(name), known) for name, known in given.items() if name != target)
     return Schema(columns, _label(target, given[target], is_real=is_real), constant=CONSTANT)
-
-
-def _column(name: str, known: Any) -> Column:
-    if isinstance(known, tuple) and len(known) == 2 and all(isinstance(side, Real) for side in known):
-        return Numeric(name, *known)
-    if isinstance(known, list | tuple) and known:
-        return Categorical(name, tuple(known))
-    raise InputError(
-        f"The schema of the column {name!r} must be a pair (low, high) or a list of categories, got {shown(known)}."
-    )
 
 
 def _label(name: str, known: Any, *, is_real: bool) -> Label:

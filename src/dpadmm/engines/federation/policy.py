@@ -108,7 +108,9 @@ class Policy:
             if plain.pop("drops_incomplete", False) is not False:
                 raise InputError(_DROPS.format(path=path))
             words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
-            written = TableFormat.taken_from(plain).over(earlier_format(plain["data"]))
+            written = TableFormat.taken_from(plain)
+            if written.sep is None:  # kept before formats could be stated, or no text file
+                written = written.over(earlier_format(plain["data"]))
             values = plain | {
                 "screening": Screening.of(**words),
                 "written": written,
