@@ -289,8 +289,7 @@ class Agreement:
 
         Two terms with the same name and a part of the digest in common would share one payment.
         """
-        prefix = "" if self.noise is NoiseOrigin.SECURE else REHEARSAL
-        return f"{prefix}{self.run} [{self.digest}]"
+        return paid_run_of(self.as_json())
 
     @classmethod
     def from_json(cls, text: str) -> "Agreement":
@@ -346,6 +345,13 @@ class Agreement:
             spent_m=spent_m,
             spent_epsilon=spent_epsilon,
         )
+
+
+def paid_run_of(text: str) -> str:
+    """Return what ledgers call the run of these stored terms, also where this version would refuse such terms."""
+    plain = json.loads(text)
+    prefix = "" if plain["noise"] == NoiseOrigin.SECURE.value else REHEARSAL
+    return f"{prefix}{plain['run']} [{hashlib.sha256(text.encode()).hexdigest()}]"
 
 
 def read_federation(path: Path) -> Agreement:

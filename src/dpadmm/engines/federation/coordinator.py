@@ -21,7 +21,14 @@ from dpadmm.engines.federation.inbox import read_step
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.masking import TakenSum, read_summand, total_of
 from dpadmm.engines.federation.messages import Join, Joined, Keyed, Message, Refused, Step, Unapproved, Vouchers
-from dpadmm.engines.federation.refusal import AwaitsApproval, FederationStopped, PeerError, Refusal, printable
+from dpadmm.engines.federation.refusal import (
+    AwaitsApproval,
+    FederationStopped,
+    PeerError,
+    Refusal,
+    printable,
+    refusing_unexpected,
+)
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.engines.federation.vouching import Doubts
 from dpadmm.errors import InputError
@@ -156,7 +163,8 @@ class Coordinator:
         """
         for agent, participant in enumerate(self.agreement.participants):
             try:
-                answer = messages.read(open_envelope(envelope, participant.key))
+                with refusing_unexpected():
+                    answer = messages.read(open_envelope(envelope, participant.key))
             except Refusal:
                 continue
             if isinstance(answer, Refused) and answer.request == messages.mark(messages.split(self.invitation())[1]):
@@ -241,13 +249,14 @@ class Coordinator:
         if self.is_done:
             return False  # a late copy of an earlier answer
         try:
-            told = messages.read(open_envelope(envelope, self.agreement.participants[agent].key))
-            if self._doubts.take(agent, envelope, told) or self._is_late(agent, told, k):
-                return False
-            if self.terms.is_masked:
-                read_summand(envelope, self.terms, agent, k)
-            else:
-                read_step(envelope, self.agreement, agent, k)
+            with refusing_unexpected():
+                told = messages.read(open_envelope(envelope, self.agreement.participants[agent].key))
+                if self._doubts.take(agent, envelope, told) or self._is_late(agent, told, k):
+                    return False
+                if self.terms.is_masked:
+                    read_summand(envelope, self.terms, agent, k)
+                else:
+                    read_step(envelope, self.agreement, agent, k)
         except Refusal as problem:
             if self._is_repeat(agent, envelope):
                 return False

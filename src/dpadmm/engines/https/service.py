@@ -19,6 +19,7 @@ from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.locks import sole
+from dpadmm.engines.federation.refusal import refusing_unexpected
 from dpadmm.engines.https.app import Reception
 from dpadmm.engines.https.certificates import renew, server_context, trust
 from dpadmm.engines.https.door import Door
@@ -110,7 +111,7 @@ class Service:
 
     def _is_due(self, path: Path) -> bool:
         try:
-            with contextlib.closing(Coordinator(path, self.key, time.time)) as run:
+            with refusing_unexpected(), contextlib.closing(Coordinator(path, self.key, time.time)) as run:
                 if run.is_done:
                     self._done.add(path)
                 return run.is_wanted and not run.is_done
