@@ -89,6 +89,7 @@ class Coordinator:
         """Open the run at `path` (see `create`); without a key to look at it alone. `clock` gives the log's time."""
         connect = durable.connect_for_reading if key is None else durable.connect
         self._connection = connect(Path(path), APPLICATION)
+        self._path, self._place = Path(path), durable.place_of(Path(path))
         self._key, self._clock = key, clock
         self._load_phase()
 
@@ -107,7 +108,15 @@ class Coordinator:
         self._connection.close()
 
     def refresh(self) -> None:
-        """See what another process has written: the run may have gone on without a silo."""
+        """See what another process has written: the run may have gone on without a silo.
+
+        A file that was replaced or removed is no longer the one that is open here: nothing would ever change in it.
+        """
+        if durable.place_of(self._path) != self._place:
+            raise FederationStopped(
+                f"The file of the run, {self._path}, was replaced or removed while it was in use. Put the newest one "
+                "in its place, and run the command again to continue from there."
+            )
         newest = int(self._connection.execute("SELECT MAX(phase) FROM phases").fetchone()[0])
         if newest != self.phase:
             self._load_phase()

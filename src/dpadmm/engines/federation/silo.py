@@ -148,9 +148,14 @@ class Silo:
 
     def check_terms(self, terms: Agreement) -> None:
         """Refuse terms that this silo would not run now. Nothing is reserved for them: others may spend it first."""
+        self.check_rules(terms)
+        self._admitted(terms)
+
+    def check_rules(self, terms: Agreement) -> None:
+        """Refuse terms that the owner's rules or this silo's own facts rule out, before any noise is computed."""
         self.policy = Policy.load(self.files.policy)
         self.runs.check_open(terms.digest)
-        self._admitted(terms)
+        self._checked(terms)
 
     def confirm_peer(self, name: str, told: str) -> None:
         """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
@@ -165,7 +170,7 @@ class Silo:
     def answer(self, envelope: bytes) -> bytes:
         """Return the signed answer to a signed request; a refusal is an answer, and is logged.
 
-        Whatever is sent, nothing but a failure of the machine (`refusal.MACHINE_FAILURES`) is raised, as by a full disk: ask
+        Whatever is sent, only a failure of the machine (`refusal.MACHINE_FAILURES`) is raised, as by a full disk: ask
         again when it is healed.
         """
         try:
