@@ -23,7 +23,7 @@ from dpadmm.errors import DpadmmError, InputError
 from dpadmm.noise.plan import NoisePlan
 
 INFINITE = float("inf")
-DEEP = json.loads("[" * 400 + "]" * 400)
+DEEP = "[" * 400 + "]" * 400
 
 odd_numbers = st.sampled_from(
     (
@@ -31,9 +31,23 @@ odd_numbers = st.sampled_from(
         *(2**31, 2**53 + 1, 2**63, 10**18, 10**400, True, False),
     )
 )
+texts = (
+    "null",
+    '""',
+    '"x"',
+    '"\\ud800"',
+    f'"{"0" * 64}"',
+    '"NaN"',
+    '"\\u0000"',
+    DEEP,
+    "{}",
+    "[]",
+    "[[]]",
+    '{"a": {"b": []}}',
+)
 odd = (
     odd_numbers
-    | st.sampled_from([None, "", "x", "\ud800", "0" * 64, "NaN", "\x00", DEEP, {}, [], [[]], {"a": {"b": []}}])
+    | st.sampled_from(texts).map(json.loads)  # made anew each time: they are changed further
     | st.lists(odd_numbers, max_size=3)
     | st.lists(st.lists(odd_numbers, max_size=3), max_size=3)
     | st.dictionaries(st.sampled_from(["shape", "data", "name", "records", "key", "eta"]), odd_numbers, max_size=3)
@@ -179,7 +193,7 @@ ENDED_IT = {
     "epsilon": 5e-324,
     "dimension": 10**18,
     "row_norm": 1e308,
-    "left": [DEEP],
+    "left": [json.loads(DEEP)],
 }
 
 
