@@ -21,8 +21,8 @@ from dpadmm.engines.federation.agreement import (
     write_federation,
 )
 from dpadmm.engines.federation.keys import fingerprint
-from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.policy import MOST_ROUNDS
+from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.errors import InputError
 

@@ -154,7 +154,16 @@ def test_an_entry_must_be_signed_by_the_key_it_names(world):
     assert world.study.absent() == list(NAMES)
 
 
-@pytest.mark.parametrize("text", ["", "a = 1", "= =", "methods = 3", "x = " + "[" * 1900, "methods = []\nname = 1"])
+FACTS_OF = 'name = "north"\nkey = "{0}"\nschema = "{0}"\n'.format("0" * 64)
+NO_ENTRIES = ["", "a = 1", "= =", "methods = 3", "x = " + "[" * 1900, "methods = []\nname = 1"]
+NO_ENTRIES += [
+    FACTS_OF + f'methods = ["p-admm"]\nrecords = {odd}' for odd in ("0", "false", '""', "[]", "nan", "inf", "9" * 30)
+]
+NO_ENTRIES += [FACTS_OF + f"records = 5\nmethods = {odd}" for odd in ('"p-admm"', "[1]", "[nan]", "{}")]
+NO_ENTRIES += [FACTS_OF.replace("schema = ", "schema = 5 #") + 'methods = ["p-admm"]\nrecords = 5']
+
+
+@pytest.mark.parametrize("text", NO_ENTRIES)
 def test_entries_that_are_none_are_refused(world, text):
     with pytest.raises(InputError, match="is not a silo's entry"):
         world.studies.register(world.invitation("north").key.public, world.told(world.silo("north"), entry=text))

@@ -137,7 +137,10 @@ class Service:
                 self._is_closing.wait(RETRY_SECONDS)
             except Exception:  # noqa: BLE001 - whatever it is, whoever watches the run must not wait for ever
                 _log.exception("run %s has ended because of a bug in the program", path.name)
-                with contextlib.closing(Coordinator(path, self.key, time.time)) as run:
+                with (
+                    contextlib.suppress(DpadmmError, sqlite3.Error),  # its file cannot be read: nobody watches it
+                    contextlib.closing(Coordinator(path, self.key, time.time)) as run,
+                ):
                     run.stopped("A bug in the program has ended the run; see the coordinator's log.")
                 return
             finally:
