@@ -203,7 +203,7 @@ def test_a_study_takes_more_silos_until_it_has_terms_and_only_as_announced(world
     same = asked(world.key)
     with pytest.raises(InputError, match="announced with different settings"):
         world.studies.invite(replace(same, epsilon=2.0), ["west"])
-    with pytest.raises(InputError, match=r"north would be invited twice.*name only the new ones"):
+    with pytest.raises(InputError, match=r"got north. To add silos to a study, name only the new ones"):
         world.studies.invite(same, ["north", "west"])
     world.studies.invite(same, ["west"])
     assert "west" in world.study.absent()
