@@ -21,6 +21,7 @@ from dpadmm.engines.federation.agreement import (
     write_federation,
 )
 from dpadmm.engines.federation.keys import fingerprint
+from dpadmm.engines.federation.policy import MOST_ROUNDS
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.errors import InputError
@@ -80,6 +81,22 @@ def test_init_approve_show(cli, place):
     assert "# dimension = 2; with a profile_share also: n_numeric = 2, n_categorical = 0, n_counts = 42" in shown.stdout
     assert "approved: run 'trial'" in shown.stdout
     assert "Spent      epsilon 0 of 2" in shown.stdout
+
+
+def test_terms_are_shown_as_stated_before_anything_is_computed_from_them(cli, place, monkeypatch):
+    key, people = made(cli)
+    write_federation(place / "federation.toml", terms(key, *people, rounds=MOST_ROUNDS + 1))
+
+    def computed(_):
+        raise AssertionError("the noise was computed")
+
+    monkeypatch.setattr("dpadmm.engines.federation.terms.agreed_run", computed)
+    monkeypatch.setattr("dpadmm.engines.federation.silo.agreed_run", computed)
+    refused = cli.run("silo", "approve", "north", "federation.toml", "--yes")
+    assert refused.exit_code == 2
+    assert f"Run 'trial': p-admm, {MOST_ROUNDS + 1} rounds" in refused.stdout
+    assert "asks for epsilon 1 at delta 1e-05" in refused.stdout
+    assert f"north allows at most {MOST_ROUNDS} rounds (most_rounds in policy.toml)" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,15 @@ def _checked(connection: sqlite3.Connection, path: Path, application: int, *sett
     return connection
 
 
+def place_of(path: Path) -> tuple[int, int] | None:
+    """Return which file has this name now; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def version(connection: sqlite3.Connection) -> int:
     """Return the version of an open file."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpadmm.engines.federation import durable
+from dpadmm.checks import shown
+from dpadmm.engines.federation import durable, term_values
 from dpadmm.engines.federation.agreement import Participant
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import printable
@@ -60,8 +61,12 @@ class SiloEntry:
         """Read what `text` returned; it may come from anybody."""
         try:
             plain = tomllib.loads(text)
-            entry = cls(**(plain | {"methods": tuple(str(method) for method in plain["methods"])}))
-            entry.participant(entry.records or 1)
+            entry = cls(**(plain | {"methods": term_values.listed("methods", plain["methods"])}))
+            for method in entry.methods:
+                term_values.text("a method", method)
+            entry.participant(1 if entry.records is None else entry.records)
+            if not term_values.is_digest(entry.schema):
+                raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {shown(entry.schema)}")
             entry.protection()
         except (KeyError, TypeError, ValueError, RecursionError) as problem:
             said = printable(f"{source} is not a silo's entry: {problem}")

@@ -34,6 +34,9 @@ FULLY_CERTIFIED = tuple(
 SUMMED = tuple(method.about.name for method in METHODS if method.about.is_sum and method.about.is_federated)
 """Methods that need no trust in anybody either where their messages leave under masks."""
 
+MOST_ROUNDS = 5000
+"""Rounds of terms at most unless the owner says otherwise: more than the planner ever drafts."""
+
 _DROPS = (
     "{path} sets drops_incomplete: rows with empty cells are no longer dropped, since that would reveal how many there "
     'are. Write missing = "blank" instead (such rows are counted but carry no information), or missing = "fill" (the '
@@ -59,6 +62,7 @@ class Policy:
     relation: between which neighbours the budget counts; under add-or-remove the number of records stays secret.
     noise: secure; a silo made for rehearsals uses test noise, has a ledger of its own, and stays a rehearsal.
     records_per_person, silos_per_person: what terms must allow for at least.
+    most_rounds: how many rounds terms may have at most.
     """
 
     name: str
@@ -75,6 +79,7 @@ class Policy:
     silos_per_person: int = 1
     written: TableFormat = field(default_factory=TableFormat)
     colluders: int = 1
+    most_rounds: int = MOST_ROUNDS
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -82,6 +87,7 @@ class Policy:
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
         checks.count("colluders", self.colluders, least=0)
+        checks.count("most_rounds", self.most_rounds)
         if not isinstance(self.trusts_coordinator, bool):  # the text "false" would count as true
             raise InputError(
                 f"trusts_coordinator must be true or false, without quotes; got {self.trusts_coordinator!r}."
@@ -139,6 +145,11 @@ class Policy:
             raise Refusal(
                 f"{self.name} works with {self.noise.value} noise only, but the terms ask for {terms.noise.value} "
                 "noise."
+            )
+        if terms.rounds > self.most_rounds:
+            raise Refusal(
+                f"{self.name} allows at most {self.most_rounds} rounds (most_rounds in policy.toml), but the terms ask "
+                f"for {terms.rounds}."
             )
         asked = ("records_per_person", "silos_per_person", *(("colluders",) if terms.is_masked else ()))
         for name in asked:
