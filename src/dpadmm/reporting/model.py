@@ -293,6 +293,8 @@ class ReleasedModel:
             ),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]
+        if self.encoding.constant is None:
+            details.append(("Intercept", "none, as its owner stated: the model cannot follow every base rate"))
         details += self.collusion_lines
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
