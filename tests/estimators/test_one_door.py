@@ -331,7 +331,7 @@ def test_a_blanked_row_has_no_prediction(hospital):
         ({"feature_bounds": (0, 1)}, "feature_bounds and schema cannot be given together"),
         ({"row_norm": 1.0}, "row_norm and schema cannot"),
         ({"classes": ("no", "yes")}, "classes and schema cannot"),
-        ({"fit_intercept": False}, "the schema has a constant"),
+        ({"fit_intercept": False}, "the schema states an intercept"),
         ({"schema": 3}, "schema must be a Schema, the path of its JSON file or None, got 3"),
         ({"schema": "nowhere.json"}, "Cannot read the schema file 'nowhere.json'"),
         ({"schema": None, "missing": "fill"}, "are for tables with a schema"),
