@@ -98,7 +98,7 @@ def test_a_profile_is_bought_once(cli, study, tmp_path):
         assert len(book.profiles()) == 1
     tables = [pd.read_csv(file) for file in study.files]
     whole, schema = pd.concat(tables, ignore_index=True), Schema.load(study.schema)
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, schema=schema, ledger=ledger)
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, schema=schema, ledger=ledger, fit_intercept=False)
     groups = np.repeat(["n", "s"], [len(table) for table in tables])
     model.fit(whole.drop(columns=schema.label.name), whole[schema.label.name], groups)
     assert model.profile_ == first.profile

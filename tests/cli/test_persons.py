@@ -69,6 +69,7 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     measured = cli.ask("evaluate", str(out), *files, *cost, "--person", "patient")
     assert measured["records"] == 250
     assert "persons, the first row of each" in measured["on"]
+    assert [each.is_recorded for each in ReleasedModel.load(out).measurements] == [True]
     public = cli.run("evaluate", str(out), *files, "--public", "why", "--declare", "published", "--person", "patient")
     assert public.exit_code == 2
     assert "--person is for private data (--epsilon)" in public.output
@@ -142,6 +143,7 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     assert unsaid.exit_code == 2
     assert "Use --silos-per-person 2" in unsaid.stderr
     assert cli.ask(*measure, "--silos-per-person", "2")["records"] == 251
+    assert [each.is_unrecorded for each in ReleasedModel.load(out).measurements] == [True]
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_names_and_listed_values_are_stripped_as_cells_are():
     assert (padded.name, padded.categories) == ("sex", ("F", "M"))
     with pytest.raises(InputError, match="distinct"):
         Categorical("sex", ("F", " F"))
-    schema = Schema((padded,), BinaryLabel("sick", positive=("yes ",), negative=("no",)))
+    schema = Schema((padded,), BinaryLabel("sick", positive=("yes ",), negative=("no",)), constant=None)
     done = encode_table(schema, pd.DataFrame({"sex ": ["M", " F "], " sick": [" yes", "no"]}))
     assert done.features.tolist() == [[0.0, 1.0], [1.0, 0.0]]
     assert done.labels.tolist() == [1.0, -1.0]

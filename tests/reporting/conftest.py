@@ -36,7 +36,7 @@ def model() -> ReleasedModel:
         created="2026-01-02 03:04 UTC",
         package="dpadmm 0",
         run="p-admm-1",
-        loss="logistic regression",
+        loss=Logistic(),
         coefficients=(0.1, -0.2, 1 / 3, 5e-324),
         schema=schema,
         encoding=schema.encoding(0.6),

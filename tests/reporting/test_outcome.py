@@ -10,7 +10,7 @@ from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.files import encode, loss_words
+from dpadmm.reporting.files import encode
 from dpadmm.reporting.outcome import choice_of, guarantee_of, wiring_of
 
 
@@ -37,7 +37,6 @@ def test_wiring_and_choice(outcome):
     chosen = choice_of(outcome.plan)
     assert (chosen.method, chosen.rounds) == ("p-admm", outcome.plan.rounds)
     assert chosen.expected.mean == outcome.plan.expected.mean
-    assert loss_words(Logistic()) == "logistic regression"
 
 
 def test_no_paper_speaks_in_a_model_that_did_not_ask_for_its_noise(outcome):

@@ -149,7 +149,13 @@ def test_a_later_ledger_replaces_the_one_of_the_training(model):
 
 def test_an_accounted_figure_says_its_cost(model):
     measured = replace(
-        model.measurements[0], basis=Basis.ACCOUNTED, epsilon=0.25, delta=1e-6, uncertainty=0.01, baseline=None
+        model.measurements[0],
+        basis=Basis.ACCOUNTED,
+        epsilon=0.25,
+        delta=1e-6,
+        uncertainty=0.01,
+        baseline=None,
+        is_recorded=True,
     )
     said = text(report_page(replace(model, measurements=(measured,))))
     assert "accounted metric" in said
@@ -163,7 +169,9 @@ def test_a_figure_that_no_ledger_knows_is_not_called_accounted(model):
     assert "which no ledger recorded: it is not part of the spending shown" in said
     assert "measured (accounted)" not in said
     assert "accounted metric The" not in said
-    kept = replace(paid, on="private records, recorded in a.ledger")
+    persons = replace(paid, on="private persons, the first row of each")
+    assert "which no ledger recorded" in text(report_page(replace(model, measurements=(persons,))))
+    kept = replace(paid, is_recorded=True)
     assert "which no ledger recorded" not in text(report_page(replace(model, measurements=(kept,))))
 
 

@@ -191,7 +191,7 @@ def evaluate(
                 persons.check_silos(protection.silos_per_person)
             if asked.fit(saved):
                 evaluation = keep(bought(saved, tables, policies, words, books, by, persons), model, asked)
-                found = measurement_of(evaluation.figures)
+                found = measurement_of(evaluation.figures, is_recorded=ledger is not None)
             elif persons is not None:
                 raise InputError("--person is for models of two classes. Nothing was spent. Give one row per person.")
             else:
@@ -356,6 +356,7 @@ def _private(
             for each, figure in recalls.items()
             if figure.is_visible
         ),
+        is_recorded=books.path is not None,
     )
     return found, matrix
 

@@ -150,7 +150,7 @@ def _on(words: TaskWords, books: Books) -> str:
     return f"private {what}, protected from {words.protection.observer}{kept}"
 
 
-def measurement_of(found: PrivateEvaluation) -> Measurement:
+def measurement_of(found: PrivateEvaluation, *, is_recorded: bool) -> Measurement:
     """Return what the model file keeps: accuracy, and beside it AUC and log-loss, as far as they are visible."""
     accuracy, others = found.confusion().accuracy, {"AUC": found.roc_auc()}
     if found.has_probabilities:
@@ -167,6 +167,7 @@ def measurement_of(found: PrivateEvaluation) -> Measurement:
         time=found.time,
         uncertainty=accuracy.noise_error if accuracy.is_visible else 0.5,
         others=tuple(OtherFigure(name, each.value, each.noise_error) for name, each in seen.items()),
+        is_recorded=is_recorded,
     )
 
 

@@ -120,7 +120,7 @@ class SchemaDraft:
         >>> print(draft.filled({"age": (0, 120), "sick": ("yes", "no")}).describe())
         age: a number from 0 to 120
         label sick: +1 for ['yes'], -1 for ['no']
-        row norm at most 1
+        row norm at most 1, with an intercept
         """
         parts = {part["name"]: part for part in (*self.record["columns"], self.record["label"])}
         strange = [name for name in known if name not in parts]

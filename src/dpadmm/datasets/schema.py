@@ -23,7 +23,7 @@ from dpadmm.datasets.columns import (
     ThresholdLabel,
     record_of,
 )
-from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.encoding import CONSTANT, RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.errors import InputError
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 FORMAT = "dpadmm-schema"
 VERSION = 1
+UNSTATED: Any = "default"
+"""Of a schema's `constant`: there is an intercept, as always unless the schema states None."""
+
 MARK = "FILL IN"
 """How the placeholders of a draft begin."""
 
@@ -67,31 +70,37 @@ class Schema:
     """Ordered columns, a label and the norm bound that every encoded row keeps.
 
     Rows of centred and scaled numbers and one-hot categories are shortened to a radius and brought to the norm
-    `row_norm` (`encoding.RowEncoding`). With `constant = k` a last feature of value k is added for an intercept, and
-    the whole row still keeps the norm. Nothing here depends on the data: bounds, categories and norm are stated, not
-    fitted, so encoding one row does not depend on another.
+    `row_norm` (`encoding.RowEncoding`). A last feature of value `constant` is added for an intercept, and the whole row
+    still keeps the norm. Nothing here depends on the data: bounds, categories and norm are stated, not fitted, so
+    encoding one row does not depend on another.
+
+    The schema decides whether a model has an intercept, wherever it is used: it has one unless `constant` is None.
 
     Parameters
     ----------
     columns: one or more `Numeric` or `Categorical` columns, with distinct names.
     label: `BinaryLabel`, `ClassLabel`, `ThresholdLabel` or `RealLabel`; not one of the columns.
     row_norm: the bound > 0 on the Euclidean norm of an encoded row.
-    constant: None (no intercept feature) or a value in (0, row_norm).
+    constant: the intercept's feature, in (0, row_norm); left out, 0.3 times row_norm. None states that there is no
+        intercept: columns are centred, so such a model predicts even odds, or the middle of the range, for a row in
+        the centre, whatever the base rate is.
 
     >>> schema = Schema((Numeric("age", 0, 100), Categorical("sex", ("F", "M"))), ThresholdLabel("pay", 1000))
     >>> schema.feature_names
-    ('age', 'sex=F', 'sex=M')
+    ('age', 'sex=F', 'sex=M', 'constant')
     """
 
     columns: tuple[Column, ...]
     label: Label
     row_norm: float = 1.0
-    constant: float | None = None
+    constant: float | None = UNSTATED
 
     def __post_init__(self) -> None:
         """Refuse schemas that contradict themselves."""
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "row_norm", checks.positive("row_norm", self.row_norm))
+        if self.constant is UNSTATED:
+            object.__setattr__(self, "constant", CONSTANT * self.row_norm)
         if not self.columns:
             raise InputError("A schema needs at least one column; got none.")
         names = [*self.column_names, self.label.name]
@@ -136,7 +145,9 @@ class Schema:
     def describe(self) -> str:
         """Say in words, line by line, what the schema allows."""
         lines = [column.describe() for column in self.columns]
-        return "\n".join([*lines, f"label {self.label.describe()}", f"row norm at most {self.row_norm:g}"])
+        intercept = "without an intercept" if self.constant is None else "with an intercept"
+        norm = f"row norm at most {self.row_norm:g}, {intercept}"
+        return "\n".join([*lines, f"label {self.label.describe()}", norm])
 
     def with_constant(self, constant: float | None) -> "Schema":
         """Return the same schema with (or, for None, without) an intercept feature."""
@@ -172,7 +183,7 @@ class Schema:
             for place, part in enumerate(record["columns"], start=1)
         ]
         label = _build(f"{origin}, label", record["label"], _LABELS)
-        return cls(tuple(columns), label, record["row_norm"], record.get("constant"))
+        return cls(tuple(columns), label, record["row_norm"], record.get("constant", UNSTATED))
 
     @staticmethod
     def draft(

@@ -175,7 +175,7 @@ def encode_table(
     >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
     >>> done = encode_table(schema, table, "a.csv", Screening(missing=EmptyCells.BLANK))
     >>> done.features.tolist(), done.labels.tolist(), done.blank.tolist()
-    ([[0.5], [0.0]], [1.0, 1.0], [False, True])
+    ([[0.5, 0.3], [0.0, 0.0]], [1.0, 1.0], [False, True])
     """
     found = screen_cells(schema.columns, schema.label if is_labelled else None, frame, where, screening)
     return found.encoded(schema.by_bounds() if encoding is None else encoding)

@@ -32,6 +32,10 @@ from dpadmm.problems.aims import Aim, aim_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.softmax import AnyLoss
 
+_AGREEMENT = {
+    True: "pass fit_intercept=False for a model without one, or leave `constant` out of the schema for one",
+    False: "use schema.with_constant(None) for a model without one, or leave fit_intercept out for one",
+}
 _STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
 
@@ -60,10 +64,11 @@ class TableRules:
             schema = Schema.load(os.fspath(schema))
         if not isinstance(schema, Schema):
             raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {shown(schema)}.")
-        if not parameters["fit_intercept"] and schema.constant is not None:
+        if bool(parameters["fit_intercept"]) is (schema.constant is None):
             raise InputError(
-                "fit_intercept is False, but the schema has a constant feature for an intercept. Leave one out: "
-                "schema.with_constant(None) has none."
+                f"fit_intercept is {bool(parameters['fit_intercept'])}, but the schema states "
+                f"{'no' if schema.constant is None else 'an'} intercept. The schema decides; make them agree: "
+                f"{_AGREEMENT[schema.constant is None]}."
             )
         return cls(schema, screening)
 

@@ -10,7 +10,6 @@ import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.datasets.columns import BinaryLabel, ClassLabel, Label, RealLabel
-from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.parquet import ParquetTable
 from dpadmm.datasets.reading import check_stored, is_parquet
 from dpadmm.datasets.schema import Schema, column_of
@@ -198,7 +197,7 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
             f"target must name a column of schema=, got {shown(target)}.{nearest(target, map(str, given))}"
         )
     columns = tuple(column_of(str(name), known) for name, known in given.items() if name != target)
-    return Schema(columns, _label(target, given[target], is_real=is_real), constant=CONSTANT)
+    return Schema(columns, _label(target, given[target], is_real=is_real))
 
 
 def _label(name: str, known: Any, *, is_real: bool) -> Label:

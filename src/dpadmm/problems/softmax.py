@@ -37,7 +37,7 @@ class Margins(NamedTuple):
 
 @dataclass(frozen=True)
 class Softmax:
-    """`-log softmax(s)_y` of C scores; with a cap below 1, a convex loss in which no record pulls harder than that.
+    """`-log softmax(s)_y` of C scores; with a cap below 1, a convex loss whose per-record slope is capped there.
 
     A record's residual is `min(1, cap/(1 - p_y)) (p - e_y)`, p the softmax of its scores: of norm at most
     `cap sqrt(2)`, where one against the rest adds up to `cap sqrt(C)`. Cutting p - e_y to a norm would not do: that is

@@ -30,7 +30,7 @@ class Measurement:
     """A score that may be shown, with the reason why it may.
 
     `declaration`: what is known or was declared about the relation of these records to those of the training.
-    `others`: what was measured along with it.
+    `is_recorded`: a ledger holds what it cost. `others`: what was measured along with it.
     """
 
     score: str
@@ -45,9 +45,9 @@ class Measurement:
     baseline: float | None = None
     declaration: str = ""
     others: tuple[OtherFigure, ...] = ()
+    is_recorded: bool = False
 
     @property
     def is_unrecorded(self) -> bool:
         """Whether private records were measured and no ledger knows of it."""
-        is_private = self.basis is Basis.ACCOUNTED and self.on.startswith("private records")
-        return is_private and "recorded in" not in self.on
+        return self.basis is Basis.ACCOUNTED and not self.is_recorded

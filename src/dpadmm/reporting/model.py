@@ -23,7 +23,8 @@ from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.problems.aims import Aim
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LinkedLoss
+from dpadmm.problems.loss_records import ReleasedLoss, loss_description
+from dpadmm.problems.losses import LabelKind, LinkedLoss
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import (
     Accountability,
@@ -40,9 +41,7 @@ from dpadmm.reporting.files import (
     decode,
     digest_of,
     encode,
-    linked_loss,
     read_facts,
-    softmax_loss,
     to_bytes,
     write_file,
     write_or_keep,
@@ -67,16 +66,15 @@ class ReleasedModel:
     schema: what rows may hold, a `Schema` or the plain columns of an array. encoding: how they are encoded.
     coefficients: one number per encoded feature; for more than two classes one such vector per class, one after the
     other. profile: the noisy counts of the columns by which they are encoded, if any were released.
-    loss: what was fitted, in the words of `loss_words`, which say the cap of a capped loss.
+    loss: what was fitted, with all of its parameters; probabilities follow from it.
     aim: what it was fitted for. curvature: what intervals for the coefficients are made of, None without any (C14).
-    Files of older versions do not name a `custody`; they were all written by a training in one place.
     """
 
     title: str
     created: str
     package: str
     run: str
-    loss: str
+    loss: ReleasedLoss
     coefficients: tuple[float, ...]
     schema: Schema | PlainColumns
     encoding: RowEncoding
@@ -94,7 +92,8 @@ class ReleasedModel:
     curvature: CurvatureFacts | None = None
 
     def __post_init__(self) -> None:
-        """Refuse coefficients that do not fit the features."""
+        """Refuse a loss that does not fit the label, and coefficients that do not fit the features."""
+        self._check_loss()
         if self.encoding.dimension != self.schema.dimension:
             raise InputError(
                 f"Rows of {self.encoding.dimension} features for {self.schema.dimension}: the model is damaged."
@@ -104,6 +103,19 @@ class ReleasedModel:
             raise InputError(f"{len(self.coefficients)} coefficients for {wanted} features: the model is damaged.")
         if self.curvature is not None and (len(self.curvature.point) != wanted or not self.aim.wants_intervals):
             raise InputError(f"A curvature of {len(self.curvature.point)} features for {wanted}: the model is damaged.")
+
+    def _check_loss(self) -> None:
+        label, loss = self.schema.label, self.loss
+        fits = label.is_real is (loss.target is LabelKind.REALS)
+        if isinstance(loss, Softmax):
+            fits = not label.is_real and loss.n_classes == self.rows.problems
+        if not fits:
+            raise InputError(f"The loss {self.loss_description} does not fit the label: the model is damaged.")
+
+    @property
+    def loss_description(self) -> str:
+        """What kind of model it is, in words; they follow from `loss` and are never read back."""
+        return loss_description(self.loss)
 
     @property
     def records(self) -> int:
@@ -137,12 +149,12 @@ class ReleasedModel:
     @cached_property
     def linked(self) -> LinkedLoss | None:
         """The loss of one score that was fitted and knows what it says about probabilities; None if it has no link."""
-        return linked_loss(self.loss)
+        return self.loss if isinstance(self.loss, LinkedLoss) else None
 
     @cached_property
     def softmax(self) -> Softmax | None:
         """The loss of a model that has one score for each class, all fitted together; None for others."""
-        return None if self.schema.label.is_real else softmax_loss(self.loss, len(self.schema.label.classes))
+        return self.loss if isinstance(self.loss, Softmax) else None
 
     @property
     def has_probabilities(self) -> bool:
@@ -189,7 +201,7 @@ class ReleasedModel:
         if self.softmax is not None:
             return np.exp(self.softmax.log_probabilities(scores))
         if self.linked is None:
-            raise InputError(f"A model by {self.loss} has no probabilities. Use predict.")
+            raise InputError(f"A model by {self.loss_description} has no probabilities. Use predict.")
         log_odds = self.linked.log_odds(scores)
         if scores.shape[1] == 1:
             return np.hstack([expit(-log_odds), expit(log_odds)])
@@ -281,6 +293,8 @@ class ReleasedModel:
             ),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]
+        if self.encoding.constant is None:
+            details.append(("Intercept", "none, as its owner stated: the model cannot follow every base rate"))
         details += self.collusion_lines
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
@@ -358,10 +372,9 @@ class ReleasedModel:
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What its file states; without intervals as before there were any, so that digests told then stay true."""
+        """What its file states."""
         facts: dict[str, Any] = encode(self)
-        is_new = self.aim.wants_intervals
-        return {name: fact for name, fact in facts.items() if is_new or name not in ("aim", "curvature")}
+        return facts
 
     def verify(self, *, digest: str | None = None, ledger: Place | None = None) -> None:
         """Refuse a model that is not what it should be; `load` has found the digest of its file to be right.

@@ -17,9 +17,9 @@ from dpadmm.planning.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
+from dpadmm.problems.loss_records import released_loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
-from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
@@ -70,7 +70,7 @@ def released_model(
         created=now(),
         package=f"dpadmm {__version__}",
         run=outcome.run_name,
-        loss=loss_words(plan.task.loss),
+        loss=released_loss(plan.task.loss),
         coefficients=_coefficients(outcome, schema, curvature),
         schema=schema,
         encoding=outcome.encoding,

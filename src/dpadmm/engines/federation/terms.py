@@ -34,21 +34,17 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.loss_records import LOSS_KINDS
+from dpadmm.problems.losses import CappedLogistic, Huber, Loss
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import L1, ElasticNet, NoRegulariser, Regulariser, Ridge
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
-LOSSES: dict[str, type[Any]] = {
-    "logistic": Logistic,
-    "smoothed-hinge": SmoothedHinge,
-    "huber": Huber,
-    "capped-logistic": CappedLogistic,
-}
-"""The losses that terms can name."""
-
 SOFTMAX = "softmax"
 """The loss of terms with `classes`."""
+
+LOSSES: dict[str, type[Any]] = {name: kind for name, kind in LOSS_KINDS.items() if name != SOFTMAX}
+"""The other losses that terms can name."""
 
 _CHOSEN_SLOPE = (Huber, CappedLogistic)  # their only number is the slope bound
 
