@@ -424,7 +424,7 @@ def test_a_copy_of_a_silo_is_not_another_silo(cli, study, tmp_path, form):
     words = (study.files[0], str(copy), *study.words[2:], "--out", str(tmp_path / "m.json"), "--ledger", str(ledger))
     result = cli.run("fit", *words, "--budget", "3")
     assert result.exit_code == 2
-    assert "Two files contain the same rows" in result.stderr
+    assert "2 tables contain the same rows" in result.stderr
     assert outputs(tmp_path) == [form]
     hopeless = cli.run("fit", *words, "--budget", "3", "--silos-per-person", "2", "--epsilon", "0.0001")
     assert "the same rows" not in hopeless.stderr

@@ -87,7 +87,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
         files.append(folder / f"{name}.csv")
         frame.to_csv(files[-1], index=False)
     SCHEMA.save(folder / "schema.json")
-    tables = read_silos(files, None)
+    tables = read_silos(files, None, protection=words.protection)
     sizes = ", ".join(f"{name} {len(table.frame)}" for name, table in tables.items())
     console.print(
         "[bold]Four hospitals, one model.[/bold] They are simulated: this process reads all four tables. For a run "

@@ -120,7 +120,7 @@ def check(
             from dpadmm.front.training import prepare
 
             check_split(split_by, filled.columns, filled.label)
-            tables = read_silos(files, split_by, written)
+            tables = read_silos(files, split_by, written, protection=None)
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
             # Values of a column may be names of people, so they are counted and not shown.

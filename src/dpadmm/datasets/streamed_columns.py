@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -38,10 +37,12 @@ class StreamedColumns(SiloColumns):
     workers: Workers = field(kw_only=True)
 
     @classmethod
-    def of_table(cls, name: str, table: ParquetTable, workers: Workers) -> "StreamedColumns":
+    def of_table(
+        cls, name: str, table: ParquetTable, workers: Workers, hashed: dict[str, bytes] | None = None
+    ) -> "StreamedColumns":
         """Return a table as a silo: every column, used or not."""
         columns = dict(zip(table.names, table.stored, strict=True))
-        return cls(name, columns, table=table, workers=workers)
+        return cls(name, columns, table=table, workers=workers, hashed={} if hashed is None else hashed)
 
     def __post_init__(self) -> None:
         """Every column has all rows."""
@@ -51,8 +52,7 @@ class StreamedColumns(SiloColumns):
         """How many rows there are."""
         return self.table.rows
 
-    @cached_property
-    def digests(self) -> Mapping[str, bytes]:
-        """Hashes of all columns by name; those of the same table in memory are the same."""
+    def _hash_columns(self) -> Mapping[str, bytes]:
+        """Return what the same table in memory has."""
         found = self.workers.results(DigestColumn(self.table), list(self.columns.values()))
         return {f"{name}[0]": digest for name, digest in zip(self.columns, found, strict=True)}

@@ -124,9 +124,9 @@ def check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> Non
     """
     if usual.unit is Unit.PERSON:
         raise InputError(
-            "The ledger's budget is per person, so a figure must know which person each row belongs to. For "
-            f"models of two classes, use an evaluation with {setting('persons')}. Other models can be measured on "
-            "public data, or on rows of other people with a ledger of their own. Nothing was spent."
+            "The ledger's budget is per person, so a figure must know which person each row belongs to. For classes, "
+            f"use an evaluation with {setting('persons')}. Models of numbers can be measured on public data, or on "
+            "rows of other people with a ledger of their own. Nothing was spent."
         )
     if trained_for is Unit.PERSON and not is_counted:
         raise InputError(

@@ -239,7 +239,7 @@ def fit(
         training.check_words()
         with cluster_workers(cluster, lambda words: warnings.warn(words, stacklevel=5)) as workers:
             streaming = Streaming.of(stream, written, split_by=split_by, person=person, workers=workers)
-            return _trained(training, source.read(split_by, written, streaming))
+            return _trained(training, source.read(split_by, written, streaming, words.protection))
 
 
 def plan(
@@ -316,7 +316,8 @@ def plan(
         else:
             check_person(person, None, words.protection, known, split_by)
             streaming = Streaming.of(None, TableFormat(), split_by=split_by, person=person)
-            counts = counts_of(source_of(data).read(split_by, TableFormat(), streaming), person, words)
+            tables = source_of(data).read(split_by, TableFormat(), streaming, words.protection)
+            counts = counts_of(tables, person, words)
         task = task_of(words, counts, dimension, known, is_real=is_real)
         return make_plan(task, method=words.method_name(), problems=words.problems(known))
 

@@ -1,6 +1,5 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,7 +24,6 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.privacy.protection import Unit
 from dpadmm.reporting.budgets import budgets_around
 from dpadmm.reporting.facts import NOT_STATED, Accountability
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
@@ -33,22 +31,6 @@ from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
 
 _STRICT, _NO_BOOKS = Screening(), Books()
-
-
-def check_no_copies(tables: AnyTables, data: Sequence[SiloColumns]) -> None:
-    """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
-    seen: dict[frozenset[bytes], str] = {}
-    numbers = Counter(silo.rows for silo in data)
-    for silo in data:
-        if silo.rows == 0 or numbers[silo.rows] == 1:
-            continue  # holds nobody, or is no copy: there is no need to read it
-        where = tables[silo.name].where
-        first = seen.setdefault(frozenset(silo.digests.values()), where)
-        if first != where:
-            raise InputError(
-                f"Two files contain the same rows: {first} and {where}. Give only one of them. If people really are "
-                f"in both, use {setting('silos_per_person', 2)} or more, so that their records are counted together."
-            )
 
 
 def ledger_data(tables: AnyTables, persons: Persons | None = None) -> tuple[SiloColumns, ...]:
@@ -200,8 +182,6 @@ class Training:
             persons.check_silos(self.words.protection.silos_per_person)
         self._check_texts(tables)
         data = ledger_data(tables, persons)  # hashed when they are asked for
-        if self.words.protection.unit is Unit.RECORD and self.words.protection.silos_per_person < 2:
-            check_no_copies(tables, data)
         if self.books.path is not None:
             check_room(self.books.path)
         names = public_names(list(tables), self.words.protection.unit)
