@@ -378,11 +378,14 @@ def _trained_on(model: "ReleasedModel", ledger: Path | None) -> str:
 
 
 def _words(found: "Measurement") -> str:
-    noise = f" +- {found.uncertainty:.4f} (noise)" if found.uncertainty else ""
+    from dpadmm.reporting.measurement import OtherFigure
+
     base = "" if found.baseline is None else f"; the best constant prediction has {found.baseline:.4f}"
     others = "".join(f"; {each}" for each in found.others)
     cost = f", cost epsilon {found.epsilon:.4g} at delta {found.delta:.3g}" if found.epsilon else ""
-    return f"{found.score} {found.value:.4f}{noise} on {found.records} records ({found.on}){base}{others}{cost}."
+    figure = str(OtherFigure(found.score, found.value, found.uncertainty))
+    noise = " (noise)" if "+-" in figure else ""
+    return f"{figure}{noise} on {found.records} records ({found.on}){base}{others}{cost}."
 
 
 def _matrix_words(matrix: "PrivateConfusion") -> str:

@@ -196,7 +196,8 @@ def text_of(found: PrivateEvaluation, threshold: float | None) -> str:
     """Return the table, group by group, the confusion matrix and the calibration of all records."""
     said = found.privacy
     lines = [
-        f"{found.records} {said.protected.counted}, cost: epsilon {said.certified:.4g} at delta {said.delta:.3g}.",
+        f"{found.records} {said.protected.counted}{said.protected.counting_note}, "
+        f"cost: epsilon {said.certified:.4g} at delta {said.delta:.3g}.",
         f"({found.on})" if found.on else "",
         "",
         _HEADER,
@@ -211,7 +212,7 @@ def text_of(found: PrivateEvaluation, threshold: float | None) -> str:
 
 
 def _table(figures: Mapping[str, EvaluatedFigure]) -> list[str]:
-    return [f"  {name:22}{_cells(each)}" for name, each in figures.items()]
+    return [f"  {name:22}{_cells(each) if each.is_determined else f'  {each}'}" for name, each in figures.items()]
 
 
 def _cells(figure: EvaluatedFigure, digits: int = 4) -> str:

@@ -19,7 +19,7 @@ from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
-    no_ledger_words,
+    figure_without_ledger_words,
     warn_once,
 )
 from dpadmm.estimators.owners import Layout
@@ -216,7 +216,8 @@ def _warn(asked: Asked, n: int) -> None:
         words = "random_state is set, so the noise is simulated: the figure is NOT a private release."
         warnings.warn(words, SimulatedNoiseWarning, stacklevel=5)
     elif asked.ledger is None:
-        words = no_ledger_words(asked.epsilon, asked.delta, asked.protection, has_groups=asked.groups is not None)
+        facts = (asked.epsilon, asked.delta, asked.protection)
+        words = figure_without_ledger_words(*facts, has_groups=asked.groups is not None)
         warn_once(words, NoLedgerWarning, depth=5)
     if asked.delta is not None and asked.delta * n > 1:
         warnings.warn(large_delta_words(asked.delta, n), LargeDeltaWarning, stacklevel=5)

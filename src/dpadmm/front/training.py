@@ -1,7 +1,7 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpadmm import checks
@@ -24,7 +24,7 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.reporting.budgets import budgets_around
+from dpadmm.reporting.budgets import budget_facts, budgets_around
 from dpadmm.reporting.facts import NOT_STATED, Accountability
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
@@ -137,7 +137,7 @@ class Training:
 
     split_by, person: columns that tell the silo of a row, and whose it is, where a person may have several. keep: how
     many rows of a person are used in a silo. out, report: where model and report are written, if anywhere. about: who
-    answers for the processing, as the report says.
+    answers for the processing, which the model keeps for its reports.
     is_hopeless_allowed: train even if the planner expects nothing, or no intervals that were asked for.
     """
 
@@ -163,9 +163,6 @@ class Training:
         check_person(self.person, self.keep, self.words.protection, self.schema, self.split_by)
         check_outputs(self.out, self.report, may_replace=self.may_replace)
         self.words.class_weights(self.schema)
-        if self.report is None and self.about != NOT_STATED:
-            names = ", ".join(setting(name) for name in ("purpose", "controller", "contact"))
-            raise InputError(f"{names} are shown in the report. Give {setting('report')} too.")
         self.books.check(self.words.epsilon)
         if self.seed is not None:
             checks.count("seed", self.seed, least=0)
@@ -212,6 +209,7 @@ class Training:
         """Refuse words that the model file, its report or the terminal could not show."""
         words = {
             setting("title"): self.title or "",
+            **{setting(name): words for name, words in vars(self.about).items()},
             setting("out"): str(self.out or ""),
             setting("ledger"): str(self.books.path or ""),
             "The schema": self.schema.to_json(),
@@ -248,10 +246,10 @@ class Training:
         names = rows.names or ()
         title = self.title if self.title is not None else f"{self.schema.label.name} from {plural(len(names), 'silo')}"
         model = released_model(outcome, self.schema, names, title, spending, prepared.assumed)
+        model = replace(model, about=self.about, budgets=budget_facts(budgets))
         place = None if self.out is None else model.save(self.out)
         if self.report is not None:
-            name = None if place is None else place.name
-            model.report(self.report, name=name, budgets=budgets, **asdict(self.about))
+            model.report(self.report, name=None if place is None else place.name)
         return Trained(model, place, unread)
 
     def _budgets(self, rows: RawSilos, plan: Plan) -> tuple[UtilityPoint, ...]:

@@ -3,6 +3,19 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from dpadmm.reporting.evaluation_figures import EvaluatedFigure
+
+_SHARES = ("accuracy", "AUC", "recall of ")
+
+
+def _figure_words(score: str, value: float, uncertainty: float, digits: int = 4) -> str:
+    """Say a figure with its noise; of one between 0 and 1 that noise leaves open, only the interval."""
+    figure = EvaluatedFigure(value, uncertainty, uncertainty)
+    if score.startswith(_SHARES) and not figure.is_determined:
+        return f"{score} {figure}"
+    noise = f" +- {uncertainty:.{digits}f}" if uncertainty else ""
+    return f"{score} {value:.{digits}f}{noise}"
+
 
 class Basis(Enum):
     """What allows a measured figure to be shown."""
@@ -21,8 +34,7 @@ class OtherFigure:
 
     def __str__(self) -> str:
         """Say it."""
-        noise = f" +- {self.uncertainty:.4f}" if self.uncertainty else ""
-        return f"{self.score} {self.value:.4f}{noise}"
+        return _figure_words(self.score, self.value, self.uncertainty)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +59,12 @@ class Measurement:
     others: tuple[OtherFigure, ...] = ()
 
     @property
+    def headline(self) -> str:
+        """The score with its noise, or that noise leaves it open."""
+        return _figure_words(self.score, self.value, self.uncertainty, 3)
+
+    @property
     def is_unrecorded(self) -> bool:
         """Whether private records were measured and no ledger knows of it."""
-        is_private = self.basis is Basis.ACCOUNTED and self.on.startswith("private records")
+        is_private = self.basis is Basis.ACCOUNTED and self.on.startswith(("private records", "private persons"))
         return is_private and "recorded in" not in self.on

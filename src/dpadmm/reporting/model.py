@@ -7,7 +7,7 @@ be handed out under the guarantee they state.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,7 +26,9 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LinkedLoss
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import (
+    NOT_STATED,
     Accountability,
+    BudgetFacts,
     Custody,
     Guarantee,
     MethodChoice,
@@ -69,6 +71,8 @@ class ReleasedModel:
     other. profile: the noisy counts of the columns by which they are encoded, if any were released.
     loss: what was fitted, in the words of `loss_words`, which say the cap of a capped loss.
     aim: what it was fitted for. curvature: what intervals for the coefficients are made of, None without any (C14).
+    about: who answers for the processing, for the report. budgets: what the planner expects at other budgets, where it
+    was asked.
     Files of older versions do not name a `custody`; they were all written by a training in one place.
     """
 
@@ -92,6 +96,8 @@ class ReleasedModel:
     profile: ReleasedProfile | None = None
     aim: Aim = Aim.PREDICTION
     curvature: CurvatureFacts | None = None
+    about: Accountability = NOT_STATED
+    budgets: tuple[BudgetFacts, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse coefficients that do not fit the features."""
@@ -114,7 +120,7 @@ class ReleasedModel:
     def records_words(self) -> str:
         """How many records, or persons, there are, as far as that is public."""
         if self.guarantee.protected.relation.has_public_sizes:
-            return f"{self.records} {self.guarantee.protected.counted}"
+            return f"{self.records} {self.guarantee.protected.counted}{self.guarantee.protected.counting_note}"
         return f"a secret number of {self.guarantee.protected.counted} (nominally {self.records})"
 
     @property
@@ -340,13 +346,17 @@ class ReleasedModel:
         spending: what the ledger says now, see `spending_now`; without, what it said when the model was trained.
         name: the model's file, as the commands on the page name it; None if there is none.
         purpose, controller, contact: why the data were processed, who answers for it, and whom to ask. The page shows
-            them as they are given, or "not stated"; the model's file does not keep them.
-        budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one.
+            them as they are given; what is left out is as the model's file has it, or "not stated".
+        budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one;
+            left out, those that the model's file has.
         """
+        from dpadmm.reporting.budgets import budget_facts
         from dpadmm.reporting.page import report_page
 
-        about = Accountability(purpose=purpose, controller=controller, contact=contact)
-        page = report_page(self, spending, name, about, budgets)
+        given = {"purpose": purpose, "controller": controller, "contact": contact}
+        about = replace(self.about, **{heading: words for heading, words in given.items() if words})
+        shown = replace(self, about=about, budgets=budget_facts(budgets) or self.budgets)
+        page = report_page(shown, spending, name)
         if path is not None:
             write_file(Path(path), page.encode(errors="replace"))
         return page
@@ -358,10 +368,15 @@ class ReleasedModel:
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What its file states; without intervals as before there were any, so that digests told then stay true."""
+        """What its file states; what is not there is left out as before it could be, so that digests stay true."""
         facts: dict[str, Any] = encode(self)
-        is_new = self.aim.wants_intervals
-        return {name: fact for name, fact in facts.items() if is_new or name not in ("aim", "curvature")}
+        is_there = {
+            "aim": self.aim.wants_intervals,
+            "curvature": self.aim.wants_intervals,
+            "about": self.about != NOT_STATED,
+            "budgets": bool(self.budgets),
+        }
+        return {name: fact for name, fact in facts.items() if is_there.get(name, True)}
 
     def verify(self, *, digest: str | None = None, ledger: Place | None = None) -> None:
         """Refuse a model that is not what it should be; `load` has found the digest of its file to be right.
