@@ -90,8 +90,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return the parameters that differ from their defaults, and always the epsilon."""
-        text, usual = str(super().__repr__(N_CHAR_MAX)), signature(type(self)).parameters["epsilon"].default
-        if repr(self.epsilon) != repr(usual) or not get_config()["print_changed_only"]:
+        text, stated = str(super().__repr__(N_CHAR_MAX)), signature(type(self)).parameters.get("epsilon")
+        is_shown = stated is None or repr(self.epsilon) != repr(stated.default)
+        if is_shown or not get_config()["print_changed_only"]:
             return text
         name, _, others = text.partition("(")
         return f"{name}(epsilon={self.epsilon!r}{'' if others == ')' else ', '}{others}"

@@ -206,7 +206,7 @@ def category_chart(column: ColumnStatistics) -> Markup:
             Markup('<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>').format(
                 kind, ends[0], y, ends[1] - ends[0], _ROW - 5
             ),
-            _whisker(*map(x.place, bar.ends), y + 7),
+            _whisker(x.place(bar.ends[0]), x.place(bar.ends[1]), y + 7),
             Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
                 WIDTH, y + 11, _percent(bar.shown)
             ),
