@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -123,6 +124,11 @@ def test_columns_are_hashed_once(monkeypatch):
     assert len(seen) == 5
     assert with_persons == before["a"] | {"persons": with_persons["persons"]}
     assert before["a"] == SiloTable(frame, "a.csv").ledger_columns("a").digests
+    for other in (  # which must not have the hashes of the first
+        replace(tables["a"], frame=frame[::-1]).ledger_columns("a"),
+        replace(tables["a"].ledger_columns("a"), columns={"age": [3, 4]}),
+    ):
+        assert not set(other.digests.values()) & set(before["a"].values())
 
 
 def test_schemas_may_be_checked_against_any_files(cli, place):

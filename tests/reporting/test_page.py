@@ -318,7 +318,7 @@ def test_a_model_keeps_what_its_reports_show(model, tmp_path):
 def test_persons_of_several_silos_are_not_shown_as_different_ones(model):
     both = replace(model, guarantee=replace(model.guarantee, unit="person", silos_per_person=2))
     once = replace(model, guarantee=replace(model.guarantee, unit="person"))
-    note = "(counted once in each of their silos)"
+    note = "(counted once per silo)"
     assert f"Persons {both.records} {note} in {len(both.silos)} silos" in text(report_page(both))
     assert f"{both.records} persons {note} in" in both.statement
     assert note not in text(report_page(once)) + once.statement
@@ -333,9 +333,10 @@ def test_a_figure_that_noise_leaves_open_is_no_headline(model):
     said = text(report_page(replace(model, measurements=(replace(measured, others=(open_auc,)),))))
     assert "Also: AUC not determined (noise interval 0.438 to 1)." in said
     hidden = replace(measured, value=0.5, uncertainty=0.5)
-    assert f"accuracy not determined (noise interval 0 to 1) on {hidden.records}" in text(
-        report_page(replace(model, measurements=(hidden,)))
-    )
+    said = text(report_page(replace(model, measurements=(hidden,))))
+    assert f"accuracy not determined (noise interval 0 to 1) on {hidden.records}" in said
+    assert "measured (" not in said  # nor is it drawn as a point
+    assert "measured (" in text(report_page(model))
 
 
 def test_labels_are_words(model):

@@ -156,11 +156,14 @@ def what_is_counted(words: TaskWords, books: Books) -> str:
 
 
 def measurement_of(found: PrivateEvaluation) -> Measurement:
-    """Return what the model file keeps: accuracy, and beside it AUC and log-loss, as far as they are visible."""
+    """Return what the model file keeps: accuracy, and beside it AUC and log-loss, as far as they are visible.
+
+    A log-loss that noise leaves open is left out; of an AUC it is said.
+    """
     accuracy, others = found.confusion().accuracy, {"AUC": found.roc_auc()}
     if found.has_probabilities:
         others["log-loss"] = found.log_loss()
-    seen = {name: each for name, each in others.items() if each.is_visible}
+    seen = {name: each for name, each in others.items() if each.is_determined or (each.is_visible and name == "AUC")}
     return Measurement(
         score="accuracy",
         value=accuracy.value if accuracy.is_visible else 0.5,

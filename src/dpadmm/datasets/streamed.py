@@ -303,4 +303,4 @@ class StreamedTable:
         """Return the table as a ledger knows it."""
         if persons is not None:
             raise InputError("Rows that are streamed are one person's each.")
-        return StreamedColumns.of_table(name, self.table, self.workers, self.hashed)
+        return StreamedColumns.of_table(name, self.table, self.workers).sharing(self.hashed)

@@ -37,12 +37,10 @@ class StreamedColumns(SiloColumns):
     workers: Workers = field(kw_only=True)
 
     @classmethod
-    def of_table(
-        cls, name: str, table: ParquetTable, workers: Workers, hashed: dict[str, bytes] | None = None
-    ) -> "StreamedColumns":
+    def of_table(cls, name: str, table: ParquetTable, workers: Workers) -> "StreamedColumns":
         """Return a table as a silo: every column, used or not."""
         columns = dict(zip(table.names, table.stored, strict=True))
-        return cls(name, columns, table=table, workers=workers, hashed={} if hashed is None else hashed)
+        return cls(name, columns, table=table, workers=workers)
 
     def __post_init__(self) -> None:
         """Every column has all rows."""

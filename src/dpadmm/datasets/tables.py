@@ -69,7 +69,7 @@ class SiloTable:
 
     def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
         """Return the table as a ledger knows it, see `known_cells`; persons: whose each row is."""
-        return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons, self.hashed)
+        return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons).sharing(self.hashed)
 
 
 def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:

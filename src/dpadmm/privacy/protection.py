@@ -251,10 +251,10 @@ class Protection:
         """What to know about the sizes of all silos together; how many different persons there are is not released.
 
         >>> f"2415 persons{Protection(unit=Unit.PERSON, silos_per_person=2).counting_note}"
-        '2415 persons (counted once in each of their silos)'
+        '2415 persons (counted once per silo)'
         """
         is_repeated = self.unit is Unit.PERSON and self.silos_per_person > 1
-        return " (counted once in each of their silos)" if is_repeated else ""
+        return " (counted once per silo)" if is_repeated else ""
 
     @property
     def people(self) -> str:

@@ -8,11 +8,15 @@ from dpadmm.reporting.evaluation_figures import EvaluatedFigure
 _SHARES = ("accuracy", "AUC", "recall of ")
 
 
+def _is_open(score: str, value: float, uncertainty: float) -> bool:
+    """Return whether noise leaves a figure between 0 and 1 open."""
+    return score.startswith(_SHARES) and not EvaluatedFigure(value, uncertainty, uncertainty).is_determined
+
+
 def _figure_words(score: str, value: float, uncertainty: float, digits: int = 4) -> str:
-    """Say a figure with its noise; of one between 0 and 1 that noise leaves open, only the interval."""
-    figure = EvaluatedFigure(value, uncertainty, uncertainty)
-    if score.startswith(_SHARES) and not figure.is_determined:
-        return f"{score} {figure}"
+    """Say a figure with its noise; of one that noise leaves open, only the interval."""
+    if _is_open(score, value, uncertainty):
+        return f"{score} {EvaluatedFigure(value, uncertainty, uncertainty)}"
     noise = f" +- {uncertainty:.{digits}f}" if uncertainty else ""
     return f"{score} {value:.{digits}f}{noise}"
 
@@ -57,6 +61,11 @@ class Measurement:
     baseline: float | None = None
     declaration: str = ""
     others: tuple[OtherFigure, ...] = ()
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether noise leaves enough of the score to show it."""
+        return not _is_open(self.score, self.value, self.uncertainty)
 
     @property
     def headline(self) -> str:

@@ -163,7 +163,8 @@ def _scores(model: ReleasedModel) -> Markup | None:
             Mark("synthetic, with noise", expected.mean, "span", expected.spread),
             Mark("synthetic, without", expected.without_noise, "plain"),
         ]
-    same = [m for m in model.measurements if expected is None or m.score == expected.score]
+    shown = [m for m in model.measurements if m.is_determined]
+    same = [m for m in shown if expected is None or m.score == expected.score]
     marks += [Mark(_measured_words(m), m.value, "measured", m.uncertainty) for m in same[-3:]]
     if not marks:
         return None

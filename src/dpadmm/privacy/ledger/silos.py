@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class SiloColumns:
     """The private table of one silo: a public name, and named vectors or matrices with the same number of rows.
 
     persons: (n,) a number for each row, the same for the rows of one person; None where every row is one of its own.
-    hashed: hashes of the columns, filled when first asked for; views of the same table share it.
+    hashed: hashes of the columns, filled when first asked for; see `sharing`.
 
     >>> SiloColumns("north", {"age": [39, 50], "sex": ["F", "M"]})
     SiloColumns('north', 2 arrays)
@@ -40,7 +40,7 @@ class SiloColumns:
     name: str
     columns: Mapping[str, Any]
     persons: NDArray[np.intp] | None = None
-    hashed: dict[str, bytes] = field(default_factory=dict, kw_only=True)
+    hashed: dict[str, bytes] = field(default_factory=dict, init=False)  # never that of a silo with other columns
 
     def __post_init__(self) -> None:
         """Refuse a silo without columns, or with columns of different lengths."""
@@ -54,16 +54,14 @@ class SiloColumns:
             raise InputError(f"All columns of a silo must have the same number of rows, got {sorted(lengths)}.")
 
     @classmethod
-    def of_frame(
-        cls,
-        name: str,
-        frame: Any,
-        persons: NDArray[np.intp] | None = None,
-        hashed: dict[str, bytes] | None = None,
-    ) -> "SiloColumns":
-        """Return a data frame as a silo: every column, used or not. hashed: shared by all silos of this frame."""
-        columns = {str(column): frame[column].to_numpy() for column in frame.columns}
-        return cls(name, columns, persons, hashed={} if hashed is None else hashed)
+    def of_frame(cls, name: str, frame: Any, persons: NDArray[np.intp] | None = None) -> "SiloColumns":
+        """Return a data frame as a silo: every column, used or not."""
+        return cls(name, {str(column): frame[column].to_numpy() for column in frame.columns}, persons)
+
+    def sharing(self, hashed: dict[str, bytes]) -> Self:
+        """Return the silo, which from now on fills and uses these hashes; they must be of the very same columns."""
+        object.__setattr__(self, "hashed", hashed)
+        return self
 
     @property
     def rows(self) -> int:
