@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.cli.conftest import STUDY_SCHEMA, study_tables
 import dpadmm
 from dpadmm.datasets.tables import SiloTable, check_no_copies
 from dpadmm.errors import InputError
+from dpadmm.estimators import SimulatedNoiseWarning
 from dpadmm.privacy.protection import Protection, Unit
 
 LABELS = {
@@ -35,19 +37,21 @@ def place(tmp_path_factory):
     shutil.copy(folder / "north.csv", folder / "copy.csv")
     os.link(folder / "north.csv", folder / "link.csv")
     pd.read_csv(folder / "north.csv").to_parquet(folder / "typed.parquet")
-    for kind, label in LABELS.items():
-        (folder / f"{kind}.json").write_text(json.dumps(STUDY_SCHEMA | {"label": label}))
-        dpadmm.fit(
-            [folder / "north.csv", folder / "south.csv"],
-            epsilon=20.0,
-            delta=1e-5,
-            schema=folder / f"{kind}.json",
-            method="output-perturbation" if kind != "three" else "auto",
-            view="public" if kind != "three" else None,
-            seed=0,
-            anyway=True,
-            out=folder / f"{kind}-model.json",
-        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimulatedNoiseWarning)
+        for kind, label in LABELS.items():
+            (folder / f"{kind}.json").write_text(json.dumps(STUDY_SCHEMA | {"label": label}))
+            dpadmm.fit(
+                [folder / "north.csv", folder / "south.csv"],
+                epsilon=20.0,
+                delta=1e-5,
+                schema=folder / f"{kind}.json",
+                method="output-perturbation" if kind != "three" else "auto",
+                view="public" if kind != "three" else None,
+                seed=0,
+                anyway=True,
+                out=folder / f"{kind}-model.json",
+            )
     return folder
 
 
