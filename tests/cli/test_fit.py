@@ -71,8 +71,12 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert "<dd>a study</dd>" in page.read_text()
     assert page.read_text().count("of what can be learned without noise</title>") == 5  # 0.1 to 10
     assert ReleasedModel.load(place).custody is Custody.ONE_PLACE
-    facts = cli.ask("report", str(place))
+    facts = cli.ask("report", str(place), "--contact", "an officer", "--out", str(tmp_path / "later.html"))
     assert facts["custody"] == "simulated in one place"
+    later = (tmp_path / "later.html").read_text()
+    assert "<dd>a study</dd>" in later
+    assert "<dd>an officer</dd>" in later
+    assert later.count("of what can be learned without noise</title>") == 5
 
 
 def test_a_profile_is_bought_once(cli, study, tmp_path):
@@ -183,7 +187,6 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--out model.pkl", "ends in .json or .npz"),
         ("--out none/model.json", "does not exist"),
         ("--report none/page.html", "does not exist"),
-        ("--contact none", "Give --report too"),
         ("--ledger new.ledger", "at the same delta: --budget"),
         ("--budget 2", "--ledger FILE"),
         ("--ledger none/new.ledger --budget 2", "does not exist"),
@@ -424,7 +427,7 @@ def test_a_copy_of_a_silo_is_not_another_silo(cli, study, tmp_path, form):
     words = (study.files[0], str(copy), *study.words[2:], "--out", str(tmp_path / "m.json"), "--ledger", str(ledger))
     result = cli.run("fit", *words, "--budget", "3")
     assert result.exit_code == 2
-    assert "Two files contain the same rows" in result.stderr
+    assert "2 tables contain the same rows" in result.stderr
     assert outputs(tmp_path) == [form]
     hopeless = cli.run("fit", *words, "--budget", "3", "--silos-per-person", "2", "--epsilon", "0.0001")
     assert "the same rows" not in hopeless.stderr

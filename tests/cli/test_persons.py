@@ -99,7 +99,7 @@ def check_that_no_record_is_measured_for_a_person(cli, clinics, model, ledger):
 
 def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
     """With --keep a person's own first rows: other rows under their weights would let somebody count several times."""
-    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None)
+    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
     whose = persons_of(tables, "patient", 2)
     made = prepare(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose).rows
     for part, people, table in zip(made.parts, made.people, tables.values(), strict=True):
@@ -113,7 +113,7 @@ def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
     """The first rows of a table, as many as there are persons, would count some persons several times."""
     cli.ask("fit", *words(clinics, "--person", "patient"), "--out", str(clinics / "m.json"))
     model = ReleasedModel.load(clinics / "m.json")
-    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None)
+    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
     asked = TaskWords(epsilon=1e5, delta=1e-5, protection=Protection(unit=Unit.PERSON))
     found = bought(model, tables, Screening(), asked, Books(), None, persons_of(tables, "patient"))
     first = [(table.frame.groupby("patient", sort=False).head(1), table.where) for table in tables.values()]

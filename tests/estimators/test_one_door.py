@@ -145,7 +145,8 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
     screening, encoding = Screening.of(**words), schema.by_bounds()
 
     def shell():
-        [silos] = (raw := prepare(schema, read_silos([place / "table.csv"], None), screening).rows).silos(encoding)
+        tables = read_silos([place / "table.csv"], None, protection=None)
+        [silos] = (raw := prepare(schema, tables, screening).rows).silos(encoding)
         return silos.features, raw.labels[0][0]
 
     def silo():

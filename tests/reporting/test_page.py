@@ -1,9 +1,11 @@
 """The page says what the facts say, holds everything it needs, and shows nothing that may not be shown."""
 
+import json
 import math
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,8 @@ from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.budgets import best_guess
-from dpadmm.reporting.facts import Custody
-from dpadmm.reporting.measurement import Basis
+from dpadmm.reporting.facts import Accountability, BudgetFacts, Custody
+from dpadmm.reporting.measurement import Basis, OtherFigure
 from dpadmm.reporting.page import report_page
 from dpadmm.reporting.statement import Collusion, merged
 from dpadmm.reporting.views import observers
@@ -204,6 +206,15 @@ def test_the_best_guess_is_that_of_the_worst_pair(epsilon, delta):
     assert best_guess(epsilon, delta) == pytest.approx((1 + distance) / 2, rel=1e-12)
 
 
+def test_the_first_page_of_the_site_states_the_best_guesses_of_the_report():
+    page = " ".join((Path(__file__).parents[2] / "docs" / "index.md").read_text().split())
+    said = re.search(
+        r"right at most (\S+) % of the time at epsilon (\S+), (\S+) % at (\S+) and (\S+) % at (\S+);", page
+    )
+    stated = [(float(epsilon), guess) for guess, epsilon in zip(said.groups()[::2], said.groups()[1::2], strict=True)]
+    assert stated == [(epsilon, f"{100 * best_guess(epsilon, 0.0):.1f}") for epsilon in (0.1, 1.0, 3.0)]
+
+
 def test_assumptions_with_braces_and_no_numbers_stay_as_they_are():
     assert merged(("x in {0, 1}", "plain", "1e-3 and {} 2e-4")) == ("x in {0, 1}", "plain", "0.001 and {} 0.0002")
 
@@ -290,7 +301,48 @@ def test_other_budgets_stand_beside_this_one(model):
     said = text(model.report(budgets=(point(0.3, 0.8), point(1.0, 0.5))))
     assert "0.3 57.4 % 0.700 ± 0.100 0% of what can be learned without noise 0 % P-ADMM" in said
     assert "1 this model 73.1 % 0.700 ± 0.100 50% of what can be learned without noise 50 % P-ADMM" in said
+    assert "shares below 0 or above 100 % are shown as 0 and 100 %" in said
     assert "dpadmm plan --page" in text(report_page(model))
+
+
+def test_a_model_keeps_what_its_reports_show(model, tmp_path):
+    """Words and forecasts that were given once are in every later report, and can be replaced in one."""
+    about = Accountability(purpose="asthma", contact="the officer")
+    forecast = BudgetFacts(epsilon=0.5, method="p-admm", mean=0.7, spread=0.1, kept=0.25)
+    kept = replace(model, about=about, budgets=(forecast,))
+    for suffix in ("json", "npz"):
+        read = type(model).load(kept.save(tmp_path / f"model.{suffix}"))
+        assert (read.about, read.budgets, read.digest) == (about, (forecast,), kept.digest)
+        said = text(read.report())
+        assert "Purpose asthma Controller not stated Contact the officer" in said
+        assert "0.5 62.2 % 0.700 ± 0.100 25% of what can be learned without noise 25 % P-ADMM" in said
+    assert "Purpose asthma Controller us Contact them" in text(kept.report(controller="us", contact="them"))
+    facts = json.loads(model.save(tmp_path / "plain.json").read_text())["model"]
+    assert not {"about", "budgets"} & set(facts)  # so that digests of earlier models stay true
+
+
+def test_persons_of_several_silos_are_not_shown_as_different_ones(model):
+    both = replace(model, guarantee=replace(model.guarantee, unit="person", silos_per_person=2))
+    once = replace(model, guarantee=replace(model.guarantee, unit="person"))
+    note = "(counted once per silo)"
+    assert f"Persons {both.records} {note} in {len(both.silos)} silos" in text(report_page(both))
+    assert f"{both.records} persons {note} in" in both.statement
+    assert note not in text(report_page(once)) + once.statement
+
+
+def test_a_figure_that_noise_leaves_open_is_no_headline(model):
+    (measured,) = model.measurements[:1]
+    auc, open_auc = OtherFigure("AUC", 0.85, 0.04), OtherFigure("AUC", 0.85, 0.21)
+    assert str(auc) == "AUC 0.8500 +- 0.0400"
+    assert str(open_auc) == "AUC not determined (noise interval 0.438 to 1)"
+    assert str(OtherFigure("log-loss", 0.85, 0.4)) == "log-loss 0.8500 +- 0.4000"
+    said = text(report_page(replace(model, measurements=(replace(measured, others=(open_auc,)),))))
+    assert "Also: AUC not determined (noise interval 0.438 to 1)." in said
+    hidden = replace(measured, value=0.5, uncertainty=0.5)
+    said = text(report_page(replace(model, measurements=(hidden,))))
+    assert f"accuracy not determined (noise interval 0 to 1) on {hidden.records}" in said
+    assert "measured (" not in said  # nor is it drawn as a point
+    assert "measured (" in text(report_page(model))
 
 
 def test_labels_are_words(model):

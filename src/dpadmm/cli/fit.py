@@ -166,7 +166,7 @@ def fit(
         training.check_words()
         workers = stack.enter_context(cluster_workers(cluster, _warn))
         streaming = Streaming.of(stream, written, split_by=split_by, person=person, workers=workers)
-        tables = streaming.tables(files, split_by, written)
+        tables = streaming.tables(files, split_by, written, words.protection)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
             print_streaming(tables)

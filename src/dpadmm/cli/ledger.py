@@ -135,7 +135,7 @@ def migrate(
         from dpadmm.privacy.ledger import Ledger
         from dpadmm.privacy.ledger import migrate as carry_over
 
-        data = ledger_data(read_silos(tables, split_by, written))
+        data = ledger_data(read_silos(tables, split_by, written, protection=None))
         carry_over(file, out, data, silos_per_person=silos_per_person)
         with Ledger.open(out) as ledger:
             said = ledger.statement()

@@ -1,10 +1,12 @@
 """The `dpadmm` command: thin typer commands over the library."""
 
+import inspect
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup
+from typer.models import ArgumentInfo
 
 from dpadmm import __version__
 from dpadmm.cli import (
@@ -31,6 +33,13 @@ from dpadmm.cli import (
 class Commands(TyperGroup):
     """All commands; a word that is none of an option's is answered with the nearest one that is."""
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name, with the help of its arguments."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _restore_argument_help(command)
+        return command
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
@@ -45,6 +54,17 @@ class Commands(TyperGroup):
             choices = re.findall("'(.*?)'", given[2])
             told = f"{given[0]}{nearest(given[1], choices)}"
             raise typer.BadParameter(told, problem.ctx, problem.param, problem.param_hint) from problem
+
+
+def _restore_argument_help(command: Any) -> None:
+    """Set the help of positional arguments: click from 8.5 on clears what typer up to 0.20 has set."""
+    for each in getattr(command, "commands", {}).values():
+        _restore_argument_help(each)
+    stated = {} if command.callback is None else inspect.signature(command.callback).parameters
+    for param in command.params:
+        if isinstance(param, TyperArgument) and param.help is None:
+            about = get_args(stated[param.name].annotation)[1:]
+            param.help = next((each.help for each in about if isinstance(each, ArgumentInfo)), None)
 
 
 app = typer.Typer(

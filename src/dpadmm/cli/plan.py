@@ -130,7 +130,7 @@ def plan(
             counts = _stated(sizes, nominal_records)
         else:
             streaming = Streaming.of(None, written, split_by=split_by, person=person)
-            tables = streaming.tables(files or [], split_by, written)
+            tables = streaming.tables(files or [], split_by, written, words.protection)
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
             counts = counts_of(tables, person, words)

@@ -151,11 +151,11 @@ def _checked_sizes(
     faults: list[str] = []
     notes: list[str] = []
     if split_by is not None:  # the values of this column may be names of people, so they are counted and not shown
-        parts = read_silos(files, split_by, written)
+        parts = read_silos(files, split_by, written, protection=None)
         tables = {f"silo {i}": part for i, part in enumerate(parts.values(), start=1)}
     for name, file in zip(silo_names(files), files, strict=True) if split_by is None else ():
         try:
-            (tables[name],) = read_silos([file], None, written).values()
+            (tables[name],) = read_silos([file], None, written, protection=None).values()
         except InputError as problem:
             faults.append(str(problem))
     if not is_quiet:

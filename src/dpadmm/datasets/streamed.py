@@ -284,6 +284,7 @@ class StreamedTable:
 
     table: ParquetTable
     workers: Workers = field(default=ThreadWorkers(), repr=False)
+    hashed: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def where(self) -> str:
@@ -304,4 +305,4 @@ class StreamedTable:
         """Return the table as a ledger knows it."""
         if persons is not None:
             raise InputError("Rows that are streamed are one person's each.")
-        return StreamedColumns.of_table(name, self.table, self.workers)
+        return StreamedColumns.of_table(name, self.table, self.workers).sharing(self.hashed)

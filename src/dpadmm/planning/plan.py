@@ -222,7 +222,7 @@ class Plan(Course):
         """Return what a reader needs of the plan, a fact a line, at most 80 columns wide; `as_json` has all of it."""
         task = self.task
         hidden = task.protection
-        number = plural(task.n_records, hidden.counted.removesuffix("s"))
+        number = f"{plural(task.n_records, hidden.counted.removesuffix('s'))}{hidden.counting_note}"
         nominal = "" if hidden.relation.has_public_sizes else "nominally "
         each = "" if self.times == 1 else f" of each of {self.times} classes against the rest"
         facts = [

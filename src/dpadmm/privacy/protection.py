@@ -247,6 +247,16 @@ class Protection:
         return "persons" if self.unit is Unit.PERSON else "records"
 
     @property
+    def counting_note(self) -> str:
+        """What to know about the sizes of all silos together; how many different persons there are is not released.
+
+        >>> f"2415 persons{Protection(unit=Unit.PERSON, silos_per_person=2).counting_note}"
+        '2415 persons (counted once per silo)'
+        """
+        is_repeated = self.unit is Unit.PERSON and self.silos_per_person > 1
+        return " (counted once per silo)" if is_repeated else ""
+
+    @property
     def people(self) -> str:
         """What is assumed about persons; whoever has more is protected less."""
         silos = "one silo" if self.silos_per_person == 1 else f"each of at most {self.silos_per_person} silos"

@@ -11,6 +11,7 @@ from dpadmm.errors import InputError
 from dpadmm.planning.planner import UtilityPoint, utility_curve
 from dpadmm.planning.task import Task
 from dpadmm.reporting.charts import svg
+from dpadmm.reporting.facts import BudgetFacts
 from dpadmm.reporting.labels import method_words
 from dpadmm.reporting.utility_plot import epsilons_around
 
@@ -50,15 +51,29 @@ def budgets_around(task: Task, method: str | None = None, problems: int | None =
     return tuple(found)
 
 
-def other_budgets(points: Sequence[UtilityPoint], epsilon: float, delta: float) -> tuple[OtherBudget, ...]:
+def budget_facts(points: Sequence[UtilityPoint]) -> tuple[BudgetFacts, ...]:
+    """Return what a model keeps of the planner's figures."""
+    return tuple(
+        BudgetFacts(
+            epsilon=point.epsilon,
+            method=point.method,
+            mean=point.expected.mean,
+            spread=point.expected.spread,
+            kept=point.expected.kept,
+        )
+        for point in points
+    )
+
+
+def other_budgets(points: Sequence[BudgetFacts], epsilon: float, delta: float) -> tuple[OtherBudget, ...]:
     """Return a row for each budget; `epsilon` is that of the report."""
     return tuple(
         OtherBudget(
             epsilon=point.epsilon,
             guess=best_guess(point.epsilon, delta),
-            score=point.expected.mean,
-            spread=point.expected.spread,
-            learned=(learned := min(1.0, max(0.0, point.expected.kept))),
+            score=point.mean,
+            spread=point.spread,
+            learned=(learned := min(1.0, max(0.0, point.kept))),
             bar=_bar(learned),
             method=method_words(point.method),
             is_own=math.isclose(point.epsilon, epsilon, rel_tol=1e-3),

@@ -176,7 +176,7 @@ class MethodChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class Accountability:
-    """Who answers for the processing and why it was done, in the words of whoever makes the report."""
+    """Who answers for the processing and why it was done, in the words of whoever trained or reports."""
 
     purpose: str = ""
     controller: str = ""
@@ -190,6 +190,17 @@ class Accountability:
 
 
 NOT_STATED = Accountability()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetFacts:
+    """What simulations on synthetic data showed for one budget; kept: the share of what is learned without noise."""
+
+    epsilon: float
+    method: str
+    mean: float
+    spread: float
+    kept: float
 
 
 @dataclass(frozen=True, kw_only=True)

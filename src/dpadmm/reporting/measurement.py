@@ -3,6 +3,23 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from dpadmm.reporting.evaluation_figures import EvaluatedFigure
+
+_SHARES = ("accuracy", "AUC", "recall of ")
+
+
+def _is_open(score: str, value: float, uncertainty: float) -> bool:
+    """Return whether noise leaves a figure between 0 and 1 open."""
+    return score.startswith(_SHARES) and not EvaluatedFigure(value, uncertainty, uncertainty).is_determined
+
+
+def _figure_words(score: str, value: float, uncertainty: float, digits: int = 4) -> str:
+    """Say a figure with its noise; of one that noise leaves open, only the interval."""
+    if _is_open(score, value, uncertainty):
+        return f"{score} {EvaluatedFigure(value, uncertainty, uncertainty)}"
+    noise = f" +- {uncertainty:.{digits}f}" if uncertainty else ""
+    return f"{score} {value:.{digits}f}{noise}"
+
 
 class Basis(Enum):
     """What allows a measured figure to be shown."""
@@ -21,8 +38,7 @@ class OtherFigure:
 
     def __str__(self) -> str:
         """Say it."""
-        noise = f" +- {self.uncertainty:.4f}" if self.uncertainty else ""
-        return f"{self.score} {self.value:.4f}{noise}"
+        return _figure_words(self.score, self.value, self.uncertainty)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +62,16 @@ class Measurement:
     declaration: str = ""
     others: tuple[OtherFigure, ...] = ()
     is_recorded: bool = False
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether noise leaves enough of the score to show it."""
+        return not _is_open(self.score, self.value, self.uncertainty)
+
+    @property
+    def headline(self) -> str:
+        """The score with its noise, or that noise leaves it open."""
+        return _figure_words(self.score, self.value, self.uncertainty, 3)
 
     @property
     def is_unrecorded(self) -> bool:

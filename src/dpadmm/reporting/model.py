@@ -7,7 +7,7 @@ be handed out under the guarantee they state.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,7 +27,9 @@ from dpadmm.problems.loss_records import ReleasedLoss, loss_description
 from dpadmm.problems.losses import LabelKind, LinkedLoss
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import (
+    NOT_STATED,
     Accountability,
+    BudgetFacts,
     Custody,
     Guarantee,
     MethodChoice,
@@ -68,6 +70,8 @@ class ReleasedModel:
     other. profile: the noisy counts of the columns by which they are encoded, if any were released.
     loss: what was fitted, with all of its parameters; probabilities follow from it.
     aim: what it was fitted for. curvature: what intervals for the coefficients are made of, None without any (C14).
+    about: who answers for the processing, for the report. budgets: what the planner expects at other budgets, where it
+    was asked.
     """
 
     title: str
@@ -90,6 +94,8 @@ class ReleasedModel:
     profile: ReleasedProfile | None = None
     aim: Aim = Aim.PREDICTION
     curvature: CurvatureFacts | None = None
+    about: Accountability = NOT_STATED
+    budgets: tuple[BudgetFacts, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a loss that does not fit the label, and coefficients that do not fit the features."""
@@ -126,7 +132,7 @@ class ReleasedModel:
     def records_words(self) -> str:
         """How many records, or persons, there are, as far as that is public."""
         if self.guarantee.protected.relation.has_public_sizes:
-            return f"{self.records} {self.guarantee.protected.counted}"
+            return f"{self.records} {self.guarantee.protected.counted}{self.guarantee.protected.counting_note}"
         return f"a secret number of {self.guarantee.protected.counted} (nominally {self.records})"
 
     @property
@@ -354,13 +360,17 @@ class ReleasedModel:
         spending: what the ledger says now, see `spending_now`; without, what it said when the model was trained.
         name: the model's file, as the commands on the page name it; None if there is none.
         purpose, controller, contact: why the data were processed, who answers for it, and whom to ask. The page shows
-            them as they are given, or "not stated"; the model's file does not keep them.
-        budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one.
+            them as they are given; what is left out is as the model's file has it, or "not stated".
+        budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one;
+            left out, those that the model's file has.
         """
+        from dpadmm.reporting.budgets import budget_facts
         from dpadmm.reporting.page import report_page
 
-        about = Accountability(purpose=purpose, controller=controller, contact=contact)
-        page = report_page(self, spending, name, about, budgets)
+        given = {"purpose": purpose, "controller": controller, "contact": contact}
+        about = replace(self.about, **{heading: words for heading, words in given.items() if words})
+        shown = replace(self, about=about, budgets=budget_facts(budgets) or self.budgets)
+        page = report_page(shown, spending, name)
         if path is not None:
             write_file(Path(path), page.encode(errors="replace"))
         return page
