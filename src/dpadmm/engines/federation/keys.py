@@ -137,7 +137,9 @@ def check_private(path: Path) -> None:
 
 
 def need_extra() -> None:
-    """Raise `InputError` if the packages of the extra are not installed."""
+    """Raise `InputError` if the packages of the extra are not installed, or this is neither Linux nor macOS."""
+    from dpadmm.engines.federation import locks  # noqa: F401 - refuses where it cannot lock
+
     _tools()
     if find_spec("httpx") is None or find_spec("uvicorn") is None:
         raise InputError(NEEDS_EXTRA)
