@@ -25,6 +25,7 @@ from dpadmm.datasets.columns import (
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,9 +163,9 @@ class Schema:
     def from_json(cls, text: str, *, origin: str = "the schema") -> "Schema":
         """Read a schema from JSON text; `origin` names it in messages. A draft is refused with what to write where."""
         try:
-            record = json.loads(text)
-        except json.JSONDecodeError as problem:
-            raise InputError(f"{origin} is not valid JSON ({problem}). {_REMEDY}") from problem
+            record = parse_json(text)
+        except InputError as problem:
+            raise InputError(f"{origin} cannot be used: {problem}. {_REMEDY}") from problem
         _check_record(record, origin)
         columns = [
             _build(f"{origin}, column {_called(part, place)}", part, _COLUMNS)
@@ -200,10 +201,9 @@ class Schema:
     def load(cls, path: str | Path) -> "Schema":
         """Read a schema from a JSON file."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
-            raise InputError(f"Cannot read the schema file {str(path)!r}: {why}. {_REMEDY}") from problem
+            text = read_text(Path(path))
+        except InputError as problem:
+            raise InputError(f"The schema file {str(path)!r} cannot be used: {problem}. {_REMEDY}") from problem
         return cls.from_json(text, origin=str(path))
 
 

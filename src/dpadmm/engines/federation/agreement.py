@@ -8,7 +8,6 @@ asks for anything else has another digest and is refused.
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
@@ -17,6 +16,7 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, parse_toml, read_text
 from dpadmm.privacy.protection import Relation
 
 FORMAT = 1
@@ -294,9 +294,9 @@ class Agreement:
     def from_json(cls, text: str) -> "Agreement":
         """Read what `as_json` wrote; refuse anything else."""
         try:
-            plain = json.loads(text)
-        except (ValueError, RecursionError) as problem:
-            raise InputError(f"The terms are not JSON ({problem}).") from problem
+            plain = parse_json(text)
+        except InputError as problem:
+            raise InputError(f"The terms cannot be read: {problem}.") from problem
         if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
             raise InputError(f"The terms do not have format {FORMAT}; use the same version of dpadmm everywhere.")
         return cls.from_plain(plain)
@@ -351,8 +351,8 @@ def read_federation(path: Path) -> Agreement:
     `graph = "ring"`, `"path"`, `"star"` or `"complete"` stands for its edges.
     """
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        plain = parse_toml(read_text(path))
+    except InputError as problem:
         raise InputError(f"Cannot read the federation file {path}: {problem}.") from problem
     graph = plain.pop("graph", None)
     if graph is not None:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import numpy as np
 
 from dpadmm.errors import InputError, ResumeError
+from dpadmm.parsing import read_arrays
 from dpadmm.privacy.ledger.store import sync_directory
 from dpadmm.problems.arrays import Floats
 
@@ -144,5 +145,5 @@ def pack(arrays: Sequence[Floats]) -> bytes:
 
 def unpack(content: bytes) -> tuple[Floats, ...]:
     """Return the arrays that `pack` packed."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return tuple(file[name] for name in sorted(file.files))
+    file = read_arrays(content)
+    return tuple(file[name] for name in sorted(file))

@@ -11,6 +11,7 @@ from dpadmm.engines.federation.messages import Step
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.terms import AgreedRun
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
+from dpadmm.parsing import parse_json
 
 # Made when a silo is opened: files of earlier versions have none.
 _TABLES = """
@@ -72,7 +73,7 @@ class MaskStore:
         ).fetchone()
         if secret is None:
             raise Refusal("The masks of this run have been erased, so no further round is answered.")
-        roster: Roster | None = None if kept is None else tuple(json.loads(kept))
+        roster: Roster | None = None if kept is None else tuple(parse_json(kept))
         if request.round == terms.first_round:
             shown = read_roster(terms, request.relay, agent, public)
             if roster is not None and shown != roster:

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dpadmm.engines.federation.refusal import MessageError
+from dpadmm.errors import InputError
 from dpadmm.noise.sums import Words
+from dpadmm.parsing import parse_json
 from dpadmm.problems.arrays import Floats
 
 VERSION = 1
@@ -234,9 +236,9 @@ def read(body: bytes) -> Message:
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_PARTS:  # each takes a hundred times its size to read
         raise MessageError(_PARTS)
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as problem:
-        raise MessageError(f"A message is not JSON ({problem}).") from problem
+        document = parse_json(body)
+    except InputError as problem:
+        raise MessageError(f"A message cannot be read: {problem}.") from problem
     if not isinstance(document, dict):
         raise MessageError("A message is not a JSON object.")
     if document.get("version") != VERSION:

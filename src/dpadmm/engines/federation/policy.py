@@ -1,6 +1,5 @@
 """What a silo's owner allows, kept in the silo and enforced there, whatever a coordinator asks."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
+from dpadmm.parsing import parse_toml, read_text
 from dpadmm.privacy.protection import Protection, Relation
 from dpadmm.privacy.records import Release
 
@@ -104,7 +104,7 @@ class Policy:
     def load(cls, path: Path) -> "Policy":
         """Read a policy; anything odd is refused by name."""
         try:
-            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            plain = parse_toml(read_text(path))
             if plain.pop("drops_incomplete", False) is not False:
                 raise InputError(_DROPS.format(path=path))
             words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}

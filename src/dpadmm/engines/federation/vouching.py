@@ -22,6 +22,7 @@ from dpadmm.engines.federation.messages import Message, Unsure, Vouch, Vouched, 
 from dpadmm.engines.federation.refusal import MessageError
 from dpadmm.engines.federation.terms import AgreedRun, agreed_run
 from dpadmm.errors import InputError, ResumeError
+from dpadmm.parsing import parse_json
 
 Told = TypeVar("Told", Unsure, Voucher)
 
@@ -52,7 +53,7 @@ class Session:
     @classmethod
     def from_json(cls, text: str) -> "Session":
         """Return what `as_json` has written."""
-        kept = json.loads(text)
+        kept = parse_json(text)
         answers = {(terms, k): digest for terms, k, digest in kept["answers"]}
         return cls(kept["nonce"], set(kept["assured"]), answers)
 

@@ -24,6 +24,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from dpadmm import checks
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.parsing import parse_json
 from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import KINDS, FixedSizeSampling, PoissonSampling, Release
 
@@ -62,7 +63,7 @@ class Entry:
     def content(self) -> dict[str, Any]:
         """Return the body as plain values."""
         try:
-            content = json.loads(self.body)
+            content = parse_json(self.body)
             Kind(content["event"])
         except (TypeError, ValueError, KeyError) as error:
             raise LedgerError(
