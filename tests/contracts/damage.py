@@ -84,11 +84,12 @@ def of_bytes(chance: random.Random, content: bytes) -> bytes:
 def of_json(chance: random.Random, content: bytes) -> bytes:
     """Return JSON in which one value is another, is gone, or has come."""
     whole = json.loads(content)
-    _change(chance, whole)
+    change(chance, whole)
     return json.dumps(whole).encode()
 
 
-def _change(chance: random.Random, whole: Any) -> None:
+def change(chance: random.Random, whole: Any) -> None:
+    """Change one value of a list or a table, or take it away."""
     inner = [part for part in _parts(whole) if part]
     if not inner:
         return
@@ -158,7 +159,7 @@ def of_cells(chance: random.Random, content: bytes) -> bytes:
 
 
 def _cell(chance: random.Random, old: Any) -> Any:
-    if isinstance(old, str) and old[:1] in "{[" and chance.random() < 0.8:
+    if isinstance(old, str) and old.startswith(("{", "[")) and chance.random() < 0.8:
         return of_json(chance, old.encode()).decode()
     if isinstance(old, bytes) and chance.random() < 0.8:
         return of_bytes(chance, old)

@@ -157,7 +157,7 @@ class Schema:
     @property
     def digest(self) -> str:
         """SHA-256 of the JSON text, by which the terms of a federation name it."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        return hashlib.sha256(self.to_json().encode(errors="backslashreplace")).hexdigest()
 
     @classmethod
     def from_json(cls, text: str, *, origin: str = "the schema") -> "Schema":

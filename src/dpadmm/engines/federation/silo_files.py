@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x64704131
 _ANY = TableFormat()
-_TABLES = """
+TABLES = """
 CREATE TABLE approved (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, time TEXT NOT NULL);
 CREATE TABLE joined (digest TEXT PRIMARY KEY, parent TEXT NOT NULL, terms TEXT NOT NULL, secret TEXT NOT NULL,
                      time TEXT NOT NULL);
@@ -136,7 +136,7 @@ class SiloFiles:
         )
         Ledger.create(self.ledger(policy.noise), [records.table], budget, protection=protection).close()
         own = "INSERT INTO identity VALUES (?)", (SigningKey.create(self.key).public,)
-        durable.create(self.state, APPLICATION, _TABLES + identity.TABLE, own)
+        durable.create(self.state, APPLICATION, TABLES + identity.TABLE, own)
         replace(policy, written=records.written).save(self.policy)  # so that it is read alike from now on
         return records
 

@@ -189,10 +189,10 @@ def _readable(seq: int) -> Iterator[None]:
     """Turn a missing or malformed field into `LedgerError`."""
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise LedgerError(
-            f"Entry {seq} cannot be understood ({error!r}): the ledger is damaged or was written by a newer version of "
-            "dpadmm. Restore it from a backup, or use that version."
+            f"Entry {seq} cannot be understood ({type(error).__name__}): the ledger is damaged or was written by a newer "
+            "version of dpadmm. Restore it from a backup, or use that version."
         ) from error
 
 

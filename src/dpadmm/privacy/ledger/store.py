@@ -85,6 +85,8 @@ def clear_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into `LedgerError` that says what happened and what to do."""
     try:
         yield
+    except UnicodeDecodeError as error:  # a text of the file, or of SQLite's message that quotes it
+        raise LedgerError(f"{path}: {_WHAT_TO_DO[sqlite3.SQLITE_CORRUPT]}") from error
     except sqlite3.Error as error:
         if "closed database" in str(error):
             raise LedgerError(f"This ledger object of {path} is closed. Open it again: Ledger.open(path).") from error
