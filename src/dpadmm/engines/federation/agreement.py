@@ -8,7 +8,7 @@ asks for anything else has another digest and is refused.
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
@@ -309,7 +309,11 @@ class Agreement:
         if unknown:
             meant = checks.nearest(unknown[0], known)
             raise InputError(f"Unknown terms: {', '.join(unknown)}; known terms are {', '.join(sorted(known))}.{meant}")
-        values = dict(plain)
+        values, listed = dict(plain), plain.get("participants", [])
+        if not isinstance(listed, Sequence) or not all(isinstance(each, Mapping) for each in listed):
+            raise InputError(
+                f"participants must be a list of tables with name, records and key, got {checks.shown(listed)}."
+            )
         try:
             values["settings"] = plain["settings"]
             values["participants"] = tuple(Participant(**participant) for participant in plain["participants"])
@@ -358,7 +362,8 @@ def read_federation(path: Path) -> Agreement:
     if graph is not None:
         if "edges" in plain:
             raise InputError(f"{path}: give edges or a graph by name, not both.")
-        plain["edges"] = named_edges(str(graph), len(plain.get("participants", ())))
+        listed = plain.get("participants", ())
+        plain["edges"] = named_edges(str(graph), len(listed) if isinstance(listed, list) else 0)
     return Agreement.from_plain(plain)
 
 

@@ -107,6 +107,12 @@ class Policy:
             plain = parse_toml(read_text(path))
             if plain.pop("drops_incomplete", False) is not False:
                 raise InputError(_DROPS.format(path=path))
+            for name in ("name", "data", "schema"):
+                if not isinstance(plain[name], str):
+                    raise InputError(f"{name} must be text, got {checks.shown(plain[name])}")
+            for name in ("methods", "coordinators"):
+                if not isinstance(plain[name], list):
+                    raise InputError(f"{name} must be a list of names, got {checks.shown(plain[name])}")
             words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
             written = TableFormat.taken_from(plain).over(earlier_format(plain["data"]))
             values = plain | {
@@ -118,9 +124,9 @@ class Policy:
                 "relation": Relation(plain.get("relation", Relation.REPLACE_ONE.value)),
             }
             return cls(**values)
-        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
-            if isinstance(problem, InputError):
-                raise
+        except InputError as problem:
+            raise InputError(f"The policy {path} cannot be used: {str(problem).rstrip('.')}.") from problem
+        except (KeyError, TypeError, ValueError) as problem:
             raise InputError(f"The policy {path} cannot be used: {type(problem).__name__} {problem}.") from problem
 
     def check_terms(self, terms: Agreement) -> None:

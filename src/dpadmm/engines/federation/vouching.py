@@ -53,9 +53,14 @@ class Session:
     @classmethod
     def from_json(cls, text: str) -> "Session":
         """Return what `as_json` has written."""
-        kept = parse_json(text)
-        answers = {(terms, k): digest for terms, k, digest in kept["answers"]}
-        return cls(kept["nonce"], set(kept["assured"]), answers)
+        try:
+            kept = parse_json(text)
+            answers = {(str(terms), int(k)): str(digest) for terms, k, digest in kept["answers"]}
+            return cls(str(kept["nonce"]), set(map(str, kept["assured"])), answers)
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ResumeError(
+                "What this silo's service remembers of its session is damaged. Start it again."
+            ) from problem
 
 
 def needed(terms: AgreedRun) -> int:

@@ -67,8 +67,8 @@ class Entry:
             Kind(content["event"])
         except (TypeError, ValueError, KeyError) as error:
             raise LedgerError(
-                f"Entry {self.seq} cannot be read ({type(error).__name__}); it is damaged or was written by a newer version "
-                "of dpadmm. Restore the ledger from a backup, or use that version."
+                f"Entry {self.seq} cannot be read ({type(error).__name__}); it is damaged or was written by a newer "
+                "version of dpadmm. Restore the ledger from a backup, or use that version."
             ) from error
         return dict(content)
 
@@ -172,7 +172,7 @@ class Ask:
 def _silo_of(content: Mapping[str, Any], release: Release) -> str | None:
     """Return whose release an entry records; earlier formats knew the position in a list only."""
     if "silo" in content:
-        return _OPTIONAL_TEXT.read(content["silo"])  # type: ignore[no-any-return]
+        return _OPTIONAL_TEXT.read(content["silo"])
     return None if release.agent < 0 else f"position {release.agent}"
 
 

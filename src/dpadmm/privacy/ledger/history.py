@@ -191,8 +191,8 @@ def _readable(seq: int) -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise LedgerError(
-            f"Entry {seq} cannot be understood ({type(error).__name__}): the ledger is damaged or was written by a newer "
-            "version of dpadmm. Restore it from a backup, or use that version."
+            f"Entry {seq} cannot be understood ({type(error).__name__}): the ledger is damaged or was written by a "
+            "newer version of dpadmm. Restore it from a backup, or use that version."
         ) from error
 
 
