@@ -43,7 +43,7 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
             content = file.read(most + 1)
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
         why = problem.strerror if isinstance(problem, OSError) else None
-        raise InputError(f"it cannot be read: {why or 'its name is not one of a file'}") from problem
+        raise InputError(why or "its name is not that of a file") from problem
     if len(content) > most:
         raise InputError(f"it has more than {most:,} bytes")
     return content
@@ -109,9 +109,9 @@ def read_arrays(content: bytes, names: Iterable[str] | None = None) -> "dict[str
     except InputError:
         raise
     except _DAMAGED_ARCHIVE as problem:
-        raise InputError("it is not an archive of the expected arrays, or it is damaged") from problem
+        raise InputError("it is not an archive of the expected arrays") from problem
     if not all(isinstance(array, np.ndarray) for array in found.values()):  # of a member that is no array
-        raise InputError("it is not an archive of the expected arrays, or it is damaged")
+        raise InputError("it is not an archive of the expected arrays")
     return found
 
 

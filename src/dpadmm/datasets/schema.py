@@ -203,7 +203,7 @@ class Schema:
         try:
             text = read_text(Path(path))
         except InputError as problem:
-            raise InputError(f"The schema file {str(path)!r} cannot be used: {problem}. {_REMEDY}") from problem
+            raise InputError(f"Cannot read the schema file {str(path)!r}: {problem}. {_REMEDY}") from problem
         return cls.from_json(text, origin=str(path))
 
 

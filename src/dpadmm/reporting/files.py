@@ -308,7 +308,7 @@ def read_facts(place: Path) -> dict[str, Any]:
     try:
         content = read_bytes(place)
     except InputError as problem:
-        raise InputError(f"{place} is not a model of this package: {problem}. Give a model file.") from problem
+        raise InputError(f"{place} cannot be read: {problem}. Give a model file.") from problem
     if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
         raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
     return _READERS[place.suffix](place, content)
@@ -329,7 +329,7 @@ def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
     try:
         found = read_arrays(content, ("document", "coefficients"))
     except InputError as problem:
-        raise InputError(f"{place} is not a model of this package: {problem}. Give a model file.") from problem
+        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
     document, coefficients = found["document"], found["coefficients"]
     if document.dtype != np.uint8 or coefficients.dtype != np.float64 or not np.isfinite(coefficients).all():
         raise InputError(f"{place} is damaged: its arrays are not those of a model. Restore it from a copy.")

@@ -45,7 +45,7 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
     draft.rename(path)
 
 
-def connect(path: Path, application: int, tables: str, later: str = "") -> sqlite3.Connection:
+def connect(path: Path, application: int, tables: str = "", later: str = "") -> sqlite3.Connection:
     """Open a file made by `create`; anything else is refused by name.
 
     tables: the statements that made them. later: those of tables that files of earlier versions may lack.
@@ -57,7 +57,7 @@ def connect(path: Path, application: int, tables: str, later: str = "") -> sqlit
     )
 
 
-def connect_for_reading(path: Path, application: int, tables: str, later: str = "") -> sqlite3.Connection:
+def connect_for_reading(path: Path, application: int, tables: str = "", later: str = "") -> sqlite3.Connection:
     """Open a file made by `create` to look at it: nothing is written, not even beside it, and nobody is kept waiting.
 
     While it is written, or where that was cut short, the index of its log (`-shm`) is there, and is read as it is;
