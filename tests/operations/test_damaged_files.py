@@ -22,7 +22,7 @@ from dpadmm.operations.invitations import Invitation
 from dpadmm.operations.silo_status import silo_status
 
 CELL = "73.125"
-NUMBER = [25, pytest.param(1500, marks=pytest.mark.slow)]
+NUMBER = [25, pytest.param(500, marks=pytest.mark.slow)]
 STATUS = {
     "pid": 1,
     "started": "2026-01-01T00:00:00+00:00",

@@ -56,6 +56,7 @@ _LABELS: dict[str, Callable[..., Label]] = {
     RealLabel.kind: RealLabel,
 }
 
+_LARGEST_NORM = 1e100  # beyond which squares are no numbers any more
 _KEYS = {"format", "version", "row_norm", "constant", "label", "columns"}
 _REMEDY = "Correct it, or draft a new schema with `dpadmm schema init`."
 
@@ -92,6 +93,8 @@ class Schema:
         """Refuse schemas that contradict themselves."""
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "row_norm", checks.positive("row_norm", self.row_norm))
+        if self.row_norm > _LARGEST_NORM:
+            raise InputError(f"row_norm must be at most {_LARGEST_NORM:g}, got {self.row_norm:g}.")
         if not self.columns:
             raise InputError("A schema needs at least one column; got none.")
         names = [*self.column_names, self.label.name]

@@ -12,7 +12,7 @@ from dpadmm.privacy.ledger import Ledger, history, open_for_reading
 from dpadmm.privacy.ledger.entries import GENESIS, link
 from dpadmm.privacy.ledger.store import anchor_text
 
-NUMBER = [25, pytest.param(2000, marks=pytest.mark.slow)]
+NUMBER = [25, pytest.param(1000, marks=pytest.mark.slow)]
 
 
 @pytest.fixture

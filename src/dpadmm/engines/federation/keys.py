@@ -55,10 +55,12 @@ class SigningKey:
     def load(cls, path: Path) -> "SigningKey":
         """Read a key; refuse files that others can read."""
         ed25519, serialization = _tools()
+        from cryptography.exceptions import UnsupportedAlgorithm
+
         try:
             check_private(path)
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
-        except (OSError, ValueError) as problem:
+        except (OSError, TypeError, ValueError, UnsupportedAlgorithm) as problem:  # TypeError: it has a password
             if isinstance(problem, InputError):
                 raise
             raise InputError(f"The key file {path} cannot be used: {problem}.") from problem

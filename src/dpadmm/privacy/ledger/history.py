@@ -13,7 +13,7 @@ from typing import Any
 from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import store
-from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of
+from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of, read_text
 from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles, share_of
@@ -121,6 +121,7 @@ class Account:
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry, so it is damaged. Restore it from a backup.")
         with _readable(first.seq):
+            read_text(content.get("key_check", ""))
             versions = [DataVersion.first(content)]
             return cls(Piles(_protection_of(content)), Budget(**content["budget"]), versions, content)
 
