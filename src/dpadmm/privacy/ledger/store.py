@@ -440,4 +440,4 @@ def key_check(key: bytes) -> str:
 
 def is_same(one: str, other: str) -> bool:
     """Return whether two fingerprints are equal, in constant time."""
-    return hmac.compare_digest(one, other)
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode(errors="replace"))
