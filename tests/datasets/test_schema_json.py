@@ -76,7 +76,7 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not valid JSON .*Correct it, or draft a new schema with `dpadmm schema init`"),
+        ("{", "not valid JSON.*Correct it, or draft a new schema with `dpadmm schema init`"),
         ("[]", "not a schema"),
         (broken(format="other"), "not a schema"),
         (broken(version=2), "version 2; this package reads version 1"),
@@ -94,7 +94,7 @@ def broken(**changes):
         (broken(columns=[{"kind": "categorical", "name": "a", "categories": 3}]), "non-empty list"),
         (broken(label={"kind": "numeric", "name": "y", "lower": 0, "upper": 1}), "label: 'kind' must be one of"),
         (broken(row_norm="big"), "row_norm must be a finite number"),
-        (broken(row_norm=float("nan")), "row_norm must be a finite number"),
+        (broken(row_norm=float("nan")), "it has the number NaN, which is not finite"),
         (broken(constant=2), "constant must lie strictly"),
         (broken(constant="default"), "constant must be a finite number"),
         (broken(constant=False), "constant must be a finite number"),

@@ -26,6 +26,7 @@ from dpadmm.datasets.columns import (
 from dpadmm.datasets.encoding import CONSTANT, RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +60,7 @@ _LABELS: dict[str, Callable[..., Label]] = {
     RealLabel.kind: RealLabel,
 }
 
+_LARGEST_NORM = 1e100  # beyond which squares are no numbers any more
 _KEYS = {"format", "version", "row_norm", "constant", "label", "columns"}
 _REMEDY = "Correct it, or draft a new schema with `dpadmm schema init`."
 
@@ -99,6 +101,8 @@ class Schema:
         """Refuse schemas that contradict themselves."""
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "row_norm", checks.positive("row_norm", self.row_norm))
+        if self.row_norm > _LARGEST_NORM:
+            raise InputError(f"row_norm must be at most {_LARGEST_NORM:g}, got {self.row_norm:g}.")
         if self.constant is UNSTATED:
             object.__setattr__(self, "constant", CONSTANT * self.row_norm)
         if not self.columns:
@@ -168,15 +172,15 @@ class Schema:
     @property
     def digest(self) -> str:
         """SHA-256 of the JSON text, by which the terms of a federation name it."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        return hashlib.sha256(self.to_json().encode(errors="backslashreplace")).hexdigest()
 
     @classmethod
     def from_json(cls, text: str, *, origin: str = "the schema") -> "Schema":
         """Read a schema from JSON text; `origin` names it in messages. A draft is refused with what to write where."""
         try:
-            record = json.loads(text)
-        except json.JSONDecodeError as problem:
-            raise InputError(f"{origin} is not valid JSON ({problem}). {_REMEDY}") from problem
+            record = parse_json(text)
+        except InputError as problem:
+            raise InputError(f"{origin} cannot be used: {problem}. {_REMEDY}") from problem
         _check_record(record, origin)
         columns = [
             _build(f"{origin}, column {_called(part, place)}", part, _COLUMNS)
@@ -212,10 +216,9 @@ class Schema:
     def load(cls, path: str | Path) -> "Schema":
         """Read a schema from a JSON file."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
-            raise InputError(f"Cannot read the schema file {str(path)!r}: {why}. {_REMEDY}") from problem
+            text = read_text(Path(path))
+        except InputError as problem:
+            raise InputError(f"Cannot read the schema file {str(path)!r}: {problem}. {_REMEDY}") from problem
         return cls.from_json(text, origin=str(path))
 
 

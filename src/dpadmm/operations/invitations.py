@@ -8,7 +8,6 @@ holder bring one entry, under one name, and fetch the terms; nothing else.
 import logging
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -27,6 +26,7 @@ from dpadmm.engines.federation.names import check_distinct, check_name
 from dpadmm.engines.federation.new_directory import new_directory
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_toml, read_text
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 
@@ -117,10 +117,10 @@ class Invitation:
     def load(cls, path: Path) -> "Invitation":
         """Read an invitation; anything odd is refused by the file's name."""
         try:
-            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            plain = parse_toml(read_text(path))
             found = cls(**plain)
             _ = found.key.public
-        except (OSError, UnicodeDecodeError, TypeError, ValueError, RecursionError, AttributeError) as problem:
+        except (TypeError, ValueError, AttributeError) as problem:
             said = f"{path} is not an invitation: {problem}"
             raise InputError(f"{said.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo.") from problem
         return found

@@ -12,7 +12,6 @@ import math
 import os
 import tempfile
 import types
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import singledispatch
@@ -25,6 +24,7 @@ from dpadmm.checks import setting, shown
 from dpadmm.datasets.schema import FORMAT as SCHEMA_FORMAT
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, read_arrays, read_bytes
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.loss_records import ReleasedLoss, loss_from_record, loss_record
 
@@ -33,7 +33,6 @@ VERSION = 4
 """The only version that is written and read."""
 
 SUFFIXES = (".json", ".npz")
-MOST_BYTES = 2**28  # a model is small; anything larger is something else
 INFINITE = "infinite"
 ROOM_BYTES = 2**20
 """Room tried before a run is paid for; more than models of the sizes seen in tests take."""
@@ -305,11 +304,9 @@ def read_facts(place: Path) -> dict[str, Any]:
     """Return the facts of a model's file; `InputError` for anything else, and nothing in the file is ever executed."""
     checked_suffix(place)
     try:
-        if place.stat().st_size > MOST_BYTES:
-            raise InputError(f"{place} is larger than any model of this package. Give a model file.")
-        content = place.read_bytes()
-    except OSError as error:
-        raise InputError(f"{place} cannot be read: {error.strerror}. Give a model file.") from error
+        content = read_bytes(place)
+    except InputError as problem:
+        raise InputError(f"{place} cannot be read: {problem}. Give a model file.") from problem
     if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
         raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
     return _READERS[place.suffix](place, content)
@@ -328,13 +325,13 @@ def _from_json(place: Path, content: bytes) -> dict[str, Any]:
 
 def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            document, coefficients = archive["document"], archive["coefficients"]
-            return checked_facts(place, document.tobytes(), np.asarray(coefficients, dtype=np.float64))
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: {error}.") from error
+        found = read_arrays(content, ("document", "coefficients"))
+    except InputError as problem:
+        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
+    document, coefficients = found["document"], found["coefficients"]
+    if document.dtype != np.uint8 or coefficients.dtype != np.float64 or not np.isfinite(coefficients).all():
+        raise InputError(f"{place} is damaged: its arrays are not those of a model. Restore it from a copy.")
+    return checked_facts(place, document.tobytes(), coefficients)
 
 
 _READERS: dict[str, Callable[[Path, bytes], dict[str, Any]]] = {".json": _from_json, ".npz": _from_npz}
@@ -343,9 +340,9 @@ _READERS: dict[str, Callable[[Path, bytes], dict[str, Any]]] = {".json": _from_j
 def checked_facts(place: Path, content: bytes, coefficients: Floats | None = None) -> dict[str, Any]:
     """Return the facts of a document whose format, version and digest are right."""
     try:
-        whole = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: it is not valid JSON.") from error
+        whole = parse_json(content)
+    except InputError as problem:
+        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise InputError(f"{place} is not a model of this package. Give a model file.")
     if whole.get("version") != VERSION:

@@ -7,7 +7,6 @@ asks for anything else has another digest and is refused.
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
@@ -19,6 +18,7 @@ from dpadmm.engines.federation import term_values
 from dpadmm.engines.federation.names import check_distinct, check_name
 from dpadmm.engines.federation.refusal import printable
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, parse_toml, read_text
 from dpadmm.privacy.protection import Relation
 
 FORMAT = 1
@@ -295,9 +295,9 @@ class Agreement:
     def from_json(cls, text: str) -> "Agreement":
         """Read what `as_json` wrote; refuse anything else."""
         try:
-            plain = json.loads(text)
-        except (ValueError, RecursionError) as problem:
-            raise InputError(f"The terms are not JSON ({problem}).") from problem
+            plain = parse_json(text)
+        except InputError as problem:
+            raise InputError(f"The terms cannot be read: {problem}.") from problem
         if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
             raise InputError(f"The terms do not have format {FORMAT}; use the same version of dpadmm everywhere.")
         return cls.from_plain(plain)
@@ -360,14 +360,15 @@ def read_federation(path: Path) -> Agreement:
     `graph = "ring"`, `"path"`, `"star"` or `"complete"` stands for its edges.
     """
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        plain = parse_toml(read_text(path))
+    except InputError as problem:
         raise InputError(f"Cannot read the federation file {path}: {problem}.") from problem
     graph = plain.pop("graph", None)
     if graph is not None:
         if "edges" in plain:
             raise InputError(f"{path}: give edges or a graph by name, not both.")
-        plain["edges"] = named_edges(str(graph), len(plain.get("participants", ())))
+        listed = plain.get("participants", ())
+        plain["edges"] = named_edges(str(graph), len(listed) if isinstance(listed, list) else 0)
     return Agreement.from_plain(plain)
 
 

@@ -88,10 +88,14 @@ class Coordinator:
     def __init__(self, path: Path, key: SigningKey | None, clock: Callable[[], float]) -> None:
         """Open the run at `path` (see `create`); without a key to look at it alone. `clock` gives the log's time."""
         connect = durable.connect_for_reading if key is None else durable.connect
-        self._connection = connect(Path(path), APPLICATION)
+        self._connection = connect(Path(path), APPLICATION, _TABLES, _ROSTER)
         self._path, self._place = Path(path), durable.place_of(Path(path))
         self._key, self._clock = key, clock
-        self._load_phase()
+        try:
+            self._load_phase()
+        except BaseException:
+            self._connection.close()
+            raise
 
     @classmethod
     def create(cls, path: Path, agreement: Agreement, key: SigningKey, clock: Callable[[], float]) -> "Coordinator":

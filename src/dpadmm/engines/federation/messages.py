@@ -15,7 +15,9 @@ import numpy as np
 
 from dpadmm.checks import shown
 from dpadmm.engines.federation.refusal import MessageError
+from dpadmm.errors import InputError
 from dpadmm.noise.sums import Words
+from dpadmm.parsing import parse_json
 from dpadmm.problems.arrays import Floats
 
 VERSION = 1
@@ -235,9 +237,9 @@ def read(body: bytes) -> Message:
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_PARTS:  # each takes a hundred times its size to read
         raise MessageError(_PARTS)
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as problem:
-        raise MessageError(f"A message is not JSON ({problem}).") from problem
+        document = parse_json(body)
+    except InputError as problem:
+        raise MessageError(f"A message cannot be read: {problem}.") from problem
     if not isinstance(document, dict):
         raise MessageError("A message is not a JSON object.")
     if type(document.get("version")) is not int or document["version"] != VERSION:

@@ -1,6 +1,5 @@
 """What a silo's owner allows, kept in the silo and enforced there, whatever a coordinator asks."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
+from dpadmm.parsing import parse_toml, read_text
 from dpadmm.privacy.protection import Protection, Relation
 from dpadmm.privacy.records import Release
 
@@ -110,9 +110,15 @@ class Policy:
     def load(cls, path: Path) -> "Policy":
         """Read a policy; anything odd is refused by name."""
         try:
-            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            plain = parse_toml(read_text(path))
             if plain.pop("drops_incomplete", False) is not False:
                 raise InputError(_DROPS.format(path=path))
+            for name in ("name", "data", "schema"):
+                if not isinstance(plain[name], str):
+                    raise InputError(f"{name} must be text, got {checks.shown(plain[name])}")
+            for name in ("methods", "coordinators"):
+                if not isinstance(plain[name], list):
+                    raise InputError(f"{name} must be a list of names, got {checks.shown(plain[name])}")
             words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
             written = TableFormat.taken_from(plain)
             if written.sep is None:  # kept before formats could be stated, or no text file
@@ -126,9 +132,9 @@ class Policy:
                 "relation": Relation(plain.get("relation", Relation.REPLACE_ONE.value)),
             }
             return cls(**values)
-        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
-            if isinstance(problem, InputError):
-                raise
+        except InputError as problem:
+            raise InputError(f"The policy {path} cannot be used: {str(problem).rstrip('.')}.") from problem
+        except (KeyError, TypeError, ValueError) as problem:
             raise InputError(f"The policy {path} cannot be used: {type(problem).__name__} {problem}.") from problem
 
     def check_terms(self, terms: Agreement) -> None:

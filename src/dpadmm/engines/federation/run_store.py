@@ -9,10 +9,10 @@ from dpadmm.engines.federation.messages import Join
 from dpadmm.engines.federation.refusal import NotApproved, Refusal, printable
 from dpadmm.engines.federation.silo_log import now
 from dpadmm.engines.federation.terms import AgreedRun
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, ResumeError
 
 # Made when a silo is opened: files of earlier versions have none.
-_CLOSED = "CREATE TABLE IF NOT EXISTS closed (digest TEXT PRIMARY KEY, reason TEXT NOT NULL, time TEXT NOT NULL)"
+CLOSED_TABLE = "CREATE TABLE IF NOT EXISTS closed (digest TEXT PRIMARY KEY, reason TEXT NOT NULL, time TEXT NOT NULL);"
 _NOT_CLOSED = "digest NOT IN (SELECT digest FROM closed)"
 _log = logging.getLogger("dpadmm.silo")
 _NO_HEIR = "digest NOT IN (SELECT parent FROM joined)"
@@ -23,7 +23,7 @@ class RunStore:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection, self._refused = connection, set[str]()
-        connection.execute(_CLOSED)
+        connection.execute(CLOSED_TABLE)
 
     def approve(self, terms: Agreement) -> None:
         """Keep the owner's word that these terms may be run."""
@@ -102,7 +102,13 @@ class RunStore:
         row = self._connection.execute("SELECT terms, secret FROM joined WHERE digest = ?", (digest,)).fetchone()
         if row is None:
             raise Refusal(f"This silo has not joined a run with the terms {digest[:16]}...")
-        return Agreement.from_json(row[0]), int(row[1], 16)
+        try:
+            return Agreement.from_json(row[0]), int(row[1], 16)
+        except ValueError as problem:
+            raise ResumeError(
+                f"What the state file keeps of the run with the terms {digest[:16]}... is damaged. Restore it from a "
+                "backup."
+            ) from problem
 
     def close(self, digest: str, reason: str) -> None:
         """Write down that nothing is answered in this run any more, whatever happens."""

@@ -27,9 +27,11 @@ from dpadmm.engines.federation.columns import (
     encoding_of,
     take_counts,
 )
+from dpadmm.engines.federation.identity import TABLE as IDENTITY_TABLE
 from dpadmm.engines.federation.identity import check_key
 from dpadmm.engines.federation.inbox import taken_inbox
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
+from dpadmm.engines.federation.mask_store import TABLES as MASK_TABLES
 from dpadmm.engines.federation.mask_store import MaskStore
 from dpadmm.engines.federation.masking import answer_of
 from dpadmm.engines.federation.messages import (
@@ -55,19 +57,22 @@ from dpadmm.engines.federation.refusal import (
     reason_of,
     refusing_unexpected,
 )
-from dpadmm.engines.federation.run_store import RunStore
-from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, policy_records
+from dpadmm.engines.federation.run_store import CLOSED_TABLE, RunStore
+from dpadmm.engines.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.silo_log import LogEntry, SiloLog
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.engines.federation.vouching import Session, is_vouched_for, vouch_for
-from dpadmm.errors import DpadmmError, ResumeError
+from dpadmm.errors import DpadmmError
 from dpadmm.noise.sums import Masks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.problems.arrays import Floats
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
 """What is told of a failed step: that it failed, once."""
+
+LATER_TABLES = IDENTITY_TABLE + CLOSED_TABLE + MASK_TABLES
+"""Of the state file; made when a silo is opened, since files of earlier versions have none."""
 
 MOST_AWAITED = 64
 """Terms without approval of which a silo remembers that it has logged them."""
@@ -111,10 +116,10 @@ class Silo:
         self.files.check()
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
-        self._connection = durable.connect(self.files.state, APPLICATION)
+        self._connection = durable.connect(self.files.state, APPLICATION, TABLES, LATER_TABLES)
         try:
             check_key(self._connection, self.files.state, self.files.key, self.key)
-        except ResumeError:
+        except BaseException:
             self._connection.close()
             raise
         self.session = Session() if session is None else session

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x64704131
 _ANY = TableFormat()
-_TABLES = """
+TABLES = """
 CREATE TABLE approved (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, time TEXT NOT NULL);
 CREATE TABLE joined (digest TEXT PRIMARY KEY, parent TEXT NOT NULL, terms TEXT NOT NULL, secret TEXT NOT NULL,
                      time TEXT NOT NULL);
@@ -145,7 +145,7 @@ class SiloFiles:
             Ledger.create(made.ledger(policy.noise), [records.table], budget, protection=protection).close()
             key = SigningKey.create(made.key).public
             own = "INSERT INTO identity VALUES (?)", (key,)
-            durable.create(made.state, APPLICATION, _TABLES + identity.TABLE, own)
+            durable.create(made.state, APPLICATION, TABLES + identity.TABLE, own)
             kept = replace(policy, written=records.written, schema=str(self.schema.resolve()))
             kept.save(made.policy)  # so that it is read alike from now on
             SiloEntry.told_by(made, kept, key, records.number).save(made.entry)

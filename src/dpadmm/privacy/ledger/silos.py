@@ -21,6 +21,7 @@ from scipy import sparse
 from dpadmm.checks import plural
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger.column_digests import column_digest, pieces_of, sparse_digest
+from dpadmm.privacy.ledger.entries import read_text
 from dpadmm.privacy.protection import Relation
 
 _MARK_BYTES = 8
@@ -123,7 +124,9 @@ class KnownSilo:
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "KnownSilo":
         """Return what `content` wrote."""
-        return cls(content["name"], content["label"], frozenset(content["columns"]))
+        return cls(
+            read_text(content["name"]), read_text(content["label"]), frozenset(map(read_text, content["columns"]))
+        )
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class KnownData:
         """Return what `content` wrote; earlier formats kept nothing of the kind."""
         return cls(
             tuple(KnownSilo.read(each) for each in content.get("silos", ())),
-            frozenset(content.get("columns", ())),
+            frozenset(map(read_text, content.get("columns", ()))),
             content.get("relation") == Relation.ADD_OR_REMOVE.value,
         )
 
