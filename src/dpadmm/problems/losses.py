@@ -49,6 +49,26 @@ class SlopeForm:
         """Greatest slope less the least."""
         return float(expit(-self.low)) if self.is_logistic else self.high - self.low
 
+    @property
+    def steepest(self) -> float:
+        """Greatest absolute slope, inf where there is none."""
+        return float(expit(-self.low)) if self.is_logistic else max(abs(self.low), abs(self.high))
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where the curvature jumps."""
+        if self.is_logistic:
+            ends: tuple[float, ...] = (self.low,)
+        else:
+            ends = (self.shift + self.low / self.gain, self.shift + self.high / self.gain) if self.gain else ()
+        return tuple(end for end in ends if np.isfinite(end))
+
+    def slope(self, t: Floats) -> Floats:
+        """Return the slope as the kernels compute it."""
+        if self.is_logistic:
+            return -np.asarray(expit(-np.maximum(t, self.low)))
+        return np.clip((t - self.shift) * self.gain, self.low, self.high)
+
 
 class Loss(Protocol):
     """A convex loss of one number; a value, equal to others with the same numbers."""

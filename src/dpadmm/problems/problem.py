@@ -21,7 +21,7 @@ from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.problems.rows import gram, row_block, row_products, row_squares, scaled_rows
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
+from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk, check_softmax
 
 _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
@@ -188,6 +188,7 @@ class PublicFunctions:
     def of_loss(cls, sizes: Ints, dimension: int, loss: AnyLoss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
         """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of `dimension` features and at most this norm."""
         if isinstance(loss, Softmax):
+            check_softmax(loss)
             return cls(sizes, loss.n_classes * dimension, loss.constants(row_norm, mu))
         return cls(sizes, dimension, linear_constants(loss, row_norm, mu), loss)
 
