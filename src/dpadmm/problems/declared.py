@@ -1,9 +1,9 @@
 """A user's own losses, regularisers, functions and operators: what they declare is believed, unless it can be refuted.
 
 Certificates are built on declared constants. Those of this package are proved; those of anything else, a subclass of a
-built-in loss included, are a user's word. `check_declared` tries to refute them before a run, on public facts alone, and
-what it does not refute is named by `declared_by`, which travels with every certificate of the run: it is certified *if
-the declared constants hold*.
+built-in loss included, are a user's word. `check_declared` tries to refute them before a run, on public facts alone.
+What it does not refute is named by `declared_by`, and the names travel with every certificate of the run: it is
+certified *if the declared constants hold*.
 """
 
 import math
@@ -11,8 +11,9 @@ from typing import Any
 
 from dpadmm.errors import InputError
 from dpadmm.problems.functions import Constants
+from dpadmm.problems.loss_refutation import refute_loss
 from dpadmm.problems.problem import EmpiricalRisk, Problem, linear_constants
-from dpadmm.problems.refutation import refute_loss, refute_regulariser
+from dpadmm.problems.regulariser_refutation import refute_regulariser
 from dpadmm.problems.softmax import Softmax, check_softmax
 
 _BOUNDS = ("record_gradient", "record_curvature", "gradient_range", "smoothness")

@@ -28,7 +28,8 @@ def statement_text(
 ) -> str:
     """Return a statement as a few lines: what is covered, the certified figure, who is protected from whom, the proof.
 
-    `declared`: on whose constants the figure rests, see `Certificate`; it is certified if they hold. `details` are further lines, each a heading of at most 11 letters and its words.
+    `declared`: on whose constants the figure rests, see `Certificate`; it is certified if they hold.
+    `details` are further lines, each a heading of at most 11 letters and its words.
     """
     lines = [
         ("Covers", covers(subject)),
