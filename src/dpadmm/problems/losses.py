@@ -55,6 +55,12 @@ class SlopeForm:
         return float(expit(-self.low)) if self.is_logistic else max(abs(self.low), abs(self.high))
 
     @property
+    def sharpest(self) -> float:
+        """Greatest curvature."""
+        p = min(self.steepest, 0.5)
+        return p * (1 - p) if self.is_logistic else self.gain
+
+    @property
     def kinks(self) -> tuple[float, ...]:
         """Where the curvature jumps."""
         if self.is_logistic:
@@ -68,6 +74,13 @@ class SlopeForm:
         if self.is_logistic:
             return -np.asarray(expit(-np.maximum(t, self.low)))
         return np.clip((t - self.shift) * self.gain, self.low, self.high)
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return the derivative of the slope, a one-sided one at kinks."""
+        if self.is_logistic:
+            return np.where(t >= self.low, expit(t) * expit(-t), 0.0)
+        line = (t - self.shift) * self.gain
+        return np.where((self.low <= line) & (line <= self.high), self.gain, 0.0)
 
 
 class Loss(Protocol):

@@ -66,8 +66,7 @@ class Subject:
             with np.errstate(all="ignore"):
                 return np.array(call(*points), dtype=np.float64)
         except Exception as problem:
+            found = f"fails at public points: its {method} raises {type(problem).__name__} ({problem})."
             if "read-only" in str(problem):
-                self.fail(f"writes into the numbers that its {method} is called with.", "Use a new array.")
-            self.fail(
-                f"fails at public points: its {method} raises {type(problem).__name__} ({problem}).", "Repair it."
-            )
+                found = f"writes into the numbers that its {method} is called with."
+            raise self.error(found, "Compute the answer in a new array, without an error.") from problem
