@@ -123,6 +123,17 @@ def test_an_operator_without_a_projection_has_no_theorem():
         check_declared(problem(Logistic()), MyOperator())
 
 
+def test_what_is_not_refuted_is_not_proved():
+    """A slope that is wrong where no point is tried goes unseen, which is why the statement stays conditional."""
+
+    class WrongInOnePlace(ClippedLine):
+        def slope(self, t):
+            return np.where(np.abs(t - 0.123456789) < 1e-12, 100.0, super().slope(t))
+
+    assert np.abs(WrongInOnePlace().slope(np.array([0.123456789]))) > WrongInOnePlace().slope_bound
+    refute_loss(WrongInOnePlace())
+
+
 def test_the_probe_gives_the_same_answer_every_time():
     texts = set()
     for _ in range(3):

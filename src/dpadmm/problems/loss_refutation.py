@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LabelKind, Loss, SlopeForm
+from dpadmm.problems.losses import Loss, certified_form
 from dpadmm.problems.refutation import SLACK, Subject
 
 REACH = 1e4
@@ -38,28 +38,10 @@ class _Loss(Subject):
 
     def __init__(self, loss: Loss) -> None:
         super().__init__("loss", loss)
-        self.form = self._certified_form()
+        self.form = certified_form(loss)
         self.steepest = self.number("slope_bound", may_be_infinite=True)
         self.sharpest = self.number("curvature_bound")
         self.scale = max(1.0, *map(abs, self.form.kinks), abs(self.form.shift)) if self.form.kinks else 1.0
-
-    def _certified_form(self) -> SlopeForm:
-        """Refuse losses that no theorem covers."""
-        target, form = getattr(self.tested, "target", None), getattr(self.tested, "form", None)
-        known = "a slope that is a clipped line of a margin or a residual, or a logistic slope with a floor"
-        if target not in (LabelKind.SIGNS, LabelKind.REALS):
-            self.fail(
-                f"has the target {target!r}, for which no certificate exists.",
-                "Certificates cover losses of a margin (LabelKind.SIGNS) or of a residual (LabelKind.REALS).",
-            )
-        if type(form) is not SlopeForm:
-            self.fail(f"has the form {form!r}, for which no certificate exists.", f"Certificates cover {known}.")
-        is_line = not form.is_logistic and math.isfinite(form.shift) and 0 <= form.gain < math.inf
-        if not (is_line or form.is_logistic) or not form.low <= form.high or form.low == math.inf:
-            self.fail(
-                f"has the form {form}, which is not the slope of a convex function.", f"Certificates cover {known}."
-            )
-        return form
 
     def refute(self) -> None:
         self._check_declared_form()

@@ -8,12 +8,13 @@ A loss that fits probabilities knows its link: what a score says about them (`Li
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from scipy.special import expit
 
 from dpadmm import checks
+from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 
 
@@ -125,6 +126,26 @@ class Loss(Protocol):
     def prox(self, t: Floats, step: Floats) -> Floats:
         """Return argmin_s loss(s) + (s - t)^2 / (2 step)."""
         ...
+
+
+def certified_form(loss: Loss) -> SlopeForm:
+    """Return the form of a loss; refuse a loss whose labels or form no certificate is about, whatever it is called."""
+    target: Any = getattr(loss, "target", None)
+    form: Any = getattr(loss, "form", None)
+    found = None
+    if target not in (LabelKind.SIGNS, LabelKind.REALS):
+        found = f"target {target!r}"
+    elif type(form) is not SlopeForm:
+        found = f"form {form!r}"
+    elif not (form.is_logistic or (np.isfinite(form.shift) and 0 <= form.gain < np.inf)) or not form.low <= form.high:
+        found = f"form {form}, which is not the slope of a convex function"
+    if found is not None:
+        raise InputError(
+            f"The loss {type(loss).__name__} has the {found}, for which no certificate exists. Certificates cover "
+            "losses of a margin (LabelKind.SIGNS) or a residual (LabelKind.REALS) whose slope is a clipped line, or a "
+            "logistic slope with a floor (SlopeForm). Nothing was spent."
+        )
+    return cast(SlopeForm, form)
 
 
 @runtime_checkable

@@ -130,6 +130,7 @@ class LedgerStatement:
             "protection": self.protection.content(),
             "budget": asdict(self.budget),
             "spent_epsilon": self.spent_epsilon,
+            "declared": list(self.declared),
             "head": self.head,
             "entries": entries,
         }
