@@ -19,7 +19,7 @@ SLACK = 1e-9
 """What is off by less, in relative terms, may be rounding."""
 
 
-class Subject:
+class Probe:
     """An object under test: it is called with arguments that it cannot change, twice, and must answer alike."""
 
     def __init__(self, kind: str, tested: Any) -> None:

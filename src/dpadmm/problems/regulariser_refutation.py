@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.refutation import SLACK, Subject
+from dpadmm.problems.refutation import SLACK, Probe
 from dpadmm.problems.regularisers import Regulariser
 
 _NUMBERS = 60_000  # that a regulariser is evaluated on at once
@@ -23,7 +23,7 @@ def refute_regulariser(regulariser: Regulariser, dimension: int) -> None:
     _Regulariser(regulariser, dimension).refute()
 
 
-class _Regulariser(Subject):
+class _Regulariser(Probe):
     """A regulariser with its declared constants, in a dimension."""
 
     def __init__(self, regulariser: Regulariser, dimension: int) -> None:
