@@ -285,7 +285,7 @@ CERTIFICATES = (
 
 DECLARED = (
     Mutant(
-        "declared",
+        "certificates",
         "a user's declared constants are believed",
         "engines/private.py",
         "        check_declared(course.setting.problem, course.constraint)\n",
@@ -294,7 +294,7 @@ DECLARED = (
         "an audit attacks the methods and losses of this package",
     ),
     Mutant(
-        "declared",
+        "certificates",
         "what rests on declared constants is certified without a condition",
         "noise/plan.py",
         "        if not declared:\n            return self\n",
