@@ -337,6 +337,27 @@ CERTIFICATES = (
     ),
 )
 
+DECLARED = (
+    Mutant(
+        "certificates",
+        "a user's declared constants are believed",
+        "engines/private.py",
+        "        check_declared(course.setting.problem, course.constraint)\n",
+        "",
+        ("engines/test_declared.py", "-k", "wrong"),
+        "an audit attacks the methods and losses of this package",
+    ),
+    Mutant(
+        "certificates",
+        "what rests on declared constants is certified without a condition",
+        "noise/plan.py",
+        "        if not declared:\n            return self\n",
+        "        return self\n",
+        ("engines/test_declared.py", "-k", "conditional"),
+        "an audit attacks the methods and losses of this package",
+    ),
+)
+
 NOISE = (
     Mutant(
         "noise",
@@ -1394,4 +1415,4 @@ FEDERATION = (
     ),
 )
 
-MUTANTS = (*CERTIFICATES, *NOISE, *ALGORITHMS, *LEDGER, *SEARCH, *ESTIMATORS, *PROFILE, *MASKS, *FEDERATION)
+MUTANTS = (*CERTIFICATES, *DECLARED, *NOISE, *ALGORITHMS, *LEDGER, *SEARCH, *ESTIMATORS, *PROFILE, *MASKS, *FEDERATION)

@@ -254,7 +254,7 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_column(overflow="fold")
     label = "Certified" if said.is_release else "NOT PRIVATE, would cost"
     table.add_row("Model", cell(place))
-    table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.strength})")
+    table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.standing})")
     table.add_row("Protects", f"{said.protected} from {said.protected.observer}")
     for heading, words in model.collusion_lines:
         table.add_row(heading, words)

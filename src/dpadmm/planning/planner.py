@@ -34,7 +34,9 @@ from dpadmm.planning.worlds import WORLDS, RowForm
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection
+from dpadmm.problems.declared import check_declared
 from dpadmm.problems.losses import LabelKind, LinkedLoss
+from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
@@ -116,6 +118,7 @@ def plan(
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task (public facts only), got {type(task).__name__}.")
+    check_declared(Problem.of(task.functions(), regulariser=task.regulariser))
     if problems is None:
         return _better_of_two(task, method)
     return _planned(task, method, problems)

@@ -17,11 +17,11 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions
-from dpadmm.problems.losses import LabelKind, Loss
+from dpadmm.problems.losses import LabelKind, Loss, certified_form
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
 from dpadmm.problems.rows import gram_sum, row_block, row_products, row_squares, row_sums, scaled_rows, scores
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
+from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk, check_softmax
 
 _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
@@ -188,6 +188,7 @@ class PublicFunctions:
     def of_loss(cls, sizes: Ints, dimension: int, loss: AnyLoss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
         """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of `dimension` features and at most this norm."""
         if isinstance(loss, Softmax):
+            check_softmax(loss)
             return cls(sizes, loss.n_classes * dimension, loss.constants(row_norm, mu))
         return cls(sizes, dimension, linear_constants(loss, row_norm, mu), loss)
 
@@ -225,11 +226,11 @@ def _(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRi
 
 def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
     """Return the constants of `mean loss(row' w) + (mu/2)||w||^2` for all rows of at most this norm."""
-    curvature = loss.curvature_bound * row_norm**2
+    form, curvature = certified_form(loss), loss.curvature_bound * row_norm**2
     return Constants(
         record_gradient=loss.slope_bound * row_norm,
         record_curvature=curvature,
-        gradient_range=loss.form.width * row_norm,
+        gradient_range=form.width * row_norm,
         smoothness=curvature + mu,
         strong_convexity=mu,
         assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",

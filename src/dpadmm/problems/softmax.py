@@ -128,6 +128,15 @@ class Softmax:
         return np.asarray(log_softmax(logs + lifted, axis=1))
 
 
+def check_softmax(loss: Softmax) -> None:
+    """Refuse a subclass, which may be any other loss of several scores."""
+    if type(loss) is not Softmax:
+        raise InputError(
+            f"The loss {type(loss).__name__} reads several scores of a record, and the only such loss with a "
+            "certificate (C13) is Softmax itself. Use Softmax, or a loss of one score. Nothing was spent."
+        )
+
+
 AnyLoss: TypeAlias = Loss | Softmax
 """A loss of one score of a record, or of one for every class."""
 

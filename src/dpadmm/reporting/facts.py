@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, standing
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
 
@@ -85,6 +85,7 @@ class Guarantee:
     profile: what the column profile behind the model costs, a part of epsilon; None without one.
     colluders, collusion: where only sums are seen, how many silos may look, and what is seen if more do (C12).
     search: how settings were chosen among candidates, a part of epsilon; None where there was no choice.
+    declared: the user's own parts on whose declared constants epsilon rests: it is certified if these hold.
     """
 
     epsilon: float
@@ -104,15 +105,23 @@ class Guarantee:
     colluders: int = 0
     collusion: Collusion | None = None
     search: SearchCost | None = None
+    declared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what nobody could be promised."""
         try:
-            is_possible = self.epsilon >= 0 and 0 <= self.delta < 1 and bool(str(self.protected))
-        except (ValueError, TypeError):  # no such unit, relation or view
+            is_possible = self.epsilon >= 0 and 0 <= self.delta < 1 and bool(str(self.protected) and self.standing)
+        except (ValueError, TypeError):  # no such unit, relation, view or strength
             is_possible = False
         if not is_possible:
-            raise InputError("The guarantee is damaged: its epsilon, delta, unit, relation or view is impossible.")
+            raise InputError(
+                "The guarantee is damaged: its epsilon, delta, unit, relation, view or strength is impossible."
+            )
+
+    @property
+    def standing(self) -> str:
+        """Whether epsilon is certified, up to what, and whether only if declared constants hold."""
+        return standing(Strength(self.strength), self.declared)
 
     @property
     def is_release(self) -> bool:

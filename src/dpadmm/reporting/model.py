@@ -326,10 +326,11 @@ class ReleasedModel:
             epsilon=said.epsilon,
             delta=said.delta,
             protection=said.protected,
-            proof=f"{'; '.join(said.certificates)}; {said.strength}",
+            proof=f"{'; '.join(said.certificates)}; {said.standing}",
             is_release=said.is_release,
             details=details,
             assumptions=said.assumptions,
+            declared=said.declared,
         )
 
     def summary(self, level: float = 0.95) -> CoefficientTable:

@@ -138,6 +138,7 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
         profile=_profile_cost(outcome),
         colluders=said.protection.n_colluders,
         collusion=Collusion.of(said, delta),
+        declared=said.declared,
     )
 
 
