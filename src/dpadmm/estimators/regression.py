@@ -76,6 +76,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,
+        expected_r2: float | None = None,
         ledger: Any = None,
         budget: float | None = None,
         random_state: Any = None,

@@ -29,12 +29,16 @@ def best_guess(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class OtherBudget:
-    """One budget: how well a record can be guessed, and what is expected of a model for it, on synthetic data."""
+    """One budget: how well a record can be guessed, and what is expected of a model for it, on synthetic data.
+
+    range: of the score, where a model without privacy reaches `non_private`.
+    """
 
     epsilon: float
     guess: float
-    score: float
-    spread: float
+    score: str
+    non_private: float
+    range: str
     learned: float
     bar: Markup
     method: str
@@ -56,10 +60,11 @@ def other_budgets(points: Sequence[UtilityPoint], epsilon: float, delta: float) 
         OtherBudget(
             epsilon=point.epsilon,
             guess=best_guess(point.epsilon, delta),
-            score=point.expected.mean,
-            spread=point.expected.spread,
-            learned=(learned := min(1.0, max(0.0, point.expected.kept))),
-            bar=_bar(learned),
+            score=point.expected.score.value,
+            non_private=point.expected.judged.non_private,
+            range=point.expected.judged.range,
+            learned=point.expected.judged.learned,
+            bar=_bar(point.expected.judged.learned),
             method=method_words(point.method),
             is_own=math.isclose(point.epsilon, epsilon, rel_tol=1e-3),
         )

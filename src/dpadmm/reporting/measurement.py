@@ -46,6 +46,11 @@ class Measurement:
     declaration: str = ""
     others: tuple[OtherFigure, ...] = ()
 
+    def figure(self, score: str) -> OtherFigure | None:
+        """Return what was measured of this score, None if it was not."""
+        own = OtherFigure(self.score, self.value, self.uncertainty)
+        return next((each for each in (own, *self.others) if each.score == score), None)
+
     @property
     def is_unrecorded(self) -> bool:
         """Whether private records were measured and no ledger knows of it."""
