@@ -8,13 +8,13 @@ from html import unescape
 import numpy as np
 import pytest
 
-from dpadmm.planning.forecast import Forecast, ScoreKind
+from dpadmm.planning.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.budgets import best_guess
-from dpadmm.reporting.facts import Custody
-from dpadmm.reporting.measurement import Basis
+from dpadmm.reporting.facts import Custody, EarlierExpected
+from dpadmm.reporting.measurement import Basis, OtherFigure
 from dpadmm.reporting.page import report_page
 from dpadmm.reporting.statement import Collusion, merged
 from dpadmm.reporting.views import observers
@@ -167,10 +167,26 @@ def test_a_figure_that_no_ledger_knows_is_not_called_accounted(model):
     assert "which no ledger recorded" not in text(report_page(replace(model, measurements=(kept,))))
 
 
-def test_less_than_the_majority_class_is_called_worse(model):
-    expected = replace(model.choice.expected, mean=0.47, baseline=0.6, without_noise=0.8)
-    words = "with noise was 0.130 worse than the majority class there, without noise 0.200 better"
-    assert words in expected.words
+def test_what_was_forecast_stands_beside_what_was_reached(model):
+    measured = replace(model.measurements[0], others=(OtherFigure("AUC", 0.814), OtherFigure("log-loss", 0.4)))
+    page = report_page(replace(model, measurements=(measured,)))
+    said = text(page)
+    assert "range of 24 simulated runs on synthetic data of the same shape, 0.75 to 0.88 for a stated signal" in said
+    assert "(a model without privacy reaches 0.9)" in said
+    picture = page[page.index("<title>Expected and measured AUC</title>") :]
+    picture = picture[: picture.index("</svg>")]
+    assert "expected, stated signal" in picture
+    assert re.findall(r">(0\.\d+)</text>", picture) == ["0.814"]  # of the range, no figure is shown
+    alone = report_page(replace(model, measurements=(replace(measured, others=()),)))
+    assert "Expected and measured AUC" in alone  # accuracy is not put on the scale of an AUC
+    assert "0.814" not in alone
+
+
+def test_forecasts_of_earlier_models_are_not_shown(model):
+    earlier = EarlierExpected(score="accuracy", mean=0.8123, spread=0.02, without_noise=0.9, baseline=0.6)
+    page = report_page(replace(model, choice=replace(model.choice, expected=earlier)))
+    assert "0.812" not in page
+    assert "simulated runs" not in text(page)
 
 
 def test_what_the_charts_do_not_show_is_said_of_the_charts(model):
@@ -272,16 +288,14 @@ def test_the_page_says_who_answers_for_it_and_why_or_that_nobody_said_so(model):
 
 
 def test_other_budgets_stand_beside_this_one(model):
-    def point(epsilon, loss):
-        expected = Forecast(
-            score=ScoreKind.ACCURACY, mean=0.7, spread=0.1, low=0.6, high=0.8, non_private=0.9, trivial=0.6,
-            loss=loss, loss_non_private=0.3, loss_trivial=0.7, is_log_loss=True,
-        )  # fmt: skip
-        return UtilityPoint(epsilon, "p-admm", expected, is_hopeless=False)
+    def point(epsilon, learned):
+        signal = SignalForecast("stated", non_private=0.8, simulated=0.8, low=0.6, high=0.75, learned=learned)
+        return UtilityPoint(epsilon, "p-admm", Forecast(ScoreKind.AUC, (signal,), 24), is_hopeless=False)
 
-    said = text(model.report(budgets=(point(0.3, 0.8), point(1.0, 0.5))))
-    assert "0.3 57.4 % 0.700 ± 0.100 0% of what can be learned without noise 0 % P-ADMM" in said
-    assert "1 this model 73.1 % 0.700 ± 0.100 50% of what can be learned without noise 50 % P-ADMM" in said
+    said = text(model.report(budgets=(point(0.3, 0.0), point(1.0, 0.5))))
+    assert "AUC, if 0.8 without privacy" in said
+    assert "0.3 57.4 % 0.60 to 0.75 0% of what can be learned without noise 0 % P-ADMM" in said
+    assert "1 this model 73.1 % 0.60 to 0.75 50% of what can be learned without noise 50 % P-ADMM" in said
     assert "dpadmm plan --page" in text(report_page(model))
 
 
