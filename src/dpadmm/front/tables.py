@@ -30,7 +30,7 @@ from dpadmm.front.sources import AnyTables, Streaming, public_schema, source_of
 from dpadmm.front.training import Training, check_outputs
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule
+from dpadmm.planning.task import ProfileRule, check_signal
 from dpadmm.problems.aims import aim_of
 from dpadmm.reporting.files import check_apart
 from dpadmm.reporting.model import ReleasedModel
@@ -218,6 +218,7 @@ def fit(
                 budget=budget,
                 random_state=seed,
             )
+            check_signal(expected_auc, expected_r2, is_real=number)
             if number:
                 own: dict[str, Any] = {"target_bounds": target_bounds, "expected_r2": expected_r2}
             else:
@@ -283,7 +284,7 @@ def plan(
     expected_auc: float | None = None,
     expected_r2: float | None = None,
 ) -> Plan:
-    """Plan a run, as `dpadmm plan` does: method, rounds, noise and expected accuracy. Nothing is spent.
+    """Plan a run, as `dpadmm plan` does: method, rounds, noise and what to expect. Nothing is spent.
 
     Parameters
     ----------

@@ -170,16 +170,7 @@ class Task:
                     "Leave it out."
                 )
 
-        check_signal(self.expected_auc, self.expected_r2)
-        is_real = self.loss.target is LabelKind.REALS
-        if is_real and self.expected_auc is not None:
-            raise InputError(
-                f"{setting('expected_auc')} is for classes, but the target is a number. Give {setting('expected_r2')}."
-            )
-        if not is_real and self.expected_r2 is not None:
-            raise InputError(
-                f"{setting('expected_r2')} is for numbers, but the target is a class. Give {setting('expected_auc')}."
-            )
+        check_signal(self.expected_auc, self.expected_r2, is_real=self.loss.target is LabelKind.REALS)
 
     def _check_types(self) -> None:
         if not isinstance(self.target, Target):
@@ -288,8 +279,11 @@ class Task:
         return risk_of(silos, self.loss, mu)
 
 
-def check_signal(expected_auc: float | None, expected_r2: float | None) -> None:
-    """Refuse what no model without privacy is said to reach: an AUC that is no better than chance, or certainty."""
+def check_signal(expected_auc: float | None, expected_r2: float | None, *, is_real: bool | None = None) -> None:
+    """Refuse an AUC that is no better than chance, an R^2 of a model that learned nothing, and certainty.
+
+    is_real: whether the target is a number, None where that is not known yet.
+    """
     if expected_auc is not None and not 0.5 < checks.finite("expected_auc", expected_auc) < 1:
         raise InputError(
             f"{setting('expected_auc')} must lie strictly between 0.5 and 1, got {shown(expected_auc)}. It is the AUC "
@@ -297,6 +291,11 @@ def check_signal(expected_auc: float | None, expected_r2: float | None) -> None:
         )
     if expected_r2 is not None:
         checks.open_unit("expected_r2", expected_r2)
+    auc, r2 = setting("expected_auc"), setting("expected_r2")
+    if is_real is True and expected_auc is not None:
+        raise InputError(f"{auc} is for classes, but the target is a number. Give {r2} instead.")
+    if is_real is False and expected_r2 is not None:
+        raise InputError(f"{r2} is for numbers, but the target is a class. Give {auc} instead.")
 
 
 def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
