@@ -34,6 +34,7 @@ _STANDARD_REACH = 1.0  # of rows about which only a norm is known
 _FAR = 3.0  # standard deviations from which on a column's effect grows no more
 _BISECTIONS = 50
 _MAIN = 1.5  # variance along a common direction, that of a column being 1
+_BENDING = 4  # towards the one direction in which they vary most
 
 
 class NumberKind(Enum):
@@ -187,18 +188,18 @@ def _signal(effects: Floats, rng: np.random.Generator, direction: Direction) -> 
     number = effects.shape[1]
     coefficients = rng.standard_normal(number) * np.exp(-rng.permutation(number) / max(2.0, number / 8))
     if direction is not Direction.ANY:
-        common = _common_part(effects, coefficients)
-        coefficients = common if direction is Direction.COMMON else coefficients - common
+        coefficients = _along(effects, coefficients, direction)
     signal = effects @ coefficients
     return np.asarray(signal / max(float(signal.std()), 1e-12))
 
 
-def _common_part(effects: Floats, coefficients: Floats) -> Floats:
-    """Return the part of coefficients along the directions in which standardised columns vary more than by chance."""
+def _along(effects: Floats, coefficients: Floats, direction: Direction) -> Floats:
+    """Return coefficients bent towards the directions in which columns vary most together, or without these."""
     scales = np.maximum(effects.std(axis=0), 1e-9)
     values, axes = np.linalg.eigh((effects / scales).T @ (effects / scales) / len(effects))
-    main = axes[:, values > min(_MAIN, values[-1] - 1e-9)]
-    return np.asarray(main @ (main.T @ (coefficients * scales)) / scales)
+    parts = axes.T @ (coefficients * scales)
+    kept = values**_BENDING if direction is Direction.COMMON else values <= max(_MAIN, values[0])
+    return np.asarray(axes @ (kept * parts) / scales)
 
 
 def _classes(world: SyntheticWorld, signals: Floats, rng: np.random.Generator) -> Floats:
