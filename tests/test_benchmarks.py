@@ -45,6 +45,8 @@ def bench(folder: Path, runs: int) -> str:
         str(runs),
         "--workers",
         "1",
+        "--only",
+        "accuracy",
         "--results",
         str(folder),
     ]

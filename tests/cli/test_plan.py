@@ -30,7 +30,7 @@ def test_the_curve_goes_to_the_terminal_and_to_a_file(cli, study, tmp_path):
     png = tmp_path / "curve.png"
     said = cli.ask(*words, "--plot", str(png))
     assert png.read_bytes().startswith(b"\x89PNG")
-    means = [point["mean"] for point in said["curve"]]
+    means = [point["signals"][0]["high"] for point in said["curve"]]
     assert [point["epsilon"] for point in said["curve"]] == [0.1, 0.3, 1.0, 3.0, 10.0]
     assert means[-1] > means[0]
 
