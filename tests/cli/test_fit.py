@@ -66,7 +66,9 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert "Covers the model, starting from the rows as provided; not earlier steps fitted" in said
     assert "trivial" not in said
     assert "Warning: no ledger, so nothing records what is spent on these data" in done.stderr
-    assert "above the majority class there" in said
+    assert "for a moderate signal (0.8 without privacy)" in said
+    kept = ReleasedModel.load(place).choice.expected
+    assert [each.signal for each in kept.signals] == ["weak", "moderate", "strong"]
     assert whom in html.unescape(page.read_text())
     assert "<dd>a study</dd>" in page.read_text()
     assert page.read_text().count("of what can be learned without noise</title>") == 5  # 0.1 to 10
@@ -303,6 +305,20 @@ def test_a_hopeless_target_is_refused_unless_told(cli, study, tmp_path, monkeypa
     assert result.exit_code == 2
     assert "Nothing was spent. To train anyway, add --anyway." in result.stderr
     assert outputs(tmp_path) == ["a.csv", "b.csv"]
+
+
+def test_a_model_keeps_the_forecast_for_the_signal_that_was_stated(cli, study, tmp_path):
+    model, page = tmp_path / "m.json", tmp_path / "m.html"
+    refused = cli.run("fit", *study.words, "--expected-auc", "1.0", "--ledger", str(tmp_path / "l"), "--budget", "1")
+    assert refused.exit_code == 2
+    assert outputs(tmp_path) == []
+    words = ("--expected-auc", "0.9", "--simulate", "1", "--out", str(model), "--report", str(page))
+    assert cli.run("fit", *study.words, *words).exit_code == 0
+    (kept,) = ReleasedModel.load(model).choice.expected.signals
+    assert (kept.signal, kept.non_private) == ("stated", 0.9)
+    said = " ".join(html.unescape(page.read_text()).split())
+    assert f"{kept.low:.2f} to {kept.high:.2f} for a stated signal (a model without privacy reaches 0.9)" in said
+    assert "AUC, if 0.9 without privacy" in said
 
 
 @pytest.mark.parametrize(

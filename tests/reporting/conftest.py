@@ -13,7 +13,17 @@ from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
-from dpadmm.reporting.facts import Claim, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
+from dpadmm.reporting.facts import (
+    Claim,
+    Expected,
+    ExpectedSignal,
+    Guarantee,
+    MethodChoice,
+    RoundCurve,
+    SiloFacts,
+    Spending,
+    Wiring,
+)
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.planner_page import Axes, Planner, planner_page, settings
@@ -64,7 +74,11 @@ def model() -> ReleasedModel:
             reasons=("peers need no coordinator",),
             warnings=(),
             is_hopeless=False,
-            expected=Expected(score="accuracy", mean=0.8, spread=0.02, without_noise=0.9, baseline=0.6),
+            expected=Expected(
+                score="AUC",
+                signals=(ExpectedSignal(signal="stated", non_private=0.9, low=0.75, high=0.88),),
+                runs=24,
+            ),
         ),
         noise=(curve("message", np.linspace(1, 5, 20)), curve("noise", np.full(20, 1.5))),
         history=(curve("movement", np.exp(-np.arange(20.0))),),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.planning.forecast import Forecast, ScoreKind
+from dpadmm.planning.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
@@ -119,14 +119,6 @@ def test_where_records_are_added_or_removed_their_number_is_nominal(model):
     assert "their nominal number of records" in said
 
 
-def test_the_majority_class_of_synthetic_data_is_not_shown_as_that_of_the_records(model):
-    said = text(report_page(model))
-    assert "constant answer 0.6" not in said
-    assert "0.600" not in said
-    assert "On the synthetic data the model with noise was 0.200 better than the majority class there" in said
-    assert "may be larger or smaller than that of the synthetic data" in said
-
-
 def test_simulated_noise_is_called_by_its_name(model):
     said = text(report_page(replace(model, guarantee=replace(model.guarantee, origin=Origin.SIMULATED))))
     assert "Not a private release" in said
@@ -177,10 +169,19 @@ def test_a_figure_that_no_ledger_knows_is_not_called_accounted(model):
     assert "which no ledger recorded" not in text(report_page(replace(model, measurements=(kept,))))
 
 
-def test_less_than_the_majority_class_is_called_worse(model):
-    expected = replace(model.choice.expected, mean=0.47, baseline=0.6, without_noise=0.8)
-    words = "with noise was 0.130 worse than the majority class there, without noise 0.200 better"
-    assert words in expected.words
+def test_what_was_forecast_stands_beside_what_was_reached(model):
+    measured = replace(model.measurements[0], others=(OtherFigure("AUC", 0.814), OtherFigure("log-loss", 0.4)))
+    page = report_page(replace(model, measurements=(measured,)))
+    said = text(page)
+    assert "range of 24 runs on synthetic data of the same shape, 0.75 to 0.88 for a stated signal" in said
+    assert "(a model without privacy reaches 0.9)" in said
+    picture = page[page.index("<title>Expected and measured AUC</title>") :]
+    picture = picture[: picture.index("</svg>")]
+    assert "expected, stated signal" in picture
+    assert re.findall(r">(0\.\d+)</text>", picture) == ["0.814"]  # of the range, no figure is shown
+    alone = report_page(replace(model, measurements=(replace(measured, others=()),)))
+    assert "Expected and measured AUC" in alone  # accuracy is not put on the scale of an AUC
+    assert "0.814" not in alone
 
 
 def test_what_the_charts_do_not_show_is_said_of_the_charts(model):
@@ -291,24 +292,21 @@ def test_the_page_says_who_answers_for_it_and_why_or_that_nobody_said_so(model):
 
 
 def test_other_budgets_stand_beside_this_one(model):
-    def point(epsilon, loss):
-        expected = Forecast(
-            score=ScoreKind.ACCURACY, mean=0.7, spread=0.1, low=0.6, high=0.8, non_private=0.9, trivial=0.6,
-            loss=loss, loss_non_private=0.3, loss_trivial=0.7, is_log_loss=True,
-        )  # fmt: skip
-        return UtilityPoint(epsilon, "p-admm", expected, is_hopeless=False)
+    def point(epsilon, learned):
+        signal = SignalForecast("stated", non_private=0.8, simulated=0.8, low=0.6, high=0.75, learned=learned)
+        return UtilityPoint(epsilon, "p-admm", Forecast(ScoreKind.AUC, (signal,), 24), is_hopeless=False)
 
-    said = text(model.report(budgets=(point(0.3, 0.8), point(1.0, 0.5))))
-    assert "0.3 57.4 % 0.700 ± 0.100 0% of what can be learned without noise 0 % P-ADMM" in said
-    assert "1 this model 73.1 % 0.700 ± 0.100 50% of what can be learned without noise 50 % P-ADMM" in said
-    assert "shares below 0 or above 100 % are shown as 0 and 100 %" in said
+    said = text(model.report(budgets=(point(0.3, 0.0), point(1.0, 0.5))))
+    assert "AUC, if 0.8 without privacy" in said
+    assert "0.3 57.4 % 0.60 to 0.75 0% of what can be learned without noise 0 % P-ADMM" in said
+    assert "1 this model 73.1 % 0.60 to 0.75 50% of what can be learned without noise 50 % P-ADMM" in said
     assert "dpadmm plan --page" in text(report_page(model))
 
 
 def test_a_model_keeps_what_its_reports_show(model, tmp_path):
     """Words and forecasts that were given once are in every later report, and can be replaced in one."""
     about = Accountability(purpose="asthma", contact="the officer")
-    forecast = BudgetFacts(epsilon=0.5, method="p-admm", mean=0.7, spread=0.1, kept=0.25)
+    forecast = BudgetFacts(epsilon=0.5, method="p-admm", score="AUC", non_private=0.8, low=0.6, high=0.7, learned=0.25)
     kept = replace(model, about=about, budgets=(forecast,))
     for suffix in ("json", "npz"):
         read = type(model).load(kept.save(tmp_path / f"model.{suffix}"))

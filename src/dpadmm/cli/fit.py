@@ -74,6 +74,8 @@ def fit(
     nominal_records: options.NominalRecords = None,
     aim: options.AimWord = "prediction",
     prevalence: options.Prevalence = None,
+    expected_auc: options.ExpectedAUC = None,
+    expected_r2: options.ExpectedR2 = None,
     loss: options.LossWord = "auto",
     multi_class: options.MultiClassWord = "auto",
     class_weight: options.ClassWeights = None,
@@ -145,6 +147,8 @@ def fit(
             nominal_records=nominal_records,
             aim=aim_of(aim),
             prevalence=prevalence,
+            expected_auc=expected_auc,
+            expected_r2=expected_r2,
         )
         training = Training(
             schema=_schema(schema, target, files),

@@ -120,6 +120,20 @@ Prevalence = Annotated[
     float | None,
     typer.Option(help="Share of the positive class, if it is public; plans are then for it.", rich_help_panel=_MODEL),
 ]
+ExpectedAUC = Annotated[
+    float | None,
+    typer.Option(
+        "--expected-auc",
+        help="AUC that a model without privacy is thought to reach, if known from elsewhere; the forecast is for it.",
+        rich_help_panel=_MODEL,
+    ),
+]
+ExpectedR2 = Annotated[
+    float | None,
+    typer.Option(
+        "--expected-r2", help="As --expected-auc, if the target is a number: its R^2.", rich_help_panel=_MODEL
+    ),
+]
 AimWord = Annotated[
     Literal["prediction", "inference"],
     typer.Option(

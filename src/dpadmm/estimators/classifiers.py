@@ -145,6 +145,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         person's rows count one together, so that it changes no guarantee.
     neighbours: "replace-one" (neighbouring data have one other record; sizes are public) or "add-remove" (one record
         more or less; sizes stay secret). None: the ledger's, else "replace-one". The two are not comparable.
+    expected_auc: the AUC on new records that a model without privacy is thought to reach, in (0.5, 1), from earlier
+        studies or public data, never from these records; the plan's forecast is for it, and whether it is hopeless.
     nominal_records: with "add-remove", the public number that stands for that of all records; choose it without
         counting them, rather too large than too small.
     classes: all classes, public; None reads them off y, which the statement then says.
@@ -222,6 +224,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,
+        expected_auc: float | None = None,
         classes: Any = None,
         class_weight: Any = None,
         threshold: float | None = None,
@@ -296,6 +299,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,
+        expected_auc: float | None = None,
         classes: Any = None,
         class_weight: Any = None,
         ledger: Any = None,

@@ -25,7 +25,7 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule, TableShape, Task
+from dpadmm.planning.task import ProfileRule, TableShape, Task, check_signal
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.aims import Aim, aim_of
@@ -90,6 +90,8 @@ class Wishes:
     profile: ProfileRule
     nominal_records: int | None = None
     aim: Aim = Aim.PREDICTION
+    expected_auc: float | None = None
+    expected_r2: float | None = None
 
     @classmethod
     def of(cls, parameters: dict[str, Any], usual: Protection, *, has_persons: bool = False) -> "Wishes":
@@ -116,6 +118,7 @@ class Wishes:
                 "The unit 'person' protects people with all their rows. Say which person each row belongs to: "
                 "fit(..., persons=...)."
             )
+        check_signal(parameters.get("expected_auc"), parameters.get("expected_r2"))
         return cls(
             target=Target(
                 checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
@@ -129,6 +132,8 @@ class Wishes:
             profile=ProfileRule.of(parameters["profile"], parameters["profile_share"]),
             nominal_records=nominal_number(protection.relation, parameters["nominal_records"]),
             aim=aim_of(parameters.get("aim", Aim.PREDICTION)),  # not every model tells intervals
+            expected_auc=parameters.get("expected_auc"),
+            expected_r2=parameters.get("expected_r2"),
         )
 
     @property
@@ -171,4 +176,6 @@ class Wishes:
             table=None if form is None else TableShape.of(form),
             profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
             aim=self.aim,
+            expected_auc=self.expected_auc,
+            expected_r2=self.expected_r2,
         )

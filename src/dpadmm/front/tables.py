@@ -32,7 +32,7 @@ from dpadmm.front.sources import AnyTables, Streaming, public_schema, source_of
 from dpadmm.front.training import Training, check_outputs
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule
+from dpadmm.planning.task import ProfileRule, check_signal
 from dpadmm.problems.aims import aim_of
 from dpadmm.reporting.facts import Accountability
 from dpadmm.reporting.files import check_apart
@@ -80,6 +80,8 @@ def fit(
     nominal_records: int | None = None,
     aim: str = "prediction",
     prevalence: float | None = None,
+    expected_auc: float | None = None,
+    expected_r2: float | None = None,
     loss: str = "auto",
     multi_class: str = "auto",
     class_weight: Mapping[Any, float] | None = None,
@@ -122,6 +124,9 @@ def fit(
     ledger: the file that records what these data have spent, and stops at their budget. budget: for a new one, the
         epsilon that these data may ever spend, at the same delta.
     prevalence: the share of the positive class, if it is public; plans are for it, and whether intervals are expected.
+    expected_auc: the AUC on new records that a model without privacy is thought to reach, above 0.5, from earlier
+        studies or public data (expected_r2: the R^2, for numbers). The forecast is for it, and whether a target is
+        hopeless; otherwise for weak, moderate and strong signals. It must not be measured on the private records.
     out, report: files to write, a model (.json or .npz) and its page; force replaces those that are there.
     title, purpose, controller, contact: for reports: what it is about, why the data are processed, who is responsible,
         and whom to ask. The model keeps them.
@@ -174,6 +179,8 @@ def fit(
             nominal_records=nominal_records,
             aim=aim_of(aim),
             prevalence=prevalence,
+            expected_auc=expected_auc,
+            expected_r2=expected_r2,
         )
         about = Accountability(purpose=purpose, controller=controller, contact=contact)
         screening = Screening.of(missing, unlisted, out_of_range)
@@ -216,7 +223,11 @@ def fit(
                 budget=budget,
                 random_state=seed,
             )
-            own = {"target_bounds": target_bounds} if number else {"classes": classes, "class_weight": class_weight}
+            check_signal(expected_auc, expected_r2, is_real=number)
+            if number:
+                own: dict[str, Any] = {"target_bounds": target_bounds, "expected_r2": expected_r2}
+            else:
+                own = {"classes": classes, "class_weight": class_weight, "expected_auc": expected_auc}
             model.set_params(**own)
             if loss in ("auto", "logistic") and not number:
                 model.set_params(multi_class=multi_class, aim=aim)
@@ -277,8 +288,10 @@ def plan(
     profile: str = "auto",
     profile_share: float | None = None,
     prevalence: float | None = None,
+    expected_auc: float | None = None,
+    expected_r2: float | None = None,
 ) -> Plan:
-    """Plan a run, as `dpadmm plan` does: method, rounds, noise and expected accuracy. Nothing is spent.
+    """Plan a run, as `dpadmm plan` does: method, rounds, noise and what to expect. Nothing is spent.
 
     Parameters
     ----------
@@ -307,6 +320,8 @@ def plan(
             nominal_records=nominal_records,
             aim=aim_of(aim),
             prevalence=prevalence,
+            expected_auc=expected_auc,
+            expected_r2=expected_r2,
         )
         if (sizes is None) is (data is None):
             raise InputError("Give either the records of each silo (sizes=(228, 171, ...)) or the tables, not both.")

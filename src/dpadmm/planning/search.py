@@ -177,7 +177,8 @@ def _gaussian(plan: Plan) -> Plan:
 
 
 def _simulated(plan: Plan) -> float:
-    return -plan.expected.loss if plan.expected.is_log_loss else plan.expected.mean
+    means = plan.world_means
+    return -means.loss if means.is_log_loss else means.mean
 
 
 def shortlist(plans: Sequence[Plan], number: int, *, is_filled: bool) -> tuple[int, ...]:

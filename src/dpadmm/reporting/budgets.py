@@ -30,12 +30,16 @@ def best_guess(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class OtherBudget:
-    """One budget: how well a record can be guessed, and what is expected of a model for it, on synthetic data."""
+    """One budget: how well a record can be guessed, and what is expected of a model for it, on synthetic data.
+
+    range: of the score, where a model without privacy reaches `non_private`.
+    """
 
     epsilon: float
     guess: float
-    score: float
-    spread: float
+    score: str
+    non_private: float
+    range: str
     learned: float
     bar: Markup
     method: str
@@ -57,9 +61,11 @@ def budget_facts(points: Sequence[UtilityPoint]) -> tuple[BudgetFacts, ...]:
         BudgetFacts(
             epsilon=point.epsilon,
             method=point.method,
-            mean=point.expected.mean,
-            spread=point.expected.spread,
-            kept=point.expected.kept,
+            score=point.expected.score.value,
+            non_private=point.expected.judged.non_private,
+            low=point.expected.judged.low,
+            high=point.expected.judged.high,
+            learned=point.expected.judged.learned,
         )
         for point in points
     )
@@ -71,10 +77,11 @@ def other_budgets(points: Sequence[BudgetFacts], epsilon: float, delta: float) -
         OtherBudget(
             epsilon=point.epsilon,
             guess=best_guess(point.epsilon, delta),
-            score=point.mean,
-            spread=point.spread,
-            learned=(learned := min(1.0, max(0.0, point.kept))),
-            bar=_bar(learned),
+            score=point.score,
+            non_private=point.non_private,
+            range=f"{point.low:.2f} to {point.high:.2f}",
+            learned=point.learned,
+            bar=_bar(point.learned),
             method=method_words(point.method),
             is_own=math.isclose(point.epsilon, epsilon, rel_tol=1e-3),
         )

@@ -142,31 +142,26 @@ class Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExpectedSignal:
+    """The range that simulated runs reached where a model without privacy reaches `non_private`."""
+
+    signal: str
+    non_private: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Expected:
     """What simulations on public synthetic data of the same shape showed before the data were touched.
 
-    Every figure belongs to the synthetic data. `baseline` is their majority class (R^2: their mean); the majority class
-    of the records is another, private number.
+    score: AUC, or R^2. signals: the one that was stated, or a weak, a moderate and a strong one. runs: how many were
+    simulated for each.
     """
 
     score: str
-    mean: float
-    spread: float
-    without_noise: float
-    baseline: float
-
-    @property
-    def words(self) -> str:
-        """Say what the noise leaves of what was learned there."""
-        simple = "the majority class" if self.score == "accuracy" else "predicting the mean"
-        with_noise, without = _compared(self.mean - self.baseline), _compared(self.without_noise - self.baseline)
-        return (
-            f"On the synthetic data the model with noise was {with_noise} than {simple} there, without noise {without}"
-        )
-
-
-def _compared(difference: float) -> str:
-    return f"{abs(difference):.3f} {'worse' if round(difference, 3) < 0 else 'better'}"
+    signals: tuple[ExpectedSignal, ...]
+    runs: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,13 +198,18 @@ NOT_STATED = Accountability()
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetFacts:
-    """What simulations on synthetic data showed for one budget; kept: the share of what is learned without noise."""
+    """The range that simulated runs reached for one budget, where a model without privacy reaches `non_private`.
+
+    learned: the share of what is learned without noise, in [0, 1].
+    """
 
     epsilon: float
     method: str
-    mean: float
-    spread: float
-    kept: float
+    score: str
+    non_private: float
+    low: float
+    high: float
+    learned: float
 
 
 @dataclass(frozen=True, kw_only=True)

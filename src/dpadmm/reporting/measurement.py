@@ -73,6 +73,11 @@ class Measurement:
         """The score with its noise, or that noise leaves it open."""
         return _figure_words(self.score, self.value, self.uncertainty, 3)
 
+    def figure(self, score: str) -> OtherFigure | None:
+        """Return what was measured of this score, None if it was not."""
+        own = OtherFigure(self.score, self.value, self.uncertainty)
+        return next((each for each in (own, *self.others) if each.score == score), None)
+
     @property
     def is_unrecorded(self) -> bool:
         """Whether private records were measured and no ledger knows of it."""

@@ -19,7 +19,17 @@ from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.loss_records import released_loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
-from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
+from dpadmm.reporting.facts import (
+    Custody,
+    Expected,
+    ExpectedSignal,
+    Guarantee,
+    MethodChoice,
+    RoundCurve,
+    SiloFacts,
+    Spending,
+    Wiring,
+)
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
@@ -192,10 +202,11 @@ def choice_of(plan: Plan) -> MethodChoice:
         is_hopeless=plan.is_hopeless,
         expected=Expected(
             score=forecast.score.value,
-            mean=forecast.mean,
-            spread=forecast.spread,
-            without_noise=forecast.non_private,
-            baseline=forecast.trivial,
+            signals=tuple(
+                ExpectedSignal(signal=each.signal, non_private=each.non_private, low=each.low, high=each.high)
+                for each in forecast.signals
+            ),
+            runs=forecast.runs,
         ),
     )
 

@@ -152,23 +152,18 @@ def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPa
 
 
 def _scores(model: ReleasedModel) -> Markup | None:
-    """Return what simulations showed and what was measured on one scale.
-
-    The majority class of the synthetic data is left out: it would be taken for that of the records.
-    """
-    expected = model.choice.expected
-    marks: list[Mark] = []
-    if expected is not None:
-        marks = [
-            Mark("synthetic, with noise", expected.mean, "span", expected.spread),
-            Mark("synthetic, without", expected.without_noise, "plain"),
-        ]
-    shown = [m for m in model.measurements if m.is_determined]
-    same = [m for m in shown if expected is None or m.score == expected.score]
-    marks += [Mark(_measured_words(m), m.value, "measured", m.uncertainty) for m in same[-3:]]
-    if not marks:
+    """Return the ranges that simulations showed and what was measured of the same score, on one scale."""
+    expected, measured = model.choice.expected, [each for each in model.measurements if each.is_determined]
+    if expected is None and not measured:
         return None
-    score = expected.score if expected is not None else same[0].score
+    score, marks = measured[0].score if expected is None else expected.score, []
+    for each in () if expected is None else expected.signals:
+        middle, half = (each.low + each.high) / 2, (each.high - each.low) / 2
+        marks.append(Mark(f"expected, {each.signal} signal", middle, "span", half))
+    for every in measured[-3:]:
+        found = every.figure(score)
+        if found is not None:
+            marks.append(Mark(_measured_words(every), found.value, "measured", found.uncertainty))
     return strip(f"Expected and measured {score}", marks)
 
 
